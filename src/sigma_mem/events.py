@@ -1,0 +1,97 @@
+"""What happens to a memory: events, decisions about them, and feedback that comes later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Answer", "Decision", "Event", "Feedback", "FloatArray"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One peer's answer: its text and its canonical form (None where none could be read)."""
+
+    text: str
+    canon: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One recorded task of a stream: question, answers and, for after the decision, correctness.
+
+    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1).
+    """
+
+    id: str
+    question: str
+    answers: Mapping[str, Answer]
+    correct: Mapping[str, float]
+    domain: str = ""
+    dataset: str = ""
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one read of the memory returned. Carries φ, so feedback never encodes again.
+
+    Attributes
+    ----------
+    id, event : str
+        Of this decision, and of the event it belongs to (the id of the event's first decision).
+    read : str
+        Which read chose: ``"calibrated-route"``, ``"calibrated-vote"``, ``"m-route"``, ``"select"`` …
+    peer, answer : str | None
+        The trusted peer and its answer (None for a route, made before anyone answers).
+    scores, probs, effective : mapping by peer
+        φᵀM_pφ, calibrated competence p̂ and the effective sample size behind it.
+    confidence : float
+        Probability, in the read's own model, that the choice is right.
+    propensity : float
+        Probability with which this peer was chosen (1 unless the read explores).
+    tick : float
+        Where the event stands on the memory's decay axis.
+    canons : mapping by peer
+        Canonical answers that were voted on.
+    reads : mapping
+        For an adaptive decision, the peer that every single read would have chosen.
+    details : mapping
+        What a read wants kept: the center's utilities U, z, yes+no mass; cost terms …
+    """
+
+    id: str
+    event: str
+    read: str
+    phi: FloatArray
+    peer: str
+    answer: str | None
+    scores: Mapping[str, float]
+    probs: Mapping[str, float]
+    effective: Mapping[str, float]
+    confidence: float
+    propensity: float
+    tick: float
+    time: float
+    question: str | None = None
+    canons: Mapping[str, str | None] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Correctness of some or all peers of an event, from one source; c ∈ [−1, 1]."""
+
+    id: str
+    event: str
+    labels: Mapping[str, float]
+    source: str
+    time: float
+    amends: bool = False

@@ -1,0 +1,95 @@
+"""What a store must do: keep an append-only ledger and a snapshot per namespace.
+
+The ledger is the truth; a snapshot is derived state that a replay must reproduce. The
+store knows nothing of what a record means. Bodies are JSON text with a fixed schema and
+φ is raw little-endian float64: nothing that is read back can run code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["Record", "Snapshot", "Store", "Ticket"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of the ledger.
+
+    Attributes
+    ----------
+    kind : str
+        ``"open"``, ``"decision"``, ``"feedback"``, ``"revoke"``, ``"peer"``.
+    id : str
+        Unique within (namespace, kind).
+    event : str
+        The event it belongs to, "" where it belongs to none.
+    body : str
+        JSON text.
+    phi : bytes
+        Raw little-endian float64, empty where there is none.
+    seq : int
+        Position in the store's ledger, from 1, given by `append`; 0 before.
+    """
+
+    kind: str
+    id: str
+    event: str
+    body: str
+    phi: bytes = b""
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Derived state after the ledger's record ``seq``, as bytes the session understands."""
+
+    seq: int
+    body: bytes
+
+
+class Ticket(Protocol):
+    """A promise that appended records are durable."""
+
+    def wait(self) -> None:
+        """Return once durable; raise StoreError if they could not be written (then none of them was)."""
+
+
+class Store(Protocol):
+    """Append-only ledger plus snapshots, for any number of namespaces. Thread-safe.
+
+    `append` gives sequence numbers at once and in call order, and returns before the bytes
+    are durable: writers batch (group commit), and who needs durability waits on the ticket.
+    If a batch cannot be written, every ticket of that batch and of everything queued behind
+    it fails, nothing of them is in the ledger, and later appends work again once the cause
+    (a full disk, say) is gone. Reads see every record appended so far that has not failed.
+    """
+
+    def append(self, namespace: str, records: Sequence[Record]) -> tuple[int, Ticket]:
+        """Queue records as one unit; return the sequence number of the last, and a ticket."""
+
+    def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Records of a namespace in order, with after < seq (≤ until)."""
+
+    def find(self, namespace: str, kind: str, id: str) -> Record | None:
+        """The record of this kind and id, if any."""
+
+    def of_event(self, namespace: str, event: str) -> list[Record]:
+        """All records that belong to an event, in order."""
+
+    def save_snapshot(self, namespace: str, snapshot: Snapshot) -> None:
+        """Replace the namespace's snapshot, after all records up to its seq are durable."""
+
+    def load_snapshot(self, namespace: str) -> Snapshot | None:
+        """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""
+
+    def namespaces(self) -> list[str]:
+        """Names that have at least one record, sorted."""
+
+    def flush(self) -> None:
+        """Return once everything appended is durable."""
+
+    def close(self) -> None:
+        """Flush and release; calling it twice is fine."""
