@@ -1,0 +1,157 @@
+"""Arrays and φ as bytes that nothing can execute: a magic, a version, a JSON header, raw numbers, a CRC32.
+
+Layout of a packed blob, all integers little-endian::
+
+    8 bytes  b"SIGMAARR"
+    u32      format version
+    u32      length of the header
+    header   UTF-8 JSON {"meta": …, "arrays": [[name, dtype, shape], …]}
+    payload  the arrays one after another, C order, float64 or int64
+    u32      CRC32 of everything before it
+
+Every field is checked on the way back: a blob that is cut, changed or padded is a
+StoreCorruptError, never a wrong number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.errors import StoreCorruptError, StoreVersionError
+from sigma_mem.events import FloatArray
+
+__all__ = ["pack_arrays", "phi_from_bytes", "phi_to_bytes", "unpack_arrays"]
+
+MAGIC = b"SIGMAARR"
+FORMAT = 1
+PREFIX = struct.Struct("<8sII")
+CRC = struct.Struct("<I")
+DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
+
+AnyArray = NDArray[Any]
+
+
+def phi_to_bytes(phi: FloatArray) -> bytes:
+    """Raw little-endian float64 of a vector, as `Record.phi` holds it.
+
+    Examples
+    --------
+    >>> phi_to_bytes(np.array([1.0, 0.0])).hex()
+    '000000000000f03f0000000000000000'
+    """
+    return np.ascontiguousarray(phi, dtype="<f8").tobytes()
+
+
+def phi_from_bytes(raw: bytes) -> FloatArray:
+    """The vector of `phi_to_bytes`, as an array of its own."""
+    if len(raw) % 8:
+        raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
+
+
+def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
+    """Pack JSON metadata and float64 or int64 arrays; the same input gives the same bytes.
+
+    Examples
+    --------
+    >>> meta, arrays = unpack_arrays(pack_arrays({"clock": 3}, {"G": np.eye(2)}))
+    >>> meta["clock"], arrays["G"].tolist()
+    (3, [[1.0, 0.0], [0.0, 1.0]])
+    """
+    layout, payload = [], []
+    for name, array in arrays.items():
+        dtype = {"f": "<f8", "i": "<i8"}.get(array.dtype.kind)
+        if dtype is None or array.dtype.itemsize != 8:
+            raise ValueError(
+                f"array {name!r} has dtype {array.dtype}, expected float64 or int64; cast it first"
+            )
+        layout.append([name, dtype, list(array.shape)])
+        payload.append(np.asarray(array, dtype=dtype).tobytes())
+    text = {"meta": dict(meta), "arrays": layout}
+    header = json.dumps(text, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    blob = b"".join([PREFIX.pack(MAGIC, FORMAT, len(header)), header, *payload])
+    return blob + CRC.pack(zlib.crc32(blob))
+
+
+def unpack_arrays(blob: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Metadata and writable arrays of `pack_arrays`.
+
+    Raises
+    ------
+    StoreCorruptError
+        If a byte is missing, changed or too many.
+    StoreVersionError
+        If a newer version of the package packed it.
+    """
+    header, payload = _split(blob)
+    arrays, at = {}, 0
+    for name, dtype, shape in _layout(header):
+        count = math.prod(shape)
+        end = at + 8 * count
+        if end > len(payload):
+            raise _damaged(f"array {name!r} needs {end} bytes of payload, there are {len(payload)}")
+        raw = np.frombuffer(payload, dtype=DTYPES[dtype], count=count, offset=at)
+        try:
+            arrays[name] = raw.reshape(shape).astype(DTYPES[dtype].newbyteorder("="))
+        except ValueError as error:  # (0, 2⁶², 2⁶²) has no bytes, and numpy has no such shape
+            raise _damaged(f"array {name!r} has shape {shape}") from error
+        at = end
+    if at != len(payload):
+        raise _damaged(f"{len(payload) - at} bytes too many")
+    return header["meta"], arrays
+
+
+def _split(blob: bytes) -> tuple[dict[str, Any], memoryview]:
+    """Check magic, CRC and version; return the parsed header and the raw payload."""
+    if len(blob) < PREFIX.size + CRC.size:
+        raise _damaged(f"only {len(blob)} bytes")
+    magic, version, length = PREFIX.unpack_from(blob)
+    if magic != MAGIC:
+        raise _damaged(f"it starts with {magic!r}")
+    body = memoryview(blob)[: -CRC.size]
+    if zlib.crc32(body) != CRC.unpack(blob[-CRC.size :])[0]:
+        raise _damaged("its CRC32 does not match")
+    if version > FORMAT:
+        raise StoreVersionError(
+            f"packed arrays have format {version}, this version reads up to {FORMAT}; upgrade sigma-mem"
+        )
+    try:
+        header = json.loads(bytes(body[PREFIX.size : PREFIX.size + length]))
+    except ValueError as error:
+        raise _damaged("its header is not JSON") from error
+    if not isinstance(header, dict) or not isinstance(header.get("meta"), dict):
+        raise _damaged("its header has no meta object")
+    return header, body[PREFIX.size + length :]
+
+
+def _layout(header: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
+    """The header's array list, with every entry checked."""
+    entries = header.get("arrays")
+    if not isinstance(entries, list):
+        raise _damaged("its header lists no arrays")
+    for entry in entries:
+        if not (isinstance(entry, list) and len(entry) == 3 and _is_array_entry(*entry)):
+            raise _damaged(f"its header describes an array as {entry!r}")
+    if len({name for name, _, _ in entries}) != len(entries):
+        raise _damaged("its header names an array twice")
+    return entries
+
+
+def _is_array_entry(name: object, dtype: object, shape: object) -> bool:
+    """Whether a header entry is (str, known dtype, list of sizes)."""
+    sizes = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+    return isinstance(name, str) and isinstance(dtype, str) and dtype in DTYPES and sizes
+
+
+def _damaged(what: str) -> StoreCorruptError:
+    return StoreCorruptError(
+        f"packed arrays are damaged: {what}; expected what pack_arrays wrote. Rebuild them from the ledger"
+    )
