@@ -1,0 +1,106 @@
+"""Voting: equal canonical answers vote together, weighted by what the memory says of their peers.
+
+Groups are small integers, one per peer; −1 is a null canon, which cannot win. The winner of a
+vote is represented by its most competent member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.events import FloatArray
+
+__all__ = ["Vote", "calibrated_vote", "calibrated_weights", "group", "m_vote", "majority", "tally"]
+
+_MARGIN = 1e-6  # p̂ is kept this far from 0 and 1 before its log-odds are taken
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """A vote's outcome: the representing peer's index, the winning group, and every group's total."""
+
+    peer: int
+    group: int
+    totals: FloatArray
+
+
+def group(canons: Sequence[str | None]) -> NDArray[np.intp]:
+    """Number the distinct canons in order of first appearance; None becomes −1.
+
+    >>> group(["7", None, "8", "7"]).tolist()
+    [0, -1, 1, 0]
+    """
+    numbers: dict[str, int] = {}
+    return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in canons], dtype=np.intp)
+
+
+def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray) -> Vote:
+    """The group with the largest sum of weights, represented by its most competent member.
+
+    Ties between groups go to the one whose first member is listed first (groups are numbered so).
+    Where every canon is null, the most competent peer is returned with group −1.
+
+    Parameters
+    ----------
+    groups : int array (P,)
+    weights, competence : array (P,)
+    """
+    valid = groups >= 0
+    if not valid.any():
+        return Vote(int(competence.argmax()), -1, np.zeros(0))
+    totals = np.bincount(groups[valid], weights=weights[valid])
+    winner = int(totals.argmax())
+    members = np.flatnonzero(groups == winner)
+    return Vote(int(members[competence[members].argmax()]), winner, totals)
+
+
+def majority(groups: NDArray[np.intp], competence: FloatArray) -> Vote:
+    """Every peer's vote counts 1/P (eq:direct_majority).
+
+    >>> import numpy as np
+    >>> majority(np.array([0, 1, 1]), np.zeros(3)).group
+    1
+    """
+    return tally(groups, np.full(len(groups), 1.0 / len(groups)), competence)
+
+
+def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Vote:
+    """Every peer's vote counts φᵀM_pφ, exactly as the paper writes it (eq:direct_m_vote).
+
+    A peer that is wrong more often than right has a negative weight and speaks against its answer.
+    """
+    return tally(groups, score, score)
+
+
+def calibrated_weights(prob: FloatArray, alternatives: float) -> FloatArray:
+    """log p̂/(1 − p̂) + log(K − 1): the log-likelihood ratio that one independent vote carries."""
+    p = prob.clip(_MARGIN, 1.0 - _MARGIN)
+    weights: FloatArray = np.log(p / (1.0 - p)) + np.log(alternatives)
+    return weights
+
+
+def calibrated_vote(groups: NDArray[np.intp], prob: FloatArray, alternatives: float) -> Vote:
+    """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
+
+    Parameters
+    ----------
+    prob : array (P,)
+        Calibrated competence p̂.
+    alternatives : float
+        K − 1, the effective number of wrong answers that compete.
+
+    Examples
+    --------
+    Two peers that are right 60 % of the time outvote one with 75 % when there are many ways to err:
+
+    >>> import numpy as np
+    >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=9.0).group
+    1
+    >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=1.0).group
+    0
+    """
+    return tally(groups, calibrated_weights(prob, alternatives), prob)

@@ -1,0 +1,158 @@
+"""Competence M_p and evidence N_p of every peer: write, score, readout.
+
+    M_p = η Σ_s γ^(now − s) c_{p,s} φ_sφ_sᵀ          (eq:sigma_mem_update)
+    N_p = η Σ_s γ^(now − s) 1[p labelled at s] φ_sφ_sᵀ
+
+The sums are kept in two parts. The last few events stand in a window in parallel form, where
+a score needs only (φ·φ_s)² and a write only stores a row. A full window is folded into the
+matrices by one matrix product. Nothing is approximated; a write costs less than touching
+P matrices on every event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.discount import Discount
+
+__all__ = ["WINDOW", "Competence"]
+
+WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer window slows reads
+
+
+class Competence:
+    """M and N of n_peers peers in rank dimensions, without the factor η (the state applies it).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> k = Competence(n_peers=2, rank=3, discount=Discount(rate=0.0))
+    >>> k.write(np.array([1.0, 0, 0]), c=np.array([1.0, -1.0]), seen=np.array([1.0, 1.0]), tick=1)
+    >>> score, evidence = k.score(np.array([0.6, 0.8, 0]), now=1)
+    >>> score.round(2).tolist(), evidence.round(2).tolist()
+    ([0.36, -0.36], [0.36, 0.36])
+    """
+
+    def __init__(self, n_peers: int, rank: int, discount: Discount) -> None:
+        self.n_peers = n_peers
+        self.rank = rank
+        self.discount = discount
+        self._sums = np.zeros((2 * n_peers, rank, rank))  # M of every peer, then N of every peer
+        self._traces = np.zeros(2 * n_peers)  # traces of the sums, window included
+        self._phis = np.zeros((WINDOW, rank))
+        self._coefficients = np.zeros((2 * n_peers, WINDOW))
+        self._filled = 0
+
+    # --- write ---------------------------------------------------------------------------
+
+    def write(self, phi: FloatArray, c: FloatArray, seen: FloatArray, tick: float) -> None:
+        """Add γ^(now − tick)·c_p·φφᵀ to M_p and γ^(now − tick)·seen_p·φφᵀ to N_p.
+
+        A correction passes differences: c = c_new − c_old, seen = seen_new − seen_old.
+        """
+        if self._filled == WINDOW:
+            self._fold()
+        column = np.concatenate((c, seen)) * self.discount.weight(tick)
+        self._phis[self._filled] = phi
+        self._coefficients[:, self._filled] = column
+        self._traces += column  # tr φφᵀ = 1
+        self._filled += 1
+
+    def advance(self, now: float) -> None:
+        """Keep the numbers in range as the decay axis moves on; reads do not change."""
+        scale = self.discount.rebase(now)
+        if scale != 1.0:
+            self._sums *= scale
+            self._coefficients *= scale
+            self._traces *= scale
+
+    def _fold(self) -> None:
+        weighted = self._coefficients[:, :, None] * self._phis  # (2P, window, rank)
+        update = np.matmul(self._phis.T, weighted)
+        # A product of matrices is symmetric only up to rounding; x + xᵀ is symmetric bit for bit.
+        self._sums += 0.5 * (update + update.transpose(0, 2, 1))
+        self._coefficients[:] = 0.0
+        self._phis[:] = 0.0
+        self._filled = 0
+
+    # --- read ----------------------------------------------------------------------------
+
+    def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
+        """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
+        folded = (self._sums.reshape(-1, self.rank) @ phi).reshape(-1, self.rank) @ phi
+        alignment = self._phis @ phi
+        alignment *= alignment
+        both = folded + self._coefficients @ alignment
+        both *= self.discount.factor(now)
+        return both[: self.n_peers], both[self.n_peers :]
+
+    def readout(self, phi: FloatArray, now: float) -> FloatArray:
+        """M_pφ/η of every peer (eq:sigma_readout), shape (P, rank)."""
+        folded = self._sums[: self.n_peers] @ phi
+        recent = (self._coefficients[: self.n_peers] * (self._phis @ phi)) @ self._phis
+        total: FloatArray = (folded + recent) * self.discount.factor(now)
+        return total
+
+    def trace(self, now: float) -> tuple[FloatArray, FloatArray]:
+        """tr M_p/η and tr N_p/η: decayed sums of c and of labels, whatever the direction."""
+        both = self._traces * self.discount.factor(now)
+        return both[: self.n_peers], both[self.n_peers :]
+
+    def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
+        """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
+        update = np.matmul(self._phis.T, self._coefficients[:, :, None] * self._phis)
+        both = self._sums + 0.5 * (update + update.transpose(0, 2, 1))
+        both *= self.discount.factor(now)
+        return both[: self.n_peers], both[self.n_peers :]
+
+    # --- peers ---------------------------------------------------------------------------
+
+    def take(self, order: Sequence[int]) -> Competence:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        index = np.array(order, dtype=np.intp)
+        rows = np.concatenate((index, np.where(index < 0, -1, index + self.n_peers)))
+        out = Competence(len(index), self.rank, Discount(self.discount.rate, self.discount.anchor))
+        known = rows >= 0
+        out._sums[known] = self._sums[rows[known]]
+        out._traces[known] = self._traces[rows[known]]
+        out._coefficients[known] = self._coefficients[rows[known]]
+        out._phis[:] = self._phis
+        out._filled = self._filled
+        return out
+
+    def merge(self, other: Competence, mine: float, theirs: float) -> None:
+        """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""
+        self._fold()
+        copy = other.take(range(other.n_peers))
+        copy._fold()
+        ratio = copy.discount.factor(theirs) / self.discount.factor(mine)
+        self._sums += ratio * copy._sums
+        self._traces += ratio * copy._traces
+
+    # --- as arrays -----------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        return {
+            "sums": self._sums,
+            "traces": self._traces,
+            "phis": self._phis[: self._filled],
+            "coefficients": self._coefficients[:, : self._filled],
+            "anchor": np.array([self.discount.anchor]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, FloatArray], rate: float) -> Competence:
+        """The inverse of `arrays`."""
+        sums = arrays["sums"]
+        out = cls(sums.shape[0] // 2, sums.shape[1], Discount(rate, float(arrays["anchor"][0])))
+        filled = arrays["phis"].shape[0]
+        out._sums[:] = sums
+        out._traces[:] = arrays["traces"]
+        out._phis[:filled] = arrays["phis"]
+        out._coefficients[:, :filled] = arrays["coefficients"]
+        out._filled = filled
+        return out

@@ -1,0 +1,107 @@
+"""Relation G: who is right and wrong together, relative to the rest of the pool.
+
+    q_p = c_p − mean of c over the labelled peers           (eq:sigma_centered_correctness)
+    G′  = γ_G G + η_G qqᵀ,  diag G′ = 1                      (eq:sigma_topology_update)
+
+Only the block of the labelled peers is written; with fewer than two of them the event only
+decays. G is symmetric with unit diagonal, but not positive semidefinite in general: Weyl's
+bound holds for E = G′ − γ_G G off the reset diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.discount import Discount
+
+__all__ = ["Relation", "centred"]
+
+
+def centred(c: FloatArray, away: Sequence[float] = ()) -> FloatArray:
+    """q of an event: c minus its mean over the labelled peers, 0 for the unlabelled (NaN).
+
+    Parameters
+    ----------
+    c : array (..., P)
+        Labels, NaN where there is none; leading axes are events.
+    away : sequence of float
+        Labels of peers that have left the pool since: they count in the mean.
+
+    Returns
+    -------
+    array (..., P); all 0 where fewer than two peers are labelled.
+    """
+    missing = c != c
+    if not missing.any() and c.shape[-1] > 1 and not away:
+        return c - np.add.reduce(c, axis=-1, keepdims=True) / c.shape[-1]
+    known = np.where(missing, 0.0, c)
+    labels = c.shape[-1] - missing.sum(axis=-1, keepdims=True) + len(away)
+    mean = (known.sum(axis=-1, keepdims=True) + sum(away)) / np.maximum(labels, 1)
+    return np.where(missing | (labels < 2), 0.0, known - mean)
+
+
+class Relation:
+    """G off its diagonal, without the factor η_G (the state applies it).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> g = Relation(3, Discount(rate=0.0))
+    >>> g.write(centred(np.array([1.0, 1.0, -1.0])), tick=1)
+    >>> g.matrix(now=1, eta=0.9).round(2).tolist()
+    [[1.0, 0.4, -0.8], [0.4, 1.0, -0.8], [-0.8, -0.8, 1.0]]
+    """
+
+    def __init__(self, n_peers: int, discount: Discount) -> None:
+        self.discount = discount
+        self._sum = np.zeros((n_peers, n_peers))
+
+    @property
+    def n_peers(self) -> int:
+        """Number of peers."""
+        return len(self._sum)
+
+    def write(self, q: FloatArray, tick: float, replaces: FloatArray | None = None) -> None:
+        """Add qqᵀ of the event at `tick`, and take back the q that it replaces."""
+        update = np.multiply.outer(q, q)
+        if replaces is not None:
+            update -= np.multiply.outer(replaces, replaces)
+        self._sum += self.discount.weight(tick) * update
+
+    def advance(self, now: float) -> None:
+        """Keep the numbers in range as the decay axis moves on; reads do not change."""
+        scale = self.discount.rebase(now)
+        if scale != 1.0:
+            self._sum *= scale
+
+    def matrix(self, now: float, eta: float) -> FloatArray:
+        """G, shape (P, P): symmetric, diagonal 1."""
+        g: FloatArray = (eta * self.discount.factor(now)) * self._sum
+        np.fill_diagonal(g, 1.0)
+        return g
+
+    def take(self, order: Sequence[int]) -> Relation:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        index = np.array(order, dtype=np.intp)
+        known = index >= 0
+        out = Relation(len(index), Discount(self.discount.rate, self.discount.anchor))
+        out._sum[np.ix_(known, known)] = self._sum[np.ix_(index[known], index[known])]
+        return out
+
+    def merge(self, other: Relation, mine: float, theirs: float) -> None:
+        """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""
+        self._sum += (other.discount.factor(theirs) / self.discount.factor(mine)) * other._sum
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        return {"sum": self._sum, "anchor": np.array([self.discount.anchor])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, FloatArray], rate: float) -> Relation:
+        """The inverse of `arrays`."""
+        out = cls(len(arrays["sum"]), Discount(rate, float(arrays["anchor"][0])))
+        out._sum[:] = arrays["sum"]
+        return out

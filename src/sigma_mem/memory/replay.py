@@ -1,0 +1,112 @@
+"""Exact replay of a recorded stream, a chunk of events at a time.
+
+The score of event t is a weighted sum over the events before it,
+
+    φ_tᵀM_pφ_t / η = Σ_{s<t} γ^(t−1−s) c_{p,s} (φ_s·φ_t)²,
+
+so within a chunk it is one Gram matrix and one product, and what lies before the chunk is
+read from matrices that are brought up to date once per chunk. The result is that of the
+event-by-event loop, up to the rounding of sums in another order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.calibration import calibrated
+from sigma_mem.memory.relation import centred
+from sigma_mem.memory.settings import Settings
+
+__all__ = ["Replay", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What the memory said of every peer just before every event; arrays (T, P), G (T, P, P)."""
+
+    score: FloatArray
+    effective: FloatArray
+    prob: FloatArray
+    total: FloatArray
+    labels: FloatArray
+    G: FloatArray
+
+
+def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, chunk: int = 256) -> Replay:
+    """Read, then write, every event of a stream whose labels arrive on time.
+
+    Parameters
+    ----------
+    phis : array (T, rank), unit rows
+    c : array (T, P)
+        Labels in [−1, 1]; NaN where there is none. Decay is by event.
+    chunk : int
+        Events per chunk; the result does not depend on it beyond rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> phis = np.array([[1.0, 0.0]] * 3)
+    >>> replay(phis, np.array([[1.0], [1.0], [1.0]]), Settings(gamma=0.5, eta=1.0)).score[:, 0].tolist()
+    [0.0, 1.0, 1.5]
+    """
+    settings = settings or Settings()
+    n_events, n_peers = c.shape
+    rank = phis.shape[1]
+    gamma = settings.gamma
+    missing = np.isnan(c)
+    right, seen = np.where(missing, 0.0, c), 1.0 - missing
+    # Peers that are labelled on the same events have the same evidence: keep one copy of it.
+    patterns, which = np.unique(seen, axis=1, return_inverse=True)
+    values = np.hstack((right, patterns))  # (T, P + patterns)
+    sums = np.zeros((values.shape[1], rank, rank))
+    out = np.empty((n_events, values.shape[1]))
+    for start in range(0, n_events, chunk):
+        stop = min(start + chunk, n_events)
+        phi, value = phis[start:stop], values[start:stop]
+        # γ^(t−1−s) below the diagonal; γ^i for what came before the chunk; γ^(n−1−i) to its end.
+        inside, before, to_end = _powers(gamma, stop - start)
+        # φᵀMφ of every row at once: (n, r) × (r, k·r), then a row-wise inner product.
+        spread = (phi @ sums.transpose(1, 0, 2).reshape(rank, -1)).reshape(len(phi), -1, rank)
+        old = np.einsum("nkr,nr->nk", spread, phi)
+        out[start:stop] = before[:, None] * old + (inside * np.square(phi @ phi.T)) @ value
+        weighted = (value * to_end[:, None]).T[:, :, None] * phi
+        sums *= gamma ** (stop - start)
+        sums += np.matmul(phi.T, weighted)
+    score, effective = out[:, :n_peers], out[:, n_peers:][:, which.ravel()]
+    sums_of = _decayed_before(np.hstack((right, seen)), gamma, chunk)
+    total, labels = sums_of[:, :n_peers], sums_of[:, n_peers:]
+    overall = calibrated(total, labels, settings.prior, settings.strength)
+    prob = calibrated(score, effective, overall, settings.strength)
+    return Replay(settings.step * score, effective, prob, total, labels, _relations(c, settings, chunk))
+
+
+def _powers(gamma: float, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    age = np.arange(n)
+    gap = age[:, None] - 1 - age[None, :]
+    inside = np.where(gap >= 0, gamma ** np.maximum(gap, 0), 0.0)
+    return inside, gamma**age, gamma ** (n - 1 - age)
+
+
+def _decayed_before(x: FloatArray, gamma: float, chunk: int) -> FloatArray:
+    """Σ_{s<t} γ^(t−1−s) x_s for every t; x of shape (T, k)."""
+    out = np.empty_like(x)
+    carried = np.zeros(x.shape[1])
+    for start in range(0, len(x), chunk):
+        part = x[start : start + chunk]
+        inside, before, to_end = _powers(gamma, len(part))
+        out[start : start + chunk] = before[:, None] * carried + inside @ part
+        carried = gamma ** len(part) * carried + to_end @ part
+    return out
+
+
+def _relations(c: FloatArray, settings: Settings, chunk: int) -> FloatArray:
+    n_events, n_peers = c.shape
+    q = centred(c)
+    outer = (q[:, :, None] * q[:, None, :]).reshape(n_events, -1)
+    g = settings.eta_g * _decayed_before(outer, settings.gamma_g, chunk).reshape(n_events, n_peers, n_peers)
+    g[:, np.arange(n_peers), np.arange(n_peers)] = 1.0
+    return g

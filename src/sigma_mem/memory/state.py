@@ -1,0 +1,290 @@
+"""One memory: competence, evidence and relation of a pool of peers, and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.calibration import calibrated, wilson
+from sigma_mem.memory.competence import Competence
+from sigma_mem.memory.discount import Discount
+from sigma_mem.memory.distractors import Distractors, wrong_pairs
+from sigma_mem.memory.relation import Relation, centred
+from sigma_mem.memory.settings import Settings
+
+__all__ = ["Reading", "SigmaState"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the memory says of every peer at one φ; arrays of shape (P,).
+
+    Attributes
+    ----------
+    score : φᵀM_pφ, the paper's historical reliability (eq:direct_m_score)
+    effective : φᵀN_pφ/η, how many labelled events stand behind it
+    prob : calibrated competence p̂
+    pseudo : weight of the prior in p̂, in observations
+    """
+
+    score: FloatArray
+    effective: FloatArray
+    prob: FloatArray
+    pseudo: float
+
+    def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
+        return wilson(self.prob, self.effective + self.pseudo, z)
+
+
+class SigmaState:
+    """M_p, N_p and G of a pool of peers at a clock, with two verbs: read and write.
+
+    Parameters
+    ----------
+    peers : sequence of str
+        Names, distinct; ties go to the peer listed first.
+    rank : int
+        Dimension of φ.
+    settings : Settings
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> state = SigmaState(["ann", "bob"], rank=2)
+    >>> phi = np.array([1.0, 0.0])
+    >>> for _ in range(20):
+    ...     tick = state.decided()
+    ...     _ = state.write(phi, np.array([1.0, -1.0]), tick)
+    >>> state.read(phi).prob.round(2).tolist()
+    [0.97, 0.03]
+    """
+
+    def __init__(self, peers: Sequence[str], rank: int, settings: Settings | None = None) -> None:
+        self.peers: tuple[str, ...] = _checked_peers(peers)
+        if rank < 1:
+            raise InputError(f"rank is {rank}; expected at least 1")
+        self.rank = rank
+        self.settings = settings or Settings()
+        self.clock = 0  # decided events
+        self.now = 0.0  # where the memory stands on its decay axis
+        self._begun = self.settings.decay != "time"
+        rate, rate_g = self.settings.rate, self.settings.rate_g
+        self.competence = Competence(len(self.peers), rank, Discount(rate))
+        self.relation = Relation(len(self.peers), Discount(rate_g))
+        self.distractors = Distractors(Discount(rate))
+
+    # --- clock ---------------------------------------------------------------------------
+
+    def decided(self, time: float = 0.0) -> float:
+        """Count one decided event; return its tick, the place of the event on the decay axis.
+
+        With decay by event the tick is the clock after the event, so that at clock T the event t
+        (from 0) has weight γ^(T−1−t).
+        """
+        self.clock += 1
+        if self.settings.decay == "event":
+            self._advance(self.now + 1.0)
+        elif self.settings.decay == "time":
+            if not self._begun:  # ages count from the first event, not from 1970
+                self._begun = True
+                self.now = time
+                for part in (self.competence, self.relation, self.distractors):
+                    part.discount.anchor = time
+            self._advance(max(self.now, time))
+            return time
+        return self.now
+
+    def labelled(self, tick: float) -> float:
+        """Tick of an event that gets its first label: with decay by labelled event, a new one."""
+        if self.settings.decay == "labelled":
+            self._advance(self.now + 1.0)
+            return self.now
+        return tick
+
+    def _advance(self, now: float) -> None:
+        self.now = now
+        self.competence.advance(now)
+        self.relation.advance(now)
+        self.distractors.advance(now)
+
+    # --- read ----------------------------------------------------------------------------
+
+    def read(self, phi: FloatArray) -> Reading:
+        """Scores, effective sample sizes and calibrated competence of every peer at φ."""
+        score, effective = self.competence.score(phi, self.now)
+        total, labels = self.competence.trace(self.now)
+        strength = self.settings.strength
+        overall = calibrated(total, labels, self.settings.prior, strength)
+        prob = calibrated(score, effective, overall, strength)
+        return Reading(self.settings.step * score, effective, prob, strength)
+
+    def overall(self) -> tuple[FloatArray, FloatArray]:
+        """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
+        total, labels = self.competence.trace(self.now)
+        return calibrated(total, labels, self.settings.prior, self.settings.strength), labels
+
+    def readout(self, phi: FloatArray) -> FloatArray:
+        """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
+        return self.settings.step * self.competence.readout(phi, self.now)
+
+    @property
+    def M(self) -> FloatArray:
+        """Competence, (P, rank, rank)."""
+        return self.settings.step * self.competence.matrices(self.now)[0]
+
+    @property
+    def N(self) -> FloatArray:
+        """Evidence, (P, rank, rank)."""
+        return self.settings.step * self.competence.matrices(self.now)[1]
+
+    @property
+    def G(self) -> FloatArray:
+        """Relation, (P, P)."""
+        return self.relation.matrix(self.now, self.settings.eta_g)
+
+    @property
+    def alternatives(self) -> float:
+        """K − 1, the effective number of wrong answers that compete."""
+        return self.distractors.alternatives(self.now)
+
+    # --- write ---------------------------------------------------------------------------
+
+    def write(
+        self,
+        phi: FloatArray,
+        c: FloatArray,
+        tick: float,
+        *,
+        replaces: FloatArray | None = None,
+        groups: NDArray[np.intp] | None = None,
+        away: Sequence[float] = (),
+        replaces_away: Sequence[float] = (),
+    ) -> None:
+        """Write the labels of the event at `tick`: on time, late, or in place of earlier ones.
+
+        Parameters
+        ----------
+        phi : array (rank,), unit
+        c : array (P,)
+            All labels the event has now, in [−1, 1]; NaN where there is none.
+        replaces : array (P,)
+            All labels that were written for this event before; None for none.
+        groups : int array (P,)
+            Answer groups, −1 for null; None where nobody voted.
+        away, replaces_away : sequence of float
+            Labels, now and before, of peers that have left the pool: they centre q.
+        """
+        change, seen = _known(c)
+        q, pairs = centred(c, away), None if groups is None else wrong_pairs(c, groups)
+        if replaces is None:
+            self.relation.write(q, tick)
+        else:
+            change_before, seen_before = _known(replaces)
+            change, seen = change - change_before, seen - seen_before
+            self.relation.write(q, tick, centred(replaces, replaces_away))
+            if pairs is not None and groups is not None:
+                pairs = pairs - wrong_pairs(replaces, groups)
+        self.competence.write(phi, change, seen, tick)
+        if pairs is not None:
+            self.distractors.write(pairs, tick)
+
+    # --- peers ---------------------------------------------------------------------------
+
+    def add_peer(self, peer: str) -> None:
+        """Take a new peer into the pool, last in order, with nothing known of it."""
+        peers = _checked_peers((*self.peers, peer))
+        self._take(peers, [*range(len(self.peers)), -1])
+
+    def remove_peer(self, peer: str) -> None:
+        """Forget a peer; what is known of the others stays."""
+        if peer not in self.peers:
+            raise InputError(f"peer {peer!r} is not in the pool {list(self.peers)}")
+        if len(self.peers) == 1:
+            raise InputError(f"peer {peer!r} is the last one; a memory needs at least one peer")
+        keep = [i for i, name in enumerate(self.peers) if name != peer]
+        self._take(tuple(self.peers[i] for i in keep), keep)
+
+    def _take(self, peers: tuple[str, ...], order: list[int]) -> None:
+        self.competence = self.competence.take(order)
+        self.relation = self.relation.take(order)
+        self.peers = peers
+
+    # --- merge ---------------------------------------------------------------------------
+
+    def merge(self, other: SigmaState) -> None:
+        """Add what `other` learned from events that this memory did not see.
+
+        Both must have the same rank and settings; peers are matched by name and missing ones are
+        added. Ticks are taken to be of one decay axis: the result equals one memory that saw
+        the events of both, at the later of the two times.
+        """
+        if (self.rank, self.settings) != (other.rank, other.settings):
+            raise InputError(
+                f"cannot merge a memory of rank {other.rank} and {other.settings} into one of rank "
+                f"{self.rank} and {self.settings}; expected equal rank and settings"
+            )
+        for peer in other.peers:
+            if peer not in self.peers:
+                self.add_peer(peer)
+        order = [other.peers.index(p) if p in other.peers else -1 for p in self.peers]
+        now = max(self.now, other.now)
+        self._advance(now)
+        # Each read at `now` on its own anchor: the common axis ages the older one.
+        self.competence.merge(other.competence.take(order), now, now)
+        self.relation.merge(other.relation.take(order), now, now)
+        self.distractors.merge(other.distractors, now, now)
+        self.clock = max(self.clock, other.clock)
+
+    # --- as arrays -----------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Everything but peers and settings, bit for bit, for a snapshot."""
+        out = {"clock": np.array([float(self.clock), self.now, float(self._begun)])}
+        for name, part in self._parts().items():
+            out.update({f"{name}.{key}": value for key, value in part.arrays().items()})
+        return out
+
+    @classmethod
+    def from_arrays(
+        cls, peers: Sequence[str], settings: Settings, arrays: Mapping[str, FloatArray]
+    ) -> SigmaState:
+        """The inverse of `arrays`."""
+        out = cls(peers, arrays["competence.sums"].shape[1], settings)
+        out.clock, out.now = int(arrays["clock"][0]), float(arrays["clock"][1])
+        out._begun = bool(arrays["clock"][2])
+        parts = {
+            name: {
+                key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(name + ".")
+            }
+            for name in out._parts()
+        }
+        out.competence = Competence.from_arrays(parts["competence"], settings.rate)
+        out.relation = Relation.from_arrays(parts["relation"], settings.rate_g)
+        out.distractors = Distractors.from_arrays(parts["distractors"], settings.rate)
+        return out
+
+    def _parts(self) -> dict[str, Competence | Relation | Distractors]:
+        return {"competence": self.competence, "relation": self.relation, "distractors": self.distractors}
+
+
+def _known(c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Labels with 0 for the missing, and 1 where there is a label."""
+    there = c == c  # NaN differs from itself
+    return np.where(there, c, 0.0), there.astype(np.float64)
+
+
+def _checked_peers(peers: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(peers)
+    if not names:
+        raise InputError("no peers; expected at least one name")
+    if any(not isinstance(name, str) or not name for name in names):
+        raise InputError(f"peers are {list(names)!r}; expected non-empty strings")
+    if len(set(names)) != len(names):
+        raise InputError(f"peers are {list(names)}; expected distinct names")
+    return names
