@@ -1,15 +1,16 @@
 """What a store must do: keep an append-only ledger and a snapshot per namespace.
 
 The ledger is the truth; a snapshot is derived state that a replay must reproduce. The
-store knows nothing of what a record means. Bodies are JSON text with a fixed schema and
-φ is raw little-endian float64: nothing that is read back can run code.
+store knows nothing of what a record means. Bodies are plain JSON values, turned into text by
+the store when it writes (off the caller's thread), and φ is raw little-endian float64: nothing
+that is read back can run code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 __all__ = ["Record", "Snapshot", "Store", "Ticket"]
 
@@ -26,8 +27,8 @@ class Record:
         Unique within (namespace, kind).
     event : str
         The event it belongs to, "" where it belongs to none.
-    body : str
-        JSON text.
+    body : mapping
+        JSON values; not changed after it was appended.
     phi : bytes
         Raw little-endian float64, empty where there is none.
     seq : int
@@ -37,7 +38,7 @@ class Record:
     kind: str
     id: str
     event: str
-    body: str
+    body: Mapping[str, Any]
     phi: bytes = b""
     seq: int = 0
 

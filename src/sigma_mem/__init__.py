@@ -1,0 +1,43 @@
+"""Σ-Mem: an online reliability memory for systems of several language models or agents.
+
+>>> import sigma_mem
+>>> sigma_mem.__version__
+'0.1.0'
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from sigma_mem.errors import SigmaMemError
+from sigma_mem.events import Answer, Decision, Event, Feedback
+from sigma_mem.memory import Settings, SigmaState
+
+if TYPE_CHECKING:
+    from sigma_mem.asynchronous import AsyncSigmaMem
+    from sigma_mem.session import SigmaMem
+
+__all__ = [
+    "Answer",
+    "AsyncSigmaMem",
+    "Decision",
+    "Event",
+    "Feedback",
+    "Settings",
+    "SigmaMem",
+    "SigmaMemError",
+    "SigmaState",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # The session and asyncio are imported when first asked for: `import sigma_mem` stays quick.
+    if name == "SigmaMem":
+        from sigma_mem.session import SigmaMem
+
+        return SigmaMem
+    if name == "AsyncSigmaMem":
+        from sigma_mem.asynchronous import AsyncSigmaMem
+
+        return AsyncSigmaMem
+    raise AttributeError(f"module 'sigma_mem' has no attribute {name!r}")
