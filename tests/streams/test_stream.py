@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.errors import InputError
+from sigma_mem.events import Answer, Event
+from sigma_mem.streams import Stream
+
+from .strategies import streams
+
+
+def tiny(count: int = 6) -> Stream:
+    def event(i: int) -> Event:
+        answers = {"a": Answer(f"t{i}", str(i)), "b": Answer("u", None)}
+        return Event(f"e{i}", "?", answers, {"a": 1.0}, domain="xy"[i % 2], dataset="d")
+
+    return Stream("tiny", ("a", "b"), tuple(event(i) for i in range(count)))
+
+
+def test_arrays_follow_the_order_of_peers() -> None:
+    stream = tiny(2).select(peers=["b", "a"])
+    np.testing.assert_array_equal(stream.labels(), [[np.nan, 1.0], [np.nan, 1.0]])
+    assert stream.canons() == [[None, "0"], [None, "1"]]
+    assert tiny(0).labels().shape == (0, 2)
+
+
+def test_domains_then_order_then_limit() -> None:
+    chosen = tiny().select(domains=["y"], seed=3, limit=2)
+    whole = tiny().select(domains=["y"], seed=3)
+    assert chosen.events == whole.events[:2]
+    assert {e.domain for e in whole} == {"y"}
+    assert len(whole) == 3
+
+
+def test_seed_shuffles_and_none_keeps_the_order() -> None:
+    stream = tiny(50)
+    assert stream.select().events == stream.events
+    orders = [[e.id for e in stream.select(seed=s)] for s in (0, 0, 1)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(e.id for e in stream)
+    assert orders[0] != [e.id for e in stream]
+
+
+@given(stream=streams(), seed=st.integers(0, 5), data=st.data())
+def test_a_selection_keeps_the_relative_order(stream: Stream, seed: int, data: st.DataObject) -> None:
+    part = stream.select(
+        domains=data.draw(st.lists(st.sampled_from(stream.domains or ("",)), max_size=2))
+        if len(stream)
+        else None,
+        seed=seed,
+    )
+    kept = {e.id for e in part}
+    assert [e.id for e in part] == [e.id for e in stream.select(seed=seed) if e.id in kept]
+
+
+@given(stream=streams(min_events=1))
+def test_the_order_of_the_file_plays_no_part_in_a_shuffle(stream: Stream) -> None:
+    backwards = Stream(stream.name, stream.peers, stream.events[::-1])
+    assert backwards.select(seed=1).events == stream.select(seed=1).events
+
+
+def test_events_without_a_chosen_peer_are_dropped() -> None:
+    only_b = Event("z", "?", {"b": Answer("u", "u")}, {})
+    stream = Stream("s", ("a", "b"), (*tiny(2).events, only_b))
+    assert [e.id for e in stream.select(peers=["a"])] == ["e0", "e1"]
+
+
+def test_hash_follows_content_not_name() -> None:
+    stream = tiny()
+    assert stream.sha256 == Stream("other", stream.peers, stream.events).sha256
+    others = [
+        stream.select(peers=["b", "a"]),
+        stream.select(seed=1),
+        stream.select(limit=5),
+        Stream("tiny", ("a", "b", "c"), stream.events),
+    ]
+    assert len({stream.sha256, *(o.sha256 for o in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("choice", "says"),
+    [
+        ({"peers": ["a", "a"]}, "twice"),
+        ({"peers": []}, "no peer was chosen"),
+        ({"peers": "a"}, "expected a list"),
+        ({"domains": ["z"]}, "no domain 'z' in this stream; it has x, y"),
+        ({"datasets": ["z"]}, "no dataset 'z'"),
+        ({"domains": "x"}, "expected a list"),
+        ({"limit": -1}, "limit is -1"),
+    ],
+)
+def test_bad_choices(choice: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        tiny().select(**choice)  # type: ignore[arg-type]
