@@ -1,0 +1,137 @@
+"""The paper's counterfactual attack: the strong peer's right answers go to a weak peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import floor
+from typing import Literal
+
+from sigma_mem.errors import InputError
+from sigma_mem.events import Event
+from sigma_mem.streams.chance import chance
+from sigma_mem.streams.stream import Stream
+
+__all__ = ["Attack", "attack_plan", "counterfactual"]
+
+Unit = Literal["auto", "dataset", "domain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What the attack does to one unit (a dataset, or a domain).
+
+    Attributes
+    ----------
+    unit, strong : str
+        The unit's name and its best peer on clean labels (ties: the first listed).
+    eligible : tuple of (event id, weak peer)
+        Every event that could be swapped, in the order in which a growing ratio takes them.
+    """
+
+    unit: str
+    strong: str
+    eligible: tuple[tuple[str, str], ...]
+
+    def swapped(self, ratio: float) -> tuple[tuple[str, str], ...]:
+        """The part of ``eligible`` that is swapped at ``ratio``: its first ⌊r·n + ½⌋ events."""
+        return self.eligible[: floor(ratio * len(self.eligible) + 0.5)]
+
+
+def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = "auto") -> Stream:
+    """Return the stream under attack, CF@r (appendix:counterfactual_dataset).
+
+    Within every unit the peer with the best clean accuracy is the strong peer. An event is
+    eligible if the strong peer is right and another one wrong. In a share ``ratio`` of the
+    eligible events of each unit the complete answer (text and canon) and label of the strong
+    peer are swapped with those of one wrong peer; peers, order and everything else stay.
+
+    The draw depends on the seed and the event's id alone, so events swapped at 0.5 are
+    swapped, with the same peer, at 0.7; and the order of the stream plays no part. CF@0
+    returns the stream itself. A peer without a label is neither right nor wrong.
+
+    Parameters
+    ----------
+    stream : Stream
+        The clean stream.
+    ratio : float
+        r ∈ [0, 1], the share of eligible events that are swapped.
+    seed : int
+        Of the draw of events and weak peers.
+    unit : {"auto", "dataset", "domain"}
+        The paper attacks by dataset. ``"auto"`` does so too, but by domain where the stream
+        has one dataset only: there a single strong peer would be all the attack knows.
+
+    Raises
+    ------
+    InputError
+        For a ratio outside [0, 1] or an unknown unit.
+
+    Examples
+    --------
+    >>> from sigma_mem.events import Answer, Event
+    >>> e = Event("e1", "2+2?", {"a": Answer("4", "4"), "b": Answer("5", "5")}, {"a": 1.0, "b": -1.0})
+    >>> attacked = counterfactual(Stream("tiny", ("a", "b"), (e,)), 1.0).events[0]
+    >>> attacked.answers["b"].text, attacked.correct
+    ('4', {'a': -1.0, 'b': 1.0})
+    """
+    if not 0.0 <= ratio <= 1.0:
+        raise InputError(f"the ratio is {ratio}; expected a number in [0, 1], such as 0.5 for CF@50")
+    partners: dict[str, tuple[str, str]] = {}
+    for attack in attack_plan(stream, seed=seed, unit=unit):
+        partners.update((event_id, (attack.strong, weak)) for event_id, weak in attack.swapped(ratio))
+    if not partners:
+        return stream
+    events = tuple(_swap(e, *partners[e.id]) if e.id in partners else e for e in stream)
+    return Stream(stream.name, stream.peers, events)
+
+
+def attack_plan(stream: Stream, *, seed: int = 0, unit: Unit = "auto") -> tuple[Attack, ...]:
+    """Return, for every unit, its strong peer and its eligible events, in the order of attack."""
+    settled = _settled(unit, stream)
+    units: dict[str, list[Event]] = {}
+    for event in stream:
+        units.setdefault(_unit_of(event, settled), []).append(event)
+    return tuple(_attack(name, events, stream.peers, seed) for name, events in units.items())
+
+
+def _settled(unit: Unit, stream: Stream) -> Unit:
+    if unit == "auto":
+        return "domain" if len(stream.datasets) < 2 else "dataset"
+    if unit not in ("dataset", "domain"):
+        raise InputError(f"the unit is {unit!r}; expected 'auto', 'dataset' or 'domain'")
+    return unit
+
+
+def _unit_of(event: Event, unit: Unit) -> str:
+    return event.domain if unit == "domain" else event.dataset
+
+
+def _attack(name: str, events: Sequence[Event], peers: tuple[str, ...], seed: int) -> Attack:
+    accuracy = [_accuracy(events, peer) for peer in peers]
+    strong = peers[accuracy.index(max(accuracy))]  # the first listed of equals
+    eligible = [(e.id, _weak(e, wrong, seed)) for e in events if (wrong := _wrong(e, strong, peers))]
+    eligible.sort(key=lambda pair: (chance(seed, "swap", pair[0]), pair[0]))
+    return Attack(name, strong, tuple(eligible))
+
+
+def _accuracy(events: Sequence[Event], peer: str) -> float:
+    labels = [e.correct[peer] > 0 for e in events if peer in e.correct]
+    return sum(labels) / len(labels) if labels else -1.0
+
+
+def _wrong(event: Event, strong: str, peers: tuple[str, ...]) -> list[str]:
+    """The wrong peers of an event whose strong peer is right; else none."""
+    if event.correct.get(strong, 0.0) <= 0.0:
+        return []
+    return [p for p in peers if event.correct.get(p, 0.0) < 0.0]
+
+
+def _weak(event: Event, wrong: list[str], seed: int) -> str:
+    return wrong[int(chance(seed, "weak", event.id) * len(wrong))]
+
+
+def _swap(event: Event, strong: str, weak: str) -> Event:
+    answers = {**event.answers, strong: event.answers[weak], weak: event.answers[strong]}
+    correct = {**event.correct, strong: event.correct[weak], weak: event.correct[strong]}
+    return replace(event, answers=answers, correct=correct)
