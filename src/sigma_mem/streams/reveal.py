@@ -1,0 +1,180 @@
+"""Reveal: which labels of an event are shown, when, and by whom.
+
+Every class has one verb, ``reveal(index, event, chosen)``, and wraps another (``of``), so
+conditions are composed by nesting::
+
+    Delayed(50, of=Noisy(0.1, of=Share(0.2)))   # 20 % of events, 10 % of labels flipped, 50 events late
+
+What is drawn depends on a seed and the event's id, not on the order of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from sigma_mem.errors import InputError
+from sigma_mem.events import Event
+from sigma_mem.streams.chance import chance
+
+__all__ = ["Bandit", "Delayed", "Dishonest", "Everything", "Noisy", "Reveal", "Revealed", "Share"]
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed:
+    """Labels shown together.
+
+    Attributes
+    ----------
+    due : int
+        They may be written once the event with this index is decided, before the next one is.
+    labels : mapping from peer to c ∈ [−1, 1]
+    source : str
+        Who says so.
+    """
+
+    due: int
+    labels: Mapping[str, float]
+    source: str = "stream"
+
+
+class Reveal(Protocol):
+    """Anything that says which labels of an event are shown after ``chosen`` was decided on."""
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Return what is shown of the event at ``index``: nothing, or one or more sets of labels."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Every recorded label, at once: full feedback.
+
+    Examples
+    --------
+    >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
+    >>> Everything().reveal(7, event, "a")
+    [Revealed(due=7, labels={'a': 1.0, 'b': -1.0}, source='stream')]
+    """
+
+    source: str = "stream"
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show all labels of the event right after its decision."""
+        return [Revealed(index, dict(event.correct), self.source)] if event.correct else []
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The labels of a share of the events, drawn by seed; the events of 5 % are among those of 10 %."""
+
+    share: float
+    seed: int = 0
+    of: Reveal = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        _check_share("share", self.share)
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the event's labels if it was drawn, else nothing."""
+        return (
+            self.of.reveal(index, event, chosen) if chance(self.seed, "share", event.id) < self.share else []
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bandit:
+    """Only the label of the peer that was chosen.
+
+    Examples
+    --------
+    >>> Bandit().reveal(0, Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0}), "b")
+    [Revealed(due=0, labels={'b': -1.0}, source='stream')]
+    """
+
+    of: Reveal = field(default_factory=Everything)
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the label of ``chosen``, where it has one."""
+        shown = self.of.reveal(index, event, chosen)
+        return [replace(r, labels={chosen: r.labels[chosen]}) for r in shown if chosen in r.labels]
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """Labels that come ``by`` events later: at ``by=1`` after the next event is decided."""
+
+    by: int
+    of: Reveal = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        if self.by < 0:
+            raise InputError(f"the delay is {self.by} events; expected 0 or more")
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the same labels, due later."""
+        return [replace(r, due=r.due + self.by) for r in self.of.reveal(index, event, chosen)]
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """Honest mistakes: every label flips its sign with probability ``rate``."""
+
+    rate: float
+    seed: int = 0
+    of: Reveal = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        _check_share("rate", self.rate)
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the labels, some of them flipped."""
+        return [
+            replace(r, labels={p: self._heard(event, p, c) for p, c in r.labels.items()})
+            for r in self.of.reveal(index, event, chosen)
+        ]
+
+    def _heard(self, event: Event, peer: str, c: float) -> float:
+        return -c if chance(self.seed, "noise", event.id, peer) < self.rate else c
+
+
+@dataclass(frozen=True, slots=True)
+class Dishonest:
+    """One source that lies: a share of the events is labelled by it instead of by the others.
+
+    It flips every label it gives; or, with ``favours``, says that this peer is right and
+    every other one wrong. Its labels carry its name, so a memory can revoke or distrust it.
+
+    Examples
+    --------
+    >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
+    >>> Dishonest(1.0, favours="b").reveal(0, event, "a")
+    [Revealed(due=0, labels={'a': -1.0, 'b': 1.0}, source='liar')]
+    """
+
+    share: float
+    source: str = "liar"
+    favours: str | None = None
+    seed: int = 0
+    of: Reveal = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        _check_share("share", self.share)
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the labels, or, in the liar's share of the events, its lies."""
+        shown = self.of.reveal(index, event, chosen)
+        if chance(self.seed, "dishonest", self.source, event.id) >= self.share:
+            return shown
+        return [replace(r, labels=self._lies(r.labels), source=self.source) for r in shown]
+
+    def _lies(self, labels: Mapping[str, float]) -> dict[str, float]:
+        if self.favours is None:
+            return {peer: -c for peer, c in labels.items()}
+        return {peer: 1.0 if peer == self.favours else -1.0 for peer in labels}
+
+
+def _check_share(what: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"the {what} is {value}; expected a number in [0, 1]")
