@@ -1,0 +1,165 @@
+"""Agents solve what they claim, fail where they say they fail, and the fault is a real one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from sigma_mem.demo.agents import PEERS, Almanac, Calculator, Generalist, Reader, Runner, team
+from sigma_mem.demo.agents.interpreter import Interpreter, Unsupported
+from sigma_mem.demo.tasks import DOMAINS, draw, is_right
+
+TASKS = draw(800, seed=4)
+SIZES = Counter(task.domain for task in TASKS)
+
+
+def accuracy(version: int) -> dict[tuple[str, str], float]:
+    agents = team(version)
+    right: Counter[tuple[str, str]] = Counter()
+    for task in TASKS:
+        for peer in PEERS:
+            right[peer, task.domain] += is_right(task, agents[peer].answer(task.question))
+    return {(peer, domain): right[peer, domain] / SIZES[domain] for peer in PEERS for domain in DOMAINS}
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[tuple[str, str], float]:
+    return accuracy(version=1)
+
+
+@pytest.fixture(scope="module")
+def after() -> dict[tuple[str, str], float]:
+    return accuracy(version=2)
+
+
+@pytest.mark.parametrize(
+    ("peer", "domain", "low", "high"),
+    [
+        ("calculator", "arithmetic", 0.75, 0.95),  # all but remainders
+        ("runner", "code", 0.75, 0.95),  # all but dictionaries
+        ("reader", "reading", 0.80, 0.97),  # all but pronouns
+        ("almanac", "calendar", 0.93, 1.0),  # all but 1900 and 2100
+        ("runner", "arithmetic", 0.5, 0.75),
+        ("generalist", "arithmetic", 0.3, 0.6),
+        ("generalist", "code", 0.45, 0.75),
+        ("generalist", "reading", 0.4, 0.75),
+        ("generalist", "calendar", 0.3, 0.6),
+        ("calculator", "reading", 0.0, 0.1),
+        ("reader", "code", 0.0, 0.1),
+        ("almanac", "reading", 0.0, 0.2),
+        ("runner", "calendar", 0.0, 0.1),
+    ],
+)
+def test_skills(
+    before: dict[tuple[str, str], float], peer: str, domain: str, low: float, high: float
+) -> None:
+    assert low <= before[peer, domain] <= high
+
+
+def test_the_fault_breaks_the_calculator_and_the_guesser_who_copies_it(
+    before: dict[tuple[str, str], float], after: dict[tuple[str, str], float]
+) -> None:
+    for peer in ("calculator", "guesser"):
+        assert after[peer, "arithmetic"] < before[peer, "arithmetic"] - 0.4
+    for peer in ("runner", "reader", "almanac", "generalist"):
+        assert all(after[peer, domain] == before[peer, domain] for domain in DOMAINS)
+
+
+def test_the_guesser_says_what_its_neighbours_say() -> None:
+    for version in (1, 2):
+        agents = team(version)
+        said = [
+            (agents["guesser"], agents["calculator"], agents["generalist"], task.question)
+            for task in TASKS[:200]
+        ]
+        for guesser, calculator, generalist, question in said:
+            assert guesser.answer(question) in (calculator.answer(question), generalist.answer(question))
+
+
+def test_every_agent_answers_anything_at_all() -> None:
+    for agent in team().values():
+        for question in (
+            "",
+            "Why?",
+            "(((",
+            "1 / 0",
+            "```python\nwhile 1:\n    x = 1\n```",
+            "7 days after 31 May 2001",
+        ):
+            assert isinstance(agent.answer(question), str)
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "second"),
+    [
+        ("What is 2 + 3 * 4?", "14", "20"),
+        ("What is 2 + (3 * 4)?", "14", "14"),
+        ("Compute 3 times 4 minus 2.", "10", "10"),
+        ("Work out 5 added to 6 multiplied by 2.", "17", "22"),
+        ("What is 7 / 2?", "3.50", "3.50"),
+        ("No figures here.", "", ""),
+    ],
+)
+def test_calculator_versions(question: str, first: str, second: str) -> None:
+    assert (Calculator(1).answer(question), Calculator(2).answer(question)) == (first, second)
+
+
+def test_reader_does_not_resolve_pronouns() -> None:
+    told = (
+        "Read the passage. Ada works as a baker in Oslo. {} grew up in Lima. Emil works as a pilot in Rome.\n"
+    )
+    ask = "Question: In which city did Ada grow up?"
+    assert Reader().answer(told.format("Ada") + ask) == "Lima"
+    assert Reader().answer(told.format("She") + ask) == "Oslo"
+
+
+def test_generalist_reads_only_the_beginning() -> None:
+    told = "Read the passage. Ada is a baker. Emil is a pilot.\nQuestion: Who is a pilot?"
+    assert Generalist().answer(told) == "Emil"
+    assert Generalist(sentences=1).answer(told) == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which date is 45 days after 17 March 2024?", "1 May 2024"),
+        ("Which date is 20 days before 5 January 1999?", "16 December 1998"),
+        ("Which day of the week is 29 February 2024?", "Thursday"),
+        ("How many days pass from 27 February 2023 to 2 March 2023?", "3"),
+        ("How many days pass from 27 February 1900 to 2 March 1900?", "4"),  # wrong, and known to be
+        ("How many minutes are there in 3 hours?", "180"),
+        ("What remainder is left when 87 is divided by 13?", "9"),
+    ],
+)
+def test_almanac(question: str, answer: str) -> None:
+    assert Almanac().answer(question) == answer
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os\nprint(os.getcwd())",
+        "print(open('x'))",
+        "print(''.__class__)",
+        "print(().__class__.__bases__)",
+        "x = {}\nprint(len(x))",
+        "while 1 < 2:\n    x = 1",
+        "def f(n):\n    return f(n)\nf(1)",
+        "x = 'ab' * 100000000\nprint(1)",
+        "x = 9\nfor i in range(200):\n    x = x * x\nprint(x)",
+        "for i in range(10000000000):\n    x = i",
+        "print(sum(range(10000000000)))",
+        "print('a' + 1)",
+        "this is not python",
+    ],
+)
+def test_the_interpreter_refuses(program: str) -> None:
+    with pytest.raises(Unsupported):
+        Interpreter().run(program)
+
+
+def test_runner_says_what_it_saw_when_it_cannot_run() -> None:
+    assert (
+        Runner().answer("What does this Python program print?\n```python\nx = {}\nprint(len(x))\n```") == "x"
+    )
