@@ -65,11 +65,23 @@ class Store(Protocol):
     are durable: writers batch (group commit), and who needs durability waits on the ticket.
     If a batch cannot be written, every ticket of that batch and of everything queued behind
     it fails, nothing of them is in the ledger, and later appends work again once the cause
-    (a full disk, say) is gone. Reads see every record appended so far that has not failed.
+    (a full disk, say) is gone; they get the sequence numbers that follow what is durable. Reads
+    see every record appended so far that has not failed. A closed store raises StoreError.
     """
 
+    @property
+    def epoch(self) -> int:
+        """How often appended records had to be dropped because they could not be written.
+
+        Whoever derives state from what it appended rebuilds it from the ledger when this moved,
+        also if it waits on no ticket.
+        """
+
     def append(self, namespace: str, records: Sequence[Record]) -> tuple[int, Ticket]:
-        """Queue records as one unit; return the sequence number of the last, and a ticket."""
+        """Queue records as one unit; return the sequence number of the last, and a ticket.
+
+        Raises ConflictError, and appends none of them, if a (kind, id) is already there.
+        """
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order, with after < seq (≤ until)."""
@@ -80,8 +92,12 @@ class Store(Protocol):
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """All records that belong to an event, in order."""
 
-    def save_snapshot(self, namespace: str, snapshot: Snapshot) -> None:
-        """Replace the namespace's snapshot, after all records up to its seq are durable."""
+    def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
+        """Replace the namespace's snapshot, after all records up to its seq are durable.
+
+        With the epoch in which the state was derived, a snapshot of records that were dropped
+        since is refused with StoreError, although others have their numbers by now.
+        """
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""

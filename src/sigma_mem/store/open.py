@@ -1,0 +1,35 @@
+"""From what a user writes as ``path`` to a store."""
+
+from __future__ import annotations
+
+import os
+
+from sigma_mem.errors import InputError
+from sigma_mem.store.base import Store
+from sigma_mem.store.inmemory import InMemoryStore
+from sigma_mem.store.sqlite import SqliteStore
+
+__all__ = ["open_store"]
+
+
+def open_store(path: str | os.PathLike[str] | None, readonly: bool = False) -> Store:
+    """A store for a path: None keeps the memory in the process, a file path in SQLite.
+
+    Examples
+    --------
+    >>> type(open_store(None)).__name__
+    'InMemoryStore'
+    """
+    if path is None:
+        if readonly:
+            raise InputError("got readonly=True without a path; there is nothing to read")
+        return InMemoryStore()
+    text = os.fspath(path)
+    if text.startswith(("postgresql://", "postgres://")):
+        raise InputError(
+            "PostgreSQL comes with the service and is not available yet; "
+            "expected a file path (SQLite) or None (in memory)"
+        )
+    if text in ("", ":memory:") or "://" in text:
+        raise InputError(f"got path {text!r}; expected a file path (SQLite) or None (in memory)")
+    return SqliteStore(path, readonly)
