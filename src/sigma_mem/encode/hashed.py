@@ -1,0 +1,43 @@
+"""Hashed words and character trigrams: an encoder that needs nothing but numpy."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from sigma_mem.encode.base import unit
+from sigma_mem.events import FloatArray
+
+__all__ = ["HashedEncoder"]
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class HashedEncoder:
+    """Signed hashing of words into rank − 1 coordinates, and the constant one.
+
+    >>> HashedEncoder().encode(["What is 2 + 2?"]).shape
+    (1, 64)
+    """
+
+    name = "hashed"
+    version = "1"
+
+    def __init__(self, rank: int = 64) -> None:
+        self.rank = rank
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """φ of every text."""
+        rows = np.zeros((len(texts), self.rank))
+        for row, text in zip(rows, texts, strict=True):
+            for word in _WORD.findall(text.lower()):
+                code = zlib.crc32(word.encode())
+                row[code % (self.rank - 1)] += 1.0 if code & 0x80000000 else -1.0
+            norm = np.linalg.norm(row)
+            if norm:
+                row /= norm
+        rows[:, -1] = 1.0
+        return unit(rows)

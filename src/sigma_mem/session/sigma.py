@@ -1,0 +1,671 @@
+"""SigmaMem: the object that users hold."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time as _time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sigma_mem.decide.adaptive import adaptive
+from sigma_mem.decide.explore import explore as explore_route
+from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
+from sigma_mem.decide.route import calibrated_route
+from sigma_mem.decide.select import normalized_utility, posterior
+from sigma_mem.decide.vote import Vote, group
+from sigma_mem.encode import Encoder
+from sigma_mem.errors import ConflictError, InputError, MissingExtraError, StoreError, UnknownDecisionError
+from sigma_mem.events import Answer, Decision, Feedback, FloatArray
+from sigma_mem.memory import Reading, Settings, SigmaState
+from sigma_mem.session.checks import checked_answers, checked_labels, checked_phi
+from sigma_mem.session.explain import Explanation, explain
+from sigma_mem.session.fold import Entry, Fold
+from sigma_mem.session.opening import Opening, open_memory
+from sigma_mem.session.records import (
+    decision_from,
+    decision_record,
+    feedback_record,
+    peer_record,
+    revoke_record,
+)
+from sigma_mem.store.base import Record, Snapshot, Store
+from sigma_mem.store.open import open_store
+from sigma_mem.streams.canon import canon as default_canon
+
+__all__ = ["Center", "SigmaMem"]
+
+Answers = Mapping[str, str | Answer | None]
+
+
+class Judged(Protocol):
+    """Utilities of the peers' answers, and the probability mass on Yes and No behind them."""
+
+    @property
+    def utility(self) -> FloatArray: ...
+
+    @property
+    def yes_no_mass(self) -> FloatArray: ...
+
+
+class Center(Protocol):
+    """A frozen model that judges answers, steered by what the memory reads out."""
+
+    def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Judged:
+        """U of every answer, with its peer's readout M_pφ projected into the model."""
+        ...
+
+
+class SigmaMem:
+    """An online reliability memory: who can be trusted, and when.
+
+    Parameters
+    ----------
+    peers : sequence of str, optional
+        Names of the models or agents; may be left out when an existing memory is opened.
+    path : str or path, optional
+        A file to keep the memory in; None keeps it in this process.
+    rank : int, optional
+        For a memory without an encoder: the dimension of every φ that is handed in.
+    encoder : str or Encoder, optional
+        What turns a question into φ: "static" (default), "hashed", or an object with the protocol.
+    settings : Settings, optional
+        Decay, step sizes and prior, recorded with the memory.
+    namespace : str
+        Several memories may live in one store.
+    center : Center, optional
+        A frozen model for `select`; see `sigma_mem.center`.
+    store : Store, optional
+        In place of `path`.
+    durable : {"feedback", "all"}
+        Feedback is acknowledged once it is on disk. A decision is written behind, within
+        milliseconds, unless "all".
+    keep_text : bool
+        Whether questions and answers are kept in the ledger (explanations quote them).
+    seed : int, optional
+        For exploring routes.
+    clock : callable
+        Seconds since 1970.
+
+    Examples
+    --------
+    >>> mem = SigmaMem(peers=["ann", "bob"], encoder="hashed")
+    >>> for _ in range(8):
+    ...     d = mem.vote("What is 2 + 2?", {"ann": "4", "bob": "5"})
+    ...     _ = mem.feedback(d.id, {"ann": True, "bob": False})
+    >>> mem.route("What is 2 + 3?").peer
+    'ann'
+    """
+
+    def __init__(
+        self,
+        peers: Sequence[str] | None = None,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        rank: int | None = None,
+        encoder: str | Encoder | None = None,
+        settings: Settings | None = None,
+        namespace: str = "default",
+        center: Center | None = None,
+        store: Store | None = None,
+        durable: Literal["feedback", "all"] = "feedback",
+        keep_text: bool = True,
+        snapshot_every: int = 4096,
+        seed: int | None = None,
+        clock: Callable[[], float] = _time.time,
+    ) -> None:
+        self._lock = threading.RLock()
+        self._clock = clock
+        self._center = center
+        self._durable = durable == "all"
+        self._keep_text = keep_text
+        self._snapshot_every = snapshot_every
+        self._rng = np.random.default_rng(seed)
+        self._boot = secrets.token_hex(4)  # decisions of another run never share an id with ours
+        self._count = 0
+        self._owns_store = store is None
+        self.store = open_store(path) if store is None else store
+        self.namespace_name = namespace
+        try:
+            opening = open_memory(self.store, namespace, peers, rank, encoder, settings, clock())
+            self._opening: Opening = opening
+            self._fold = self._load()
+        except BaseException:
+            if self._owns_store:
+                self.store.close()
+            raise
+
+    # --- what it is ----------------------------------------------------------------------
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The pool, in order."""
+        return self._fold.state.peers
+
+    @property
+    def rank(self) -> int:
+        """Dimension of φ."""
+        return self._fold.state.rank
+
+    @property
+    def settings(self) -> Settings:
+        """As recorded with the memory."""
+        return self._fold.state.settings
+
+    @property
+    def state(self) -> SigmaState:
+        """The state itself, for reading; write only through `feedback`."""
+        return self._fold.state
+
+    @property
+    def reads(self) -> SigmaState:
+        """The second memory, whose peers are the reads."""
+        return self._fold.reads
+
+    @property
+    def events(self) -> int:
+        """How many events were decided."""
+        return self._fold.state.clock
+
+    def namespace(self, name: str, peers: Sequence[str] | None = None, **options: Any) -> SigmaMem:
+        """Another memory in the same store."""
+        return SigmaMem(peers, store=self.store, namespace=name, **options)
+
+    # --- decide --------------------------------------------------------------------------
+
+    def encode(self, question: str) -> FloatArray:
+        """φ of a question."""
+        phi: FloatArray = self._opening.encoder().encode([question])[0]
+        return phi
+
+    def route(
+        self,
+        question: str | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "calibrated-route",
+        explore: bool = False,
+        after: str | None = None,
+    ) -> Decision:
+        """Choose a peer before anyone answers.
+
+        Parameters
+        ----------
+        question : str, optional
+            The task; may be left out when `phi` is given.
+        phi : array (rank,), optional
+            The competence direction, in place of encoding the question.
+        read : {"calibrated-route", "m-route"}
+            The paper's M-route, or its calibrated form.
+        explore : bool
+            Where only the chosen peer will be labelled: choose by posterior sampling, so that the
+            others are tried as well, and report the propensity.
+        after : str, optional
+            An earlier decision on the same task: both are one event.
+        """
+        if read not in ROUTES:
+            raise InputError(f"read is {read!r}; expected one of {sorted(ROUTES)}")
+        direction = self._direction(question, phi, after)
+        with self._lock:
+            reading = self._fold.state.read(direction)
+            propensity = 1.0
+            if explore:
+                choice = explore_route(reading, self._rng)
+                index, propensity, read = choice.peer, choice.propensity, "exploring-route"
+            elif read == "calibrated-route":
+                index = calibrated_route(reading.prob)
+            else:
+                index = int(reading.score.argmax())
+            confidence = float(reading.prob[index])
+            return self._record(
+                question, direction, after, read, reading, index, confidence, propensity=propensity
+            )
+
+    def vote(
+        self,
+        question: str | None,
+        answers: Answers,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "calibrated-vote",
+        canon: Callable[[str], str | None] = default_canon,
+        after: str | None = None,
+    ) -> Decision:
+        """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
+
+        Parameters
+        ----------
+        question, phi, after
+            As for `route`.
+        answers : mapping
+            Peer → text (or `Answer`, or None for no answer).
+        read : {"calibrated-vote", "m-vote", "majority", "posterior", "posterior-no-g"}
+            How to weigh them.
+        canon : callable
+            Canonical form of an answer's text.
+        """
+        if read not in VOTES:
+            raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
+        direction = self._direction(question, phi, after)
+        given = checked_answers(answers, self.peers, canon)
+        with self._lock:
+            reading = self._fold.state.read(direction)
+            view = self._view(reading, given)
+            vote = choose(read, view)
+            confidence = self._confidence(read, vote, view)
+            return self._record(question, direction, after, read, reading, vote.peer, confidence, given)
+
+    def select(
+        self,
+        question: str,
+        answers: Answers,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Callable[[str], str | None] = default_canon,
+        after: str | None = None,
+    ) -> Decision:
+        """Choose among answers by the steered center's judgement and the relation G.
+
+        The decision's details keep utilities U, normalized utilities z and the yes+no mass.
+        """
+        direction = self._direction(question, phi, after)
+        given = checked_answers(answers, self.peers, canon)
+        with self._lock:
+            reading = self._fold.state.read(direction)
+            vote, details = self._selected(question, direction, given)
+            confidence = details["posterior"][self.peers[vote.peer]]
+            return self._record(
+                question, direction, after, "select", reading, vote.peer, confidence, given, details=details
+            )
+
+    def decide(
+        self,
+        question: str | None,
+        answers: Answers,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Callable[[str], str | None] = default_canon,
+        after: str | None = None,
+    ) -> Decision:
+        """Choose among answers by the read that has been best here: the adaptive read.
+
+        Every single read makes its choice; a second memory, whose peers are the reads, chooses
+        among them by φ, and learns from the same feedback which of them were right.
+        """
+        direction = self._direction(question, phi, after)
+        given = checked_answers(answers, self.peers, canon)
+        with self._lock:
+            reading = self._fold.state.read(direction)
+            view = self._view(reading, given)
+            votes = {read: choose(read, view) for read in (*VOTES, *ROUTES)}
+            details: dict[str, Any] = {}
+            if self._center is not None and question is not None:
+                votes["select"], details = self._selected(question, direction, given)
+            over_reads = self._fold.reads.read(direction)
+            winner = adaptive(over_reads.prob, [READS.index(read) for read in votes])
+            chosen = votes[READS[winner]]
+            return self._record(
+                question,
+                direction,
+                after,
+                f"adaptive:{READS[winner]}",
+                reading,
+                chosen.peer,
+                float(over_reads.prob[winner]),
+                given,
+                reads={read: self.peers[vote.peer] for read, vote in votes.items()},
+                details=details,
+            )
+
+    # --- feedback ------------------------------------------------------------------------
+
+    def feedback(
+        self,
+        decision: str,
+        labels: Mapping[str, object],
+        *,
+        source: str = "default",
+        id: str | None = None,
+        amend: bool = False,
+    ) -> Feedback:
+        """Say who was right: for some or all peers, now or late. Returns once it is on disk.
+
+        Saying the same again changes nothing. Saying something else of a peer that the same source
+        has spoken of before is an error, unless it amends; the result is then as if it had been
+        said so in the first place.
+
+        Parameters
+        ----------
+        decision : str
+            Id of any decision on the event.
+        labels : mapping
+            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
+        source : str
+            Who says so; `revoke` takes back all that a source said.
+        id : str, optional
+            Of this feedback, for senders that retry.
+        amend : bool
+            Replace what this source said of these peers.
+        """
+        clean = checked_labels(labels, {*self.peers, *self._fold.departed})
+        with self._lock:
+            if source in self._fold.revoked:
+                raise InputError(f"source {source!r} was revoked; expected another source")
+            event, entry = self._known(decision)
+            fresh = _news(entry, clean, source, amend)
+            if id is not None and self._repeated(id, event, clean, source, amend):
+                fresh = {}
+            feedback = Feedback(id or f"{event}/{entry.lines}", event, clean, source, self._clock(), amend)
+            if not fresh:
+                return feedback
+            line = feedback.id if id is None else self._free_line(id)
+            tick = self._fold.tick_of(entry)
+            ticket = self._append(feedback_record(feedback, line, tick))
+            self._fold.learn(entry, fresh, source, tick)
+            self._snapshot_when_due()
+        self._wait(ticket)
+        return feedback
+
+    def revoke(self, source: str) -> int:
+        """Take back all that a source ever said; return how many lines of feedback that were.
+
+        The memory is then as if that source had never spoken; it is not heard again.
+        """
+        with self._lock:
+            lines = sum(
+                line.kind == "feedback" and line.body["source"] == source
+                for line in self.store.records(self.namespace_name)
+            )
+            if source not in self._fold.revoked:
+                self._commit(revoke_record(source, self._clock()))
+        return lines
+
+    # --- peers ---------------------------------------------------------------------------
+
+    def add_peer(self, peer: str) -> None:
+        """Take a new peer into the pool, last in order, with nothing known of it."""
+        with self._lock:
+            if peer in self._fold.departed:
+                raise InputError(f"peer {peer!r} was removed before; expected a name not used yet")
+            SigmaState((*self.peers, peer), 1)  # the same checks as ever, before anything is written
+            self._commit(peer_record(peer, True, self._clock()))
+
+    def remove_peer(self, peer: str) -> None:
+        """Forget a peer; its name is not used again, so that nobody starts afresh under it."""
+        with self._lock:
+            if peer not in self.peers or len(self.peers) == 1:
+                SigmaState(self.peers, 1).remove_peer(peer)  # says what is wrong
+            self._commit(peer_record(peer, False, self._clock()))
+
+    # --- look ----------------------------------------------------------------------------
+
+    def decision(self, id: str) -> Decision:
+        """An earlier decision, from the ledger."""
+        return decision_from(self._line(id))
+
+    def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
+        """Name the past events that weighed most in a decision, exactly.
+
+        Parameters
+        ----------
+        decision : str
+            Id of the decision.
+        peer : str, optional
+            Whose score to take apart; the chosen peer's by default.
+        top : int
+            How many events to list.
+        """
+        line = self._line(decision)
+        if peer is not None and peer not in line.body["scores"]:
+            raise InputError(f"peer {peer!r} was not in the pool {sorted(line.body['scores'])} then")
+        before = list(self.store.records(self.namespace_name, until=line.seq - 1))
+        return explain(line, before, self.settings, peer, top)
+
+    def replayed(self) -> Fold:
+        """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
+        with self._lock:
+            return self._replay(Fold(self.store, self.namespace_name, self._opening.body))
+
+    # --- life ----------------------------------------------------------------------------
+
+    def snapshot(self) -> None:
+        """Save derived state, so that the next start need not replay the whole ledger."""
+        with self._lock:
+            self.store.save_snapshot(self.namespace_name, Snapshot(self._fold.seq, self._fold.pack()))
+            self._saved = self._fold.seq
+
+    def close(self) -> None:
+        """Write everything that is still on its way, and let go of the store."""
+        with self._lock:
+            if self._owns_store:
+                try:
+                    if self._fold.seq > self._saved:
+                        self.snapshot()
+                finally:
+                    self.store.close()
+                    self._saved = self._fold.seq
+
+    def __enter__(self) -> SigmaMem:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- inside --------------------------------------------------------------------------
+
+    def _direction(self, question: str | None, phi: ArrayLike | None, after: str | None) -> FloatArray:
+        if phi is not None:
+            return checked_phi(phi, self.rank)
+        if after is not None:
+            with self._lock:
+                return self._known(after)[1].phi
+        if not question:
+            raise InputError("neither question nor phi was given; expected one of them")
+        return self.encode(question)
+
+    def _view(self, reading: Reading, answers: Mapping[str, Answer]) -> View:
+        state = self._fold.state
+        groups = group([answers[peer].canon if peer in answers else None for peer in state.peers])
+        return View(reading.score, reading.prob, groups, state.alternatives, state.G)
+
+    def _confidence(self, read: str, vote: Vote, view: View) -> float:
+        if read == "calibrated-vote":
+            return vote_confidence(vote, view.alternatives)
+        if read == "majority":
+            return float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
+        return float(view.prob[vote.peer])
+
+    def _selected(
+        self, question: str, phi: FloatArray, answers: Mapping[str, Answer]
+    ) -> tuple[Vote, dict[str, Any]]:
+        if self._center is None:
+            raise MissingExtraError(
+                "select needs a center model, and this memory was opened without one: install it with "
+                "pip install 'sigma-mem[center]' and open SigmaMem(..., center=Center.load(\"smollm2\")) "
+                "from sigma_mem.center"
+            )
+        peers = [peer for peer in answers if answers[peer].text]
+        if not peers:
+            raise InputError("no peer gave an answer; expected at least one text to judge")
+        rows = [self.peers.index(peer) for peer in peers]
+        judged = self._center.judge(
+            question, [answers[peer].text for peer in peers], self._fold.state.readout(phi)[rows]
+        )
+        z = normalized_utility(judged.utility)
+        result = posterior(z, self._fold.state.G[np.ix_(rows, rows)])
+        best = int(result.expectation.argmax())
+        details = {
+            "utility": _by_name(peers, judged.utility),
+            "z": _by_name(peers, z),
+            "yes_no_mass": _by_name(peers, judged.yes_no_mass),
+            "posterior": _by_name(peers, 0.5 + 0.5 * result.expectation),
+            "posterior_method": result.method,
+        }
+        return Vote(rows[best], 0, np.zeros(0)), details
+
+    def _record(
+        self,
+        question: str | None,
+        phi: FloatArray,
+        after: str | None,
+        read: str,
+        reading: Reading,
+        index: int,
+        confidence: float,
+        answers: Mapping[str, Answer] | None = None,
+        *,
+        propensity: float = 1.0,
+        reads: Mapping[str, str] | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Decision:
+        fold = self._fold
+        peers, now, time = fold.state.peers, fold.state.now, self._clock()
+        self._count += 1
+        id = f"{self._boot}-{self._count}"
+        if after is None:
+            event, tick = id, fold.begin(id, phi, time)
+        else:
+            event, entry = self._known(after)
+            tick = entry.tick
+        given = answers or {}
+        chosen = given.get(peers[index])
+        decision = Decision(
+            id=id,
+            event=event,
+            read=read,
+            phi=phi,
+            peer=peers[index],
+            answer=None if chosen is None else chosen.text,
+            scores=_by_name(peers, reading.score),
+            probs=_by_name(peers, reading.prob),
+            effective=_by_name(peers, reading.effective),
+            confidence=confidence,
+            propensity=propensity,
+            tick=tick,
+            time=time,
+            question=question if self._keep_text else None,
+            canons={peer: answer.canon for peer, answer in given.items()},
+            reads=reads or {},
+            details=details or {},
+        )
+        fold.answered(event, decision.canons, decision.reads)
+        ticket = self._append(decision_record(decision, now))
+        self._snapshot_when_due()
+        if self._durable:
+            self._wait(ticket)
+        return decision
+
+    def _known(self, decision: str) -> tuple[str, Entry]:
+        """The event of a decision, and what is known of it."""
+        entry = self._fold.entry(decision)
+        if entry is not None:
+            return decision, entry
+        line = self._line(decision)
+        entry = self._fold.entry(line.event)
+        if entry is None:  # the ledger holds a decision without its event's first one
+            raise UnknownDecisionError(f"event {line.event!r} of decision {decision!r} is not in this memory")
+        return line.event, entry
+
+    def _line(self, decision: str) -> Record:
+        line = self.store.find(self.namespace_name, "decision", decision)
+        if line is None:
+            raise UnknownDecisionError(
+                f"decision {decision!r} is not in namespace {self.namespace_name!r}; "
+                "expected the id of a decision of this memory"
+            )
+        return line
+
+    def _repeated(self, id: str, event: str, labels: Mapping[str, float], source: str, amend: bool) -> bool:
+        """Whether this feedback was taken before; an error if it was, with another body."""
+        lines = self._lines_of(id)
+        if not lines:
+            return False
+        last = lines[-1]
+        same = (last.event, last.body["labels"], last.body["source"]) == (event, dict(labels), source)
+        if not same and not amend:
+            raise ConflictError(
+                f"feedback {id!r} came before with labels {last.body['labels']} from {last.body['source']!r} "
+                f"on {last.event!r}; got {dict(labels)} from {source!r} on {event!r}: pass amend=True to replace it"
+            )
+        return same
+
+    def _lines_of(self, id: str) -> list[Record]:
+        lines: list[Record] = []
+        while line := self.store.find(self.namespace_name, "feedback", _line_id(id, len(lines))):
+            lines.append(line)
+        return lines
+
+    def _free_line(self, id: str) -> str:
+        return _line_id(id, len(self._lines_of(id)))
+
+    # --- ledger --------------------------------------------------------------------------
+
+    def _append(self, record: Record) -> Any:
+        try:
+            self._fold.seq, ticket = self.store.append(self.namespace_name, [record])
+        except StoreError:
+            self._fold = self._load()
+            raise
+        return ticket
+
+    def _commit(self, record: Record) -> None:
+        """Append a line that is rare, wait for the disk, then fold it."""
+        seq, ticket = self.store.append(self.namespace_name, [record])
+        self._wait(ticket)
+        self._fold.apply(Record(record.kind, record.id, record.event, record.body, record.phi, seq))
+        self._snapshot_when_due()
+
+    def _wait(self, ticket: Any) -> None:
+        try:
+            ticket.wait()
+        except StoreError:
+            with self._lock:  # what did not reach the disk did not happen
+                self._fold = self._load()
+            raise
+
+    def _snapshot_when_due(self) -> None:
+        if self._fold.seq - self._saved >= self._snapshot_every:
+            self.snapshot()
+
+    def _load(self) -> Fold:
+        fold = Fold(self.store, self.namespace_name, self._opening.body)
+        saved = self.store.load_snapshot(self.namespace_name)
+        if saved is not None:
+            fold.unpack(saved.body)
+        self._saved = fold.seq
+        return self._replay(fold)
+
+    def _replay(self, fold: Fold) -> Fold:
+        for record in self.store.records(self.namespace_name, after=fold.seq):
+            fold.apply(record)
+        return fold
+
+
+def _news(entry: Entry, labels: Mapping[str, float], source: str, amend: bool) -> dict[str, float]:
+    """What of these labels is new; an error where they contradict the same source without amending."""
+    fresh = {}
+    for peer, c in labels.items():
+        said = entry.said.get(peer, {}).get(source)
+        if said is not None and said != c and not amend:
+            raise ConflictError(
+                f"{source!r} said {said:+g} of {peer!r} on this event before, and now {c:+g}; "
+                "pass amend=True to replace it"
+            )
+        if said != c:
+            fresh[peer] = c
+    return fresh
+
+
+def _line_id(id: str, revision: int) -> str:
+    return id if revision == 0 else f"{id}~{revision}"
+
+
+def _by_name(names: Sequence[str], values: FloatArray) -> dict[str, float]:
+    return dict(zip(names, values.tolist(), strict=True))
