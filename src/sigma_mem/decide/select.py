@@ -1,7 +1,7 @@
 """Selection: the posterior over which peers are right, from utilities and the relation G.
 
     z_p = (U_p − mean U)/(std U + ε)                                       (eq:sigma_normalized_utility)
-    P(y) ∝ exp(w_u Σ_p z_p y_p + (w_g/2) Σ_{p≠q} G_pq y_p y_q),  y ∈ {−1, +1}^P   (eq:sigma_topology_posterior)
+    P(y) ∝ exp(w_u Σ_p z_p y_p + (w_g/2) Σ_{p≠q} G_pq y_p y_q),  y ∈ {−1, 1}^P   (eq:sigma_topology_posterior)
     p̂ = argmax_p E[y_p]                                                     (eq:sigma_peer_select)
 
 U may be any per-peer utility: the steered center's Yes-minus-No, or a read of the memory.

@@ -1,4 +1,4 @@
-"""What is accepted at the door: a φ, labels, answers. Each says what was got, what was expected, and the remedy."""
+"""What is accepted at the door: a φ, labels, answers; an error says what was got and what was expected."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _checked_label(peer: str, label: object) -> float:
         if -1.0 <= c <= 1.0:  # False for NaN
             return c
     raise InputError(
-        f"label of {peer!r} is {label!r}; expected a bool or a number in [-1, 1] (leave out a peer without label)"
+        f"label of {peer!r} is {label!r}; expected a bool or a number in [-1, 1] (leave out a peer without one)"
     )
 
 

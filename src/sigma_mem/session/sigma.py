@@ -8,7 +8,7 @@ import threading
 import time as _time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,17 +16,18 @@ from numpy.typing import ArrayLike
 from sigma_mem.decide.adaptive import adaptive
 from sigma_mem.decide.explore import explore as explore_route
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
-from sigma_mem.decide.route import calibrated_route
-from sigma_mem.decide.select import normalized_utility, posterior
+from sigma_mem.decide.route import calibrated_route, m_route
 from sigma_mem.decide.vote import Vote, group
 from sigma_mem.encode import Encoder
-from sigma_mem.errors import ConflictError, InputError, MissingExtraError, StoreError, UnknownDecisionError
+from sigma_mem.errors import InputError, UnknownDecisionError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.session.checks import checked_answers, checked_labels, checked_phi
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.fold import Entry, Fold
-from sigma_mem.session.opening import Opening, open_memory
+from sigma_mem.session.journal import Journal
+from sigma_mem.session.judging import Center, by_name, select
+from sigma_mem.session.opening import open_memory
 from sigma_mem.session.records import (
     decision_from,
     decision_record,
@@ -34,31 +35,14 @@ from sigma_mem.session.records import (
     peer_record,
     revoke_record,
 )
-from sigma_mem.store.base import Record, Snapshot, Store
+from sigma_mem.session.repeats import free_line, news, repeated
+from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
 from sigma_mem.streams.canon import canon as default_canon
 
-__all__ = ["Center", "SigmaMem"]
+__all__ = ["SigmaMem"]
 
 Answers = Mapping[str, str | Answer | None]
-
-
-class Judged(Protocol):
-    """Utilities of the peers' answers, and the probability mass on Yes and No behind them."""
-
-    @property
-    def utility(self) -> FloatArray: ...
-
-    @property
-    def yes_no_mass(self) -> FloatArray: ...
-
-
-class Center(Protocol):
-    """A frozen model that judges answers, steered by what the memory reads out."""
-
-    def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Judged:
-        """U of every answer, with its peer's readout M_pφ projected into the model."""
-        ...
 
 
 class SigmaMem:
@@ -124,17 +108,17 @@ class SigmaMem:
         self._center = center
         self._durable = durable == "all"
         self._keep_text = keep_text
-        self._snapshot_every = snapshot_every
         self._rng = np.random.default_rng(seed)
         self._boot = secrets.token_hex(4)  # decisions of another run never share an id with ours
         self._count = 0
         self._owns_store = store is None
+        self._closed = False
         self.store = open_store(path) if store is None else store
-        self.namespace_name = namespace
+        self._namespace = namespace
         try:
             opening = open_memory(self.store, namespace, peers, rank, encoder, settings, clock())
-            self._opening: Opening = opening
-            self._fold = self._load()
+            self._opening = opening
+            self._journal = Journal(self.store, namespace, opening, snapshot_every)
         except BaseException:
             if self._owns_store:
                 self.store.close()
@@ -145,32 +129,32 @@ class SigmaMem:
     @property
     def peers(self) -> tuple[str, ...]:
         """The pool, in order."""
-        return self._fold.state.peers
+        return self._journal.fold.state.peers
 
     @property
     def rank(self) -> int:
         """Dimension of φ."""
-        return self._fold.state.rank
+        return self._journal.fold.state.rank
 
     @property
     def settings(self) -> Settings:
         """As recorded with the memory."""
-        return self._fold.state.settings
+        return self._journal.fold.state.settings
 
     @property
     def state(self) -> SigmaState:
         """The state itself, for reading; write only through `feedback`."""
-        return self._fold.state
+        return self._journal.fold.state
 
     @property
     def reads(self) -> SigmaState:
         """The second memory, whose peers are the reads."""
-        return self._fold.reads
+        return self._journal.fold.reads
 
     @property
     def events(self) -> int:
         """How many events were decided."""
-        return self._fold.state.clock
+        return self._journal.fold.state.clock
 
     def namespace(self, name: str, peers: Sequence[str] | None = None, **options: Any) -> SigmaMem:
         """Another memory in the same store."""
@@ -212,7 +196,7 @@ class SigmaMem:
             raise InputError(f"read is {read!r}; expected one of {sorted(ROUTES)}")
         direction = self._direction(question, phi, after)
         with self._lock:
-            reading = self._fold.state.read(direction)
+            reading = self._journal.fold.state.read(direction)
             propensity = 1.0
             if explore:
                 choice = explore_route(reading, self._rng)
@@ -220,7 +204,7 @@ class SigmaMem:
             elif read == "calibrated-route":
                 index = calibrated_route(reading.prob)
             else:
-                index = int(reading.score.argmax())
+                index = m_route(reading.score)
             confidence = float(reading.prob[index])
             return self._record(
                 question, direction, after, read, reading, index, confidence, propensity=propensity
@@ -254,7 +238,7 @@ class SigmaMem:
         direction = self._direction(question, phi, after)
         given = checked_answers(answers, self.peers, canon)
         with self._lock:
-            reading = self._fold.state.read(direction)
+            reading = self._journal.fold.state.read(direction)
             view = self._view(reading, given)
             vote = choose(read, view)
             confidence = self._confidence(read, vote, view)
@@ -276,11 +260,11 @@ class SigmaMem:
         direction = self._direction(question, phi, after)
         given = checked_answers(answers, self.peers, canon)
         with self._lock:
-            reading = self._fold.state.read(direction)
-            vote, details = self._selected(question, direction, given)
-            confidence = details["posterior"][self.peers[vote.peer]]
+            reading = self._journal.fold.state.read(direction)
+            index, details = select(self._center, question, direction, given, self._journal.fold.state)
+            confidence = details["posterior"][self.peers[index]]
             return self._record(
-                question, direction, after, "select", reading, vote.peer, confidence, given, details=details
+                question, direction, after, "select", reading, index, confidence, given, details=details
             )
 
     def decide(
@@ -300,25 +284,26 @@ class SigmaMem:
         direction = self._direction(question, phi, after)
         given = checked_answers(answers, self.peers, canon)
         with self._lock:
-            reading = self._fold.state.read(direction)
+            reading = self._journal.fold.state.read(direction)
             view = self._view(reading, given)
-            votes = {read: choose(read, view) for read in (*VOTES, *ROUTES)}
+            peers = {read: choose(read, view).peer for read in (*VOTES, *ROUTES)}
             details: dict[str, Any] = {}
             if self._center is not None and question is not None:
-                votes["select"], details = self._selected(question, direction, given)
-            over_reads = self._fold.reads.read(direction)
-            winner = adaptive(over_reads.prob, [READS.index(read) for read in votes])
-            chosen = votes[READS[winner]]
+                peers["select"], details = select(
+                    self._center, question, direction, given, self._journal.fold.state
+                )
+            over_reads = self._journal.fold.reads.read(direction)
+            winner = adaptive(over_reads.prob, [READS.index(read) for read in peers])
             return self._record(
                 question,
                 direction,
                 after,
                 f"adaptive:{READS[winner]}",
                 reading,
-                chosen.peer,
+                peers[READS[winner]],
                 float(over_reads.prob[winner]),
                 given,
-                reads={read: self.peers[vote.peer] for read, vote in votes.items()},
+                reads={read: self.peers[index] for read, index in peers.items()},
                 details=details,
             )
 
@@ -352,23 +337,24 @@ class SigmaMem:
         amend : bool
             Replace what this source said of these peers.
         """
-        clean = checked_labels(labels, {*self.peers, *self._fold.departed})
+        clean = checked_labels(labels, {*self.peers, *self._journal.fold.departed})
         with self._lock:
-            if source in self._fold.revoked:
+            if source in self._journal.fold.revoked:
                 raise InputError(f"source {source!r} was revoked; expected another source")
             event, entry = self._known(decision)
-            fresh = _news(entry, clean, source, amend)
-            if id is not None and self._repeated(id, event, clean, source, amend):
+            if id is not None and repeated(self.store, self._namespace, id, (event, clean, source), amend):
                 fresh = {}
+            else:
+                fresh = news(entry, clean, source, amend)
             feedback = Feedback(id or f"{event}/{entry.lines}", event, clean, source, self._clock(), amend)
             if not fresh:
                 return feedback
-            line = feedback.id if id is None else self._free_line(id)
-            tick = self._fold.tick_of(entry)
-            ticket = self._append(feedback_record(feedback, line, tick))
-            self._fold.learn(entry, fresh, source, tick)
-            self._snapshot_when_due()
-        self._wait(ticket)
+            line = feedback.id if id is None else free_line(self.store, self._namespace, id)
+            tick = self._journal.fold.tick_of(entry)
+            ticket = self._journal.append(feedback_record(feedback, line, tick))
+            self._journal.fold.learn(entry, fresh, source, tick)
+            self._journal.snapshot_when_due()
+        ticket.wait()
         return feedback
 
     def revoke(self, source: str) -> int:
@@ -377,12 +363,12 @@ class SigmaMem:
         The memory is then as if that source had never spoken; it is not heard again.
         """
         with self._lock:
-            lines = sum(
+            lines: int = sum(
                 line.kind == "feedback" and line.body["source"] == source
-                for line in self.store.records(self.namespace_name)
+                for line in self.store.records(self._namespace)
             )
-            if source not in self._fold.revoked:
-                self._commit(revoke_record(source, self._clock()))
+            if source not in self._journal.fold.revoked:
+                self._journal.commit(revoke_record(source, self._clock()))
         return lines
 
     # --- peers ---------------------------------------------------------------------------
@@ -390,17 +376,17 @@ class SigmaMem:
     def add_peer(self, peer: str) -> None:
         """Take a new peer into the pool, last in order, with nothing known of it."""
         with self._lock:
-            if peer in self._fold.departed:
+            if peer in self._journal.fold.departed:
                 raise InputError(f"peer {peer!r} was removed before; expected a name not used yet")
             SigmaState((*self.peers, peer), 1)  # the same checks as ever, before anything is written
-            self._commit(peer_record(peer, True, self._clock()))
+            self._journal.commit(peer_record(peer, True, self._clock()))
 
     def remove_peer(self, peer: str) -> None:
         """Forget a peer; its name is not used again, so that nobody starts afresh under it."""
         with self._lock:
             if peer not in self.peers or len(self.peers) == 1:
                 SigmaState(self.peers, 1).remove_peer(peer)  # says what is wrong
-            self._commit(peer_record(peer, False, self._clock()))
+            self._journal.commit(peer_record(peer, False, self._clock()))
 
     # --- look ----------------------------------------------------------------------------
 
@@ -423,32 +409,30 @@ class SigmaMem:
         line = self._line(decision)
         if peer is not None and peer not in line.body["scores"]:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(line.body['scores'])} then")
-        before = list(self.store.records(self.namespace_name, until=line.seq - 1))
+        before = list(self.store.records(self._namespace, until=line.seq - 1))
         return explain(line, before, self.settings, peer, top)
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
         with self._lock:
-            return self._replay(Fold(self.store, self.namespace_name, self._opening.body))
+            return self._journal.replayed()
 
     # --- life ----------------------------------------------------------------------------
 
     def snapshot(self) -> None:
         """Save derived state, so that the next start need not replay the whole ledger."""
         with self._lock:
-            self.store.save_snapshot(self.namespace_name, Snapshot(self._fold.seq, self._fold.pack()))
-            self._saved = self._fold.seq
+            self._journal.snapshot()
 
     def close(self) -> None:
         """Write everything that is still on its way, and let go of the store."""
         with self._lock:
-            if self._owns_store:
+            if self._owns_store and not self._closed:
+                self._closed = True
                 try:
-                    if self._fold.seq > self._saved:
-                        self.snapshot()
+                    self._journal.snapshot()
                 finally:
                     self.store.close()
-                    self._saved = self._fold.seq
 
     def __enter__(self) -> SigmaMem:
         return self
@@ -471,7 +455,7 @@ class SigmaMem:
         return self.encode(question)
 
     def _view(self, reading: Reading, answers: Mapping[str, Answer]) -> View:
-        state = self._fold.state
+        state = self._journal.fold.state
         groups = group([answers[peer].canon if peer in answers else None for peer in state.peers])
         return View(reading.score, reading.prob, groups, state.alternatives, state.G)
 
@@ -481,34 +465,6 @@ class SigmaMem:
         if read == "majority":
             return float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
         return float(view.prob[vote.peer])
-
-    def _selected(
-        self, question: str, phi: FloatArray, answers: Mapping[str, Answer]
-    ) -> tuple[Vote, dict[str, Any]]:
-        if self._center is None:
-            raise MissingExtraError(
-                "select needs a center model, and this memory was opened without one: install it with "
-                "pip install 'sigma-mem[center]' and open SigmaMem(..., center=Center.load(\"smollm2\")) "
-                "from sigma_mem.center"
-            )
-        peers = [peer for peer in answers if answers[peer].text]
-        if not peers:
-            raise InputError("no peer gave an answer; expected at least one text to judge")
-        rows = [self.peers.index(peer) for peer in peers]
-        judged = self._center.judge(
-            question, [answers[peer].text for peer in peers], self._fold.state.readout(phi)[rows]
-        )
-        z = normalized_utility(judged.utility)
-        result = posterior(z, self._fold.state.G[np.ix_(rows, rows)])
-        best = int(result.expectation.argmax())
-        details = {
-            "utility": _by_name(peers, judged.utility),
-            "z": _by_name(peers, z),
-            "yes_no_mass": _by_name(peers, judged.yes_no_mass),
-            "posterior": _by_name(peers, 0.5 + 0.5 * result.expectation),
-            "posterior_method": result.method,
-        }
-        return Vote(rows[best], 0, np.zeros(0)), details
 
     def _record(
         self,
@@ -525,7 +481,7 @@ class SigmaMem:
         reads: Mapping[str, str] | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> Decision:
-        fold = self._fold
+        fold = self._journal.fold
         peers, now, time = fold.state.peers, fold.state.now, self._clock()
         self._count += 1
         id = f"{self._boot}-{self._count}"
@@ -543,9 +499,9 @@ class SigmaMem:
             phi=phi,
             peer=peers[index],
             answer=None if chosen is None else chosen.text,
-            scores=_by_name(peers, reading.score),
-            probs=_by_name(peers, reading.prob),
-            effective=_by_name(peers, reading.effective),
+            scores=by_name(peers, reading.score),
+            probs=by_name(peers, reading.prob),
+            effective=by_name(peers, reading.effective),
             confidence=confidence,
             propensity=propensity,
             tick=tick,
@@ -556,116 +512,28 @@ class SigmaMem:
             details=details or {},
         )
         fold.answered(event, decision.canons, decision.reads)
-        ticket = self._append(decision_record(decision, now))
-        self._snapshot_when_due()
+        ticket = self._journal.append(decision_record(decision, now))
+        self._journal.snapshot_when_due()
         if self._durable:
-            self._wait(ticket)
+            ticket.wait()
         return decision
 
     def _known(self, decision: str) -> tuple[str, Entry]:
         """The event of a decision, and what is known of it."""
-        entry = self._fold.entry(decision)
+        entry = self._journal.fold.entry(decision)
         if entry is not None:
             return decision, entry
         line = self._line(decision)
-        entry = self._fold.entry(line.event)
+        entry = self._journal.fold.entry(line.event)
         if entry is None:  # the ledger holds a decision without its event's first one
             raise UnknownDecisionError(f"event {line.event!r} of decision {decision!r} is not in this memory")
         return line.event, entry
 
     def _line(self, decision: str) -> Record:
-        line = self.store.find(self.namespace_name, "decision", decision)
+        line = self.store.find(self._namespace, "decision", decision)
         if line is None:
             raise UnknownDecisionError(
-                f"decision {decision!r} is not in namespace {self.namespace_name!r}; "
+                f"decision {decision!r} is not in namespace {self._namespace!r}; "
                 "expected the id of a decision of this memory"
             )
         return line
-
-    def _repeated(self, id: str, event: str, labels: Mapping[str, float], source: str, amend: bool) -> bool:
-        """Whether this feedback was taken before; an error if it was, with another body."""
-        lines = self._lines_of(id)
-        if not lines:
-            return False
-        last = lines[-1]
-        same = (last.event, last.body["labels"], last.body["source"]) == (event, dict(labels), source)
-        if not same and not amend:
-            raise ConflictError(
-                f"feedback {id!r} came before with labels {last.body['labels']} from {last.body['source']!r} "
-                f"on {last.event!r}; got {dict(labels)} from {source!r} on {event!r}: pass amend=True to replace it"
-            )
-        return same
-
-    def _lines_of(self, id: str) -> list[Record]:
-        lines: list[Record] = []
-        while line := self.store.find(self.namespace_name, "feedback", _line_id(id, len(lines))):
-            lines.append(line)
-        return lines
-
-    def _free_line(self, id: str) -> str:
-        return _line_id(id, len(self._lines_of(id)))
-
-    # --- ledger --------------------------------------------------------------------------
-
-    def _append(self, record: Record) -> Any:
-        try:
-            self._fold.seq, ticket = self.store.append(self.namespace_name, [record])
-        except StoreError:
-            self._fold = self._load()
-            raise
-        return ticket
-
-    def _commit(self, record: Record) -> None:
-        """Append a line that is rare, wait for the disk, then fold it."""
-        seq, ticket = self.store.append(self.namespace_name, [record])
-        self._wait(ticket)
-        self._fold.apply(Record(record.kind, record.id, record.event, record.body, record.phi, seq))
-        self._snapshot_when_due()
-
-    def _wait(self, ticket: Any) -> None:
-        try:
-            ticket.wait()
-        except StoreError:
-            with self._lock:  # what did not reach the disk did not happen
-                self._fold = self._load()
-            raise
-
-    def _snapshot_when_due(self) -> None:
-        if self._fold.seq - self._saved >= self._snapshot_every:
-            self.snapshot()
-
-    def _load(self) -> Fold:
-        fold = Fold(self.store, self.namespace_name, self._opening.body)
-        saved = self.store.load_snapshot(self.namespace_name)
-        if saved is not None:
-            fold.unpack(saved.body)
-        self._saved = fold.seq
-        return self._replay(fold)
-
-    def _replay(self, fold: Fold) -> Fold:
-        for record in self.store.records(self.namespace_name, after=fold.seq):
-            fold.apply(record)
-        return fold
-
-
-def _news(entry: Entry, labels: Mapping[str, float], source: str, amend: bool) -> dict[str, float]:
-    """What of these labels is new; an error where they contradict the same source without amending."""
-    fresh = {}
-    for peer, c in labels.items():
-        said = entry.said.get(peer, {}).get(source)
-        if said is not None and said != c and not amend:
-            raise ConflictError(
-                f"{source!r} said {said:+g} of {peer!r} on this event before, and now {c:+g}; "
-                "pass amend=True to replace it"
-            )
-        if said != c:
-            fresh[peer] = c
-    return fresh
-
-
-def _line_id(id: str, revision: int) -> str:
-    return id if revision == 0 else f"{id}~{revision}"
-
-
-def _by_name(names: Sequence[str], values: FloatArray) -> dict[str, float]:
-    return dict(zip(names, values.tolist(), strict=True))
