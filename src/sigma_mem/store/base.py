@@ -106,7 +106,7 @@ class Store(Protocol):
         """Names that have at least one record, sorted."""
 
     def flush(self) -> None:
-        """Return once everything appended is durable."""
+        """Return once everything queued now is durable; raise StoreError if it cannot be."""
 
     def close(self) -> None:
         """Flush and release; calling it twice is fine."""

@@ -1,0 +1,177 @@
+"""A full disk is a clear error, the ledger is as before, and all works again when there is room."""
+
+import os
+import subprocess
+import threading
+
+import pytest
+
+from sigma_mem.errors import StoreError
+from sigma_mem.store import Snapshot, SqliteStore
+
+
+def fill(store, record, first):
+    """Append until it fails; return how many were acknowledged."""
+    n = first
+
+    def append_for_ever():
+        nonlocal n
+        while True:
+            store.append("ns", [record(n, text="y" * 2000)])[1].wait()
+            n += 1
+
+    with pytest.raises(StoreError, match="full; the ledger is as before"):
+        append_for_ever()
+    return n - first
+
+
+def works_again(store, record, acknowledged, epoch=1):
+    assert [r.seq for r in store.records("ns")] == list(range(1, acknowledged + 1))
+    assert store.epoch == epoch
+    seq, ticket = store.append("ns", [record("after", text="z" * 2000)])
+    ticket.wait()
+    assert seq == acknowledged + 1
+    assert store.verify() == acknowledged + 1
+
+
+def test_a_full_database_fails_cleanly_and_works_again(path, record):
+    store = SqliteStore(path)
+    writer = store._ledger._writer
+    writer.execute("PRAGMA max_page_count = 60")
+    acknowledged = fill(store, record, 1)
+    assert acknowledged > 10
+    with pytest.raises(StoreError, match="full"):
+        store.save_snapshot("ns", Snapshot(1, b"s" * 100_000))
+    assert store.load_snapshot("ns") is None
+    writer.execute("PRAGMA max_page_count = 100000")
+    works_again(store, record, acknowledged)
+    store.close()
+
+
+def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
+    store = SqliteStore(path)
+    store._ledger._writer.execute("PRAGMA max_page_count = 100")
+    acknowledged, refused = [], []
+
+    def write(thread):
+        for n in range(100):
+            id = f"{thread}-{n}"
+            _, ticket = store.append("ns", [record(id, text="y" * 1000)])
+            try:
+                ticket.wait()
+                acknowledged.append(id)
+            except StoreError:
+                refused.append(id)
+
+    threads = [threading.Thread(target=write, args=(t,)) for t in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert acknowledged
+    assert refused
+    assert sorted(r.id for r in store.records("ns")) == sorted(acknowledged)
+    assert store.verify() == len(acknowledged)
+    assert store.epoch >= 1
+    store.close()
+
+
+def test_a_snapshot_of_dropped_records_is_refused_by_its_epoch(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record("1")])[1].wait()
+    epoch = store.epoch
+    _, ticket = store.append("ns", [record("2", bad={1})])
+    with pytest.raises(StoreError):
+        ticket.wait()
+    store.append("ns", [record("3")])[1].wait()  # has the number that "2" had
+    with pytest.raises(StoreError, match="rebuild from the ledger"):
+        store.save_snapshot("ns", Snapshot(2, b"state with 2 in it"), epoch=epoch)
+    assert store.load_snapshot("ns") is None
+    store.save_snapshot("ns", Snapshot(2, b"rebuilt"), epoch=store.epoch)
+    store.close()
+
+
+def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record("kept")])[1].wait()
+    store._ledger._writer.execute("PRAGMA max_page_count = 1")
+    store._ledger._write_lock.acquire()  # hold the writer, so that the append is still queued at close
+    store.append("ns", [record("lost", text="y" * 50_000)])
+    threading.Timer(0.1, store._ledger._write_lock.release).start()
+    with pytest.raises(StoreError, match="full"):
+        store.close()
+    store.close()
+    store = SqliteStore(path)
+    assert [r.id for r in store.records("ns")] == ["kept"]
+    store.close()
+
+
+LIMITED = """
+import resource, sys
+from sigma_mem.errors import StoreError
+from sigma_mem.store import SqliteStore, Record
+store = SqliteStore(sys.argv[1])
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
+n = 0
+while True:
+    seq, ticket = store.append("ns", [Record("decision", str(n), "", {"text": "y" * 2000})])
+    try:
+        ticket.wait()
+    except StoreError as error:
+        assert "as before" in str(error), error
+        break
+    n += 1
+assert n > 10
+assert [r.seq for r in store.records("ns")] == list(range(1, n + 1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+seq, ticket = store.append("ns", [Record("decision", "after", "", {})])
+ticket.wait()
+assert seq == n + 1
+assert store.verify() == n + 1
+store.close()
+print("as before")
+"""
+
+
+def test_a_limit_on_the_size_of_files_fails_cleanly_and_works_again(path, python):
+    assert python(LIMITED, path) == "as before"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_really_full_disk_fails_cleanly_and_works_again(tmp_path, record):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let us mount")
+    try:
+        ballast = disk / "ballast"
+        ballast.write_bytes(b"b" * 300_000)
+        store = SqliteStore(disk / "memory.db")
+        acknowledged = fill(store, record, 1)
+        assert acknowledged > 10
+        ballast.unlink()
+        works_again(store, record, acknowledged)
+        store.close()
+        store = SqliteStore(disk / "memory.db", readonly=True)
+        assert store.verify() == acknowledged + 1
+        store.close()
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_opening_on_a_full_disk_is_one_clear_error(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let us mount")
+    try:
+        (disk / "ballast").write_bytes(b"b" * 50_000)
+        with pytest.raises(StoreError, match=r"memory\.db"):
+            SqliteStore(disk / "memory.db")
+        (disk / "ballast").unlink()
+    finally:
+        subprocess.run(["umount", disk], check=True)

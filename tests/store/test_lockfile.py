@@ -1,0 +1,139 @@
+"""One writer: here, in other processes, after a kill and after a fork."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from sigma_mem.errors import StoreBusyError, StoreError
+from sigma_mem.store import SqliteStore
+from sigma_mem.store.lockfile import LockFile
+
+HOLD = """
+import sys
+from sigma_mem.store import SqliteStore, Record
+store = SqliteStore(sys.argv[1])
+store.append("ns", [Record("decision", "theirs", "theirs", {})])[1].wait()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+TRY = """
+import sys
+from sigma_mem.store import SqliteStore
+try:
+    SqliteStore(sys.argv[1]).close()
+    print("opened")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "memory.db"
+
+
+def test_a_second_open_in_this_process_is_refused_and_says_what_to_do(path):
+    store = SqliteStore(path)
+    with pytest.raises(StoreBusyError, match=r"by this process.*readonly=True.*mem\.namespace"):
+        SqliteStore(path)
+    store.close()
+    SqliteStore(path).close()
+
+
+def test_another_process_is_refused_and_told_who_writes(path, python):
+    store = SqliteStore(path)
+    said = python(TRY, path)
+    assert said.startswith("StoreBusyError")
+    assert f"process {os.getpid()}" in said
+    assert "readonly=True" in said
+    store.close()
+    assert python(TRY, path) == "opened"
+
+
+def test_a_killed_writer_leaves_no_lock(path, python, record):
+    child = python(HOLD, path, wait=False)
+    assert child.stdout.readline() == "ready\n"
+    with pytest.raises(StoreBusyError, match=f"process {child.pid}"):
+        SqliteStore(path)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    store = SqliteStore(path)
+    assert store.find("ns", "decision", "theirs").seq == 1
+    assert store.append("ns", [record("mine")])[0] == 2
+    store.close()
+
+
+def test_reading_beside_a_writer_in_another_process_sees_what_it_commits(path, python):
+    child = python(HOLD, path, wait=False)
+    assert child.stdout.readline() == "ready\n"
+    reader = SqliteStore(path, readonly=True)
+    assert [r.id for r in reader.records("ns")] == ["theirs"]
+    reader.close()
+
+
+def test_close_removes_the_lock_and_the_log(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record("1")])
+    store.close()
+    assert os.listdir(path.parent) == ["memory.db"]
+
+
+def test_threads_that_open_and_close_are_never_two_at_once(path):
+    """The lock file is removed on release: a waiter must not hold a file that nobody else can see."""
+    holders, most, won = [], [], [0]
+
+    def work():
+        for _ in range(300):
+            try:
+                lock = LockFile(path)
+            except StoreBusyError:
+                continue
+            holders.append(1)
+            most.append(len(holders))
+            won[0] += 1
+            holders.pop()
+            lock.release()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(most) == {1}
+    assert won[0] >= 300 / 4
+
+
+def test_a_missing_folder_is_one_clear_error(tmp_path):
+    with pytest.raises(StoreError, match="expected an existing, writable folder"):
+        SqliteStore(tmp_path / "nowhere" / "memory.db")
+
+
+def test_a_forked_child_cannot_use_the_store_and_does_not_keep_its_lock(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record("1")])[1].wait()
+    told, tell = os.pipe()
+    hold, release = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            store.append("ns", [record("2")])
+            os.write(tell, b"appended")
+        except StoreError as error:
+            os.write(tell, str(error).encode())
+        store.close()
+        os.read(hold, 1)
+        os._exit(0)
+    try:
+        assert b"closed in this process; open it again" in os.read(told, 1000)
+        store.append("ns", [record("3")])[1].wait()
+        store.close()
+        again = SqliteStore(path)  # the child still lives, and holds nothing
+        assert [r.id for r in again.records("ns")] == ["1", "3"]
+        again.close()
+    finally:
+        os.write(release, b"x")
+        os.waitpid(child, 0)
+        for fd in (told, tell, hold, release):
+            os.close(fd)

@@ -1,0 +1,184 @@
+"""The file: it continues, can be read beside its writer, and is upgraded in place."""
+
+import gc
+import os
+import sqlite3
+import subprocess
+import weakref
+import zlib
+
+import pytest
+
+from sigma_mem.errors import InputError, StoreError, StoreVersionError
+from sigma_mem.store import Snapshot, SqliteStore
+from sigma_mem.store.database import APPLICATION_ID
+from sigma_mem.store.sql import migrations, queries, statements
+
+
+def test_a_reopened_file_continues(filled, record):
+    store = SqliteStore(filled)
+    assert [r.id for r in store.records("ns")] == [str(n) for n in range(1, 41)]
+    assert store.load_snapshot("ns") == Snapshot(40, b"state" * 1000)
+    assert store.append("ns", [record(41)])[0] == 41
+    assert store.verify() == 41
+    store.close()
+
+
+def test_the_file_says_what_it_is_and_syncs_every_commit(path, raw):
+    store = SqliteStore(path)
+    assert raw(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
+    assert raw(path, "PRAGMA user_version") == [(len(migrations()),)]
+    writer = store._ledger._writer
+    assert writer.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
+    assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+def test_close_and_the_collector_flush_what_nobody_waited_for(path, record):
+    store = SqliteStore(path)
+    for n in range(50):
+        store.append("ns", [record(n)])
+    store.close()
+    store = SqliteStore(path)
+    for n in range(50, 100):
+        store.append("ns", [record(n)])
+    gone = weakref.ref(store)
+    del store
+    gc.collect()
+    assert gone() is None
+    store = SqliteStore(path)
+    assert store.verify() == 100
+    store.close()
+
+
+def test_a_program_that_forgets_to_close_loses_nothing(path, python):
+    python(
+        "import sys\n"
+        "from sigma_mem.store import SqliteStore, Record\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "for n in range(200):\n"
+        "    store.append('ns', [Record('decision', str(n), '', {})])\n",
+        path,
+    )
+    assert os.listdir(path.parent) == ["memory.db"]
+    store = SqliteStore(path, readonly=True)
+    assert store.verify() == 200
+    store.close()
+
+
+def test_the_ledger_cannot_be_changed_or_removed_by_sql(filled, raw):
+    for sql in ("UPDATE record SET body = '{}'", "DELETE FROM record WHERE seq = 3"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            raw(filled, sql)
+
+
+# ---- reading beside a writer
+
+
+def test_a_reader_follows_the_writer_and_cannot_write(path, record):
+    writer = SqliteStore(path)
+    writer.append("ns", [record(1)])[1].wait()
+    reader = SqliteStore(path, readonly=True)
+    writer.append("ns", [record(2)])[1].wait()
+    writer.save_snapshot("ns", Snapshot(2, b"two"))
+    assert [r.seq for r in reader.records("ns")] == [1, 2]
+    assert reader.find("ns", "decision", "2").seq == 2
+    assert reader.load_snapshot("ns") == Snapshot(2, b"two")
+    assert reader.namespaces() == ["ns"]
+    assert reader.epoch == 0
+    reader.flush()
+    for write in (
+        lambda: reader.append("ns", [record(3)]),
+        lambda: reader.save_snapshot("ns", Snapshot(1, b"")),
+    ):
+        with pytest.raises(StoreError, match="readonly=True"):
+            write()
+    writer.close()
+    assert reader.verify() == 2
+    reader.close()
+    reader.close()
+
+
+def test_reading_what_is_not_there_is_an_error_and_makes_no_file(path):
+    with pytest.raises(StoreError, match="holds no memory yet"):
+        SqliteStore(path, readonly=True)
+    assert not path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a read-only folder needs root")
+def test_reading_from_a_read_only_disk(filled, tmp_path):
+    mounted = tmp_path / "readonly"
+    mounted.mkdir()
+    command = f"mount --bind {filled.parent} {mounted} && mount -o remount,ro,bind {mounted}"
+    if subprocess.run(command, shell=True, capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let us mount")
+    try:
+        store = SqliteStore(mounted / filled.name, readonly=True)
+        assert store.verify() == 40
+        store.close()
+        with pytest.raises(StoreError, match="writable folder"):
+            SqliteStore(mounted / filled.name)
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+
+
+def test_an_older_file_is_upgraded_in_place(path, record, raw):
+    db = sqlite3.connect(path)
+    for statement in statements(migrations()[0]):
+        db.execute(statement)
+    row = (1, "ns", "decision", "1", "1", "{}", b"")
+    db.execute(queries()["append"], (*row, zlib.crc32(b"1\0ns\0decision\0001\0001\0{}\0")))
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    with pytest.raises(StoreVersionError, match="open it to write once"):
+        SqliteStore(path, readonly=True)
+    store = SqliteStore(path)
+    assert raw(path, "PRAGMA user_version") == [(len(migrations()),)]
+    assert store.append("ns", [record(2)])[0] == 2
+    store.save_snapshot("ns", Snapshot(2, b"x"))
+    assert store.verify() == 2
+    store.close()
+
+
+def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
+    SqliteStore(path).close()
+    before = path.read_bytes()
+    broken = (*migrations(), "CREATE TABLE extra (x); CREATE TABLE record (again);")
+    monkeypatch.setattr("sigma_mem.store.database.migrations", lambda: broken)
+    with pytest.raises(StoreError, match="already exists"):
+        SqliteStore(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    SqliteStore(path).close()
+
+
+def test_every_migration_is_numbered_in_order_and_whole():
+    assert len(migrations()) >= 2
+    for script in migrations():
+        rest = script
+        for statement in statements(script):
+            assert statement in rest
+            rest = rest.split(statement, 1)[1]
+        assert rest.strip() == ""
+
+
+def test_text_that_has_no_utf8_form_is_refused_before_it_is_queued(path, record):
+    store = SqliteStore(path)
+    with pytest.raises(InputError, match="not valid Unicode"):
+        store.append("ns", [record("\ud800")])
+    store.append("ns", [record("1", question="broken \ud800 text")])[1].wait()
+    assert store.find("ns", "decision", "1").body["question"] == "broken \ud800 text"
+    store.close()
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes"])
+def test_a_body_that_is_not_json_is_refused_by_its_ticket(path, record, value):
+    store = SqliteStore(path)
+    _, ticket = store.append("ns", [record("1", value=value)])
+    with pytest.raises(StoreError, match="'1' has a body that is not JSON"):
+        ticket.wait()
+    assert list(store.records("ns")) == []
+    assert store.append("ns", [record("1", value=1)])[0] == 1
+    store.close()
