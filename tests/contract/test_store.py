@@ -179,6 +179,7 @@ def test_the_epoch_stands_still_while_nothing_fails(store):
     store.append("a", [record("1")])
     store.flush()
     assert store.epoch == 0
+    store.append("a", [record("2")], epoch=0)
     store.save_snapshot("a", Snapshot(1, b"x"), epoch=0)
     assert store.load_snapshot("a") == Snapshot(1, b"x")
 

@@ -76,15 +76,17 @@ def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
     store.close()
 
 
-def test_a_snapshot_of_dropped_records_is_refused_by_its_epoch(path, record):
+def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("1")])[1].wait()
     epoch = store.epoch
     _, ticket = store.append("ns", [record("2", bad={1})])
     with pytest.raises(StoreError):
         ticket.wait()
-    store.append("ns", [record("3")])[1].wait()  # has the number that "2" had
-    with pytest.raises(StoreError, match="rebuild from the ledger"):
+    with pytest.raises(StoreError, match="Rebuild from the ledger"):
+        store.append("ns", [record("of 2", kind="feedback", event="2")], epoch=epoch)
+    store.append("ns", [record("3")], epoch=epoch + 1)[1].wait()  # has the number that "2" had
+    with pytest.raises(StoreError, match="Rebuild from the ledger"):
         store.save_snapshot("ns", Snapshot(2, b"state with 2 in it"), epoch=epoch)
     assert store.load_snapshot("ns") is None
     store.save_snapshot("ns", Snapshot(2, b"rebuilt"), epoch=store.epoch)

@@ -77,10 +77,14 @@ class Store(Protocol):
         also if it waits on no ticket.
         """
 
-    def append(self, namespace: str, records: Sequence[Record]) -> tuple[int, Ticket]:
+    def append(
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+    ) -> tuple[int, Ticket]:
         """Queue records as one unit; return the sequence number of the last, and a ticket.
 
-        Raises ConflictError, and appends none of them, if a (kind, id) is already there.
+        Raises ConflictError, and appends none of them, if a (kind, id) is already there. With
+        the epoch in which they were derived, records that may rest on dropped ones are refused
+        with StoreError.
         """
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:

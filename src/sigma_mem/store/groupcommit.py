@@ -14,7 +14,7 @@ from typing import Protocol
 from sigma_mem.errors import ConflictError, StoreError
 from sigma_mem.store.base import Record
 
-__all__ = ["Batch", "Durable", "Entry", "GroupCommit"]
+__all__ = ["Batch", "Durable", "Entry", "GroupCommit", "refuse_other_epoch"]
 
 Entry = tuple[str, Record]
 """Namespace and record, with its seq."""
@@ -73,6 +73,15 @@ class Durable(Protocol):
         """Give everything back."""
 
 
+def refuse_other_epoch(got: int | None, now: int) -> None:
+    """Raise if something was derived before records were dropped: it may rest on them."""
+    if got is not None and got != now:
+        raise StoreError(
+            "records that this rests on could not be written; nothing was changed. "
+            "Rebuild from the ledger, then try again"
+        )
+
+
 class GroupCommit:
     """The queue before a ledger, and the thread that empties it.
 
@@ -105,13 +114,16 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
         self._thread.start()
 
-    def append(self, namespace: str, records: Sequence[Record]) -> tuple[int, Batch]:
+    def append(
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+    ) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
         with self._lock:
             while len(self._filling.entries) >= self._capacity and not self._stopped:
                 self._room.wait()
             if self._stopped:
                 raise StoreError("the store is closed; open it again to write")
+            refuse_other_epoch(epoch, self.epoch)
             self._refuse_known(namespace, records)
             batch = self._filling
             if not batch.entries:

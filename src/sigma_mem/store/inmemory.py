@@ -59,7 +59,9 @@ class InMemoryStore:
         self._last = 0
         self._closed = False
 
-    def append(self, namespace: str, records: Sequence[Record]) -> tuple[int, Ticket]:
+    def append(
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+    ) -> tuple[int, Ticket]:
         """Keep records as one unit; see `Store.append`."""
         with self._lock:
             shelf = self._shelves.get(namespace)

@@ -11,7 +11,7 @@ from pathlib import Path
 from sigma_mem.errors import InputError, StoreError, StoreVersionError
 from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.database import check, connect, migrate, store_errors
-from sigma_mem.store.groupcommit import GroupCommit
+from sigma_mem.store.groupcommit import GroupCommit, refuse_other_epoch
 from sigma_mem.store.ledger import Ledger
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.sql import migrations
@@ -79,14 +79,16 @@ class SqliteStore:
         """How often appended records had to be dropped; see `Store.epoch`."""
         return 0 if self._group is None else self._group.epoch
 
-    def append(self, namespace: str, records: Sequence[Record]) -> tuple[int, Ticket]:
+    def append(
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+    ) -> tuple[int, Ticket]:
         """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
         group = self._writable()
         if not records:
             raise InputError("got no records to append; expected at least one")
         for r in records:
             _refuse_unwritable(namespace, r.kind, r.id, r.event)
-        return group.append(namespace, records)
+        return group.append(namespace, records, epoch)
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
@@ -116,8 +118,7 @@ class SqliteStore:
         _refuse_unwritable(namespace)
         group.drain()
         durable, now = group.position()
-        if epoch is not None and epoch != now:
-            raise StoreError("records of this snapshot could not be written; rebuild from the ledger first")
+        refuse_other_epoch(epoch, now)
         if not 0 <= snapshot.seq <= durable:
             raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
         self._ledger.save_snapshot(namespace, snapshot)
