@@ -36,26 +36,37 @@ def open_record(
     return Record("open", "open", "", body)
 
 
-def decision_record(decision: Decision, now: float) -> Record:
-    """A decision made when the memory stood at `now` on its decay axis."""
+def decision_record(decision: Decision, now: float, keep_text: bool = True) -> Record:
+    """A decision made when the memory stood at `now` on its decay axis.
+
+    Without text, answers are kept only as the numbers of the groups they fell into.
+    """
     body = {
         "now": now,
         "tick": decision.tick,
         "time": decision.time,
         "read": decision.read,
         "peer": decision.peer,
-        "answer": decision.answer,
+        "answer": decision.answer if keep_text else None,
         "scores": decision.scores,
         "probs": decision.probs,
         "effective": decision.effective,
         "confidence": decision.confidence,
         "propensity": decision.propensity,
-        "question": decision.question,
-        "canons": decision.canons,
+        "question": decision.question if keep_text else None,
+        "canons": decision.canons if keep_text else _numbered(decision.canons),
         "reads": decision.reads,
         "details": decision.details,
     }
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
+
+
+def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
+    numbers: dict[str, str] = {}
+    return {
+        peer: None if canon is None else numbers.setdefault(canon, str(len(numbers)))
+        for peer, canon in canons.items()
+    }
 
 
 def decision_from(record: Record) -> Decision:

@@ -119,6 +119,7 @@ class SigmaMem:
             opening = open_memory(self.store, namespace, peers, rank, encoder, settings, clock())
             self._opening = opening
             self._journal = Journal(self.store, namespace, opening, snapshot_every)
+            self._check_pool(peers)
         except BaseException:
             if self._owns_store:
                 self.store.close()
@@ -444,6 +445,13 @@ class SigmaMem:
 
     # --- inside --------------------------------------------------------------------------
 
+    def _check_pool(self, peers: Sequence[str] | None) -> None:
+        if peers is not None and tuple(peers) != self.peers:
+            raise InputError(
+                f"peers are {list(peers)}; the memory in {self._namespace!r} has {list(self.peers)}: open it "
+                "without peers, then use add_peer and remove_peer"
+            )
+
     def _direction(self, question: str | None, phi: ArrayLike | None, after: str | None) -> FloatArray:
         if phi is not None:
             return checked_phi(phi, self.rank)
@@ -506,13 +514,13 @@ class SigmaMem:
             propensity=propensity,
             tick=tick,
             time=time,
-            question=question if self._keep_text else None,
+            question=question,
             canons={peer: answer.canon for peer, answer in given.items()},
             reads=reads or {},
             details=details or {},
         )
         fold.answered(event, decision.canons, decision.reads)
-        ticket = self._journal.append(decision_record(decision, now))
+        ticket = self._journal.append(decision_record(decision, now, self._keep_text))
         self._journal.snapshot_when_due()
         if self._durable:
             ticket.wait()

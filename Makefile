@@ -1,0 +1,43 @@
+# `make run` and `make test` need Python 3.11, make and a C compiler; everything else is installed here.
+PYTHON ?= python3
+VENV   := .venv
+PIP    := $(VENV)/bin/pip --disable-pip-version-check install --quiet --constraint constraints.txt
+BIN    := $(VENV)/bin
+
+.PHONY: run test lint bench docs clean
+
+run: $(VENV)/.run          ## the product's main job: a live demo, offline
+	$(BIN)/sigma-mem demo
+
+test: $(VENV)/.dev         ## every test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev         ## style, types, import direction
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in the same run
+	$(BIN)/sigma-mem bench speed
+
+docs: $(VENV)/.dev         ## build the documentation and check its links
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable '.[plot]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable '.[dev,rivals]'
+	touch $@

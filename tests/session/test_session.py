@@ -1,0 +1,204 @@
+"""Opening, deciding, explaining and living on disk, through the public object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sigma_mem import Answer, Settings, SigmaMem
+from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
+from sigma_mem.session import Explanation
+
+PEERS = ("ann", "bob", "cat")
+
+
+def unit(rng: np.random.Generator, rank: int = 8) -> np.ndarray:
+    phi = rng.normal(size=rank)
+    return phi / np.linalg.norm(phi)
+
+
+def run(mem: SigmaMem, n: int, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    open_ids: list[str] = []
+    for i in range(n):
+        answers = {p: str(rng.integers(3)) for p in mem.peers}
+        d = mem.decide(f"question {i}", answers, phi=unit(rng, mem.rank))
+        open_ids.append(d.id)
+        if rng.random() < 0.7:
+            late = open_ids.pop(int(rng.integers(len(open_ids))))
+            mem.feedback(
+                late, {p: bool(rng.random() < 0.6) for p in mem.peers if rng.random() < 0.8} or {"ann": True}
+            )
+
+
+def bits(mem: SigmaMem) -> dict[str, np.ndarray]:
+    return {**mem.state.arrays(), **{f"reads.{k}": v for k, v in mem.reads.arrays().items()}}
+
+
+def equal(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
+
+
+@pytest.mark.parametrize(
+    "decay", [Settings(), Settings(decay="labelled"), Settings(decay="time", half_life=60.0)]
+)
+def test_replaying_the_ledger_reproduces_the_state_bit_for_bit(decay: Settings) -> None:
+    mem = SigmaMem(PEERS, rank=8, settings=decay)
+    run(mem, 300)
+    mem.add_peer("dan")
+    mem.feedback(mem.route(phi=np.eye(8)[0]).id, {"dan": False}, source="other")
+    mem.revoke("other")
+    mem.remove_peer("bob")
+    run(mem, 50, seed=1)
+    fold = mem.replayed()
+    replayed = {**fold.state.arrays(), **{f"reads.{k}": v for k, v in fold.reads.arrays().items()}}
+    assert equal(bits(mem), replayed)
+    assert fold.departed == {"bob"}
+
+
+@pytest.mark.parametrize("snapshot_every", [7, 10_000])
+def test_a_restart_continues_bit_for_bit(tmp_path: Path, snapshot_every: int) -> None:
+    whole = SigmaMem(PEERS, rank=8, clock=lambda: 1.0)
+    parts = tmp_path / "memory.db"
+    for part in range(4):
+        run(whole, 40, seed=part)
+        with SigmaMem(PEERS, parts, rank=8, snapshot_every=snapshot_every, clock=lambda: 1.0) as mem:
+            run(mem, 40, seed=part)
+    with SigmaMem(path=parts) as mem:
+        assert equal(bits(mem), bits(whole))
+        assert mem.peers == PEERS
+
+
+def test_a_lost_snapshot_is_replayed_from_the_ledger(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, rank=8, clock=lambda: 1.0) as mem:
+        run(mem, 60)
+        before = {key: value.copy() for key, value in bits(mem).items()}
+    with sqlite3.connect(path) as db:
+        db.execute("delete from snapshot")
+    db.close()
+    with SigmaMem(path=path) as mem:
+        assert equal(before, bits(mem))
+
+
+def test_explain_takes_the_score_apart_exactly() -> None:
+    mem = SigmaMem(PEERS, rank=8, settings=Settings(gamma=0.97))
+    run(mem, 150)
+    mem.feedback(mem.route(phi=np.eye(8)[1]).id, {"ann": True}, source="liar")
+    mem.revoke("liar")
+    rng = np.random.default_rng(7)
+    d = mem.decide("the question", {"ann": "1", "bob": "2", "cat": "2"}, phi=unit(rng))
+    run(mem, 20, seed=3)  # what comes later is not part of the explanation
+    for peer in PEERS:
+        why = mem.explain(d.id, peer=peer, top=4)
+        assert isinstance(why, Explanation)
+        assert why.score == d.scores[peer]
+        assert sum(term.share for term in why.contributions) + why.rest == pytest.approx(why.score, abs=1e-12)
+        shares = [abs(term.share) for term in why.contributions]
+        assert shares == sorted(shares, reverse=True)
+        assert all(0 < term.recency <= 1 for term in why.contributions)
+    assert d.peer in str(mem.explain(d.id))
+    assert "question" in str(mem.explain(d.id))
+    with pytest.raises(InputError, match="'eve'"):
+        mem.explain(d.id, peer="eve")
+
+
+def test_decide_learns_which_read_to_trust() -> None:
+    """bob is always right and outvoted: only reads that know him are right."""
+    mem = SigmaMem(PEERS, rank=2)
+    phi = np.array([1.0, 0.0])
+    right = []
+    for i in range(60):
+        d = mem.decide(None, {"ann": "no", "bob": f"yes {i}", "cat": "no"}, phi=phi)
+        mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
+        right.append(d.peer == "bob")
+    assert all(right[-30:])
+    reads = dict(zip(mem.reads.peers, mem.reads.overall()[0], strict=True))
+    assert reads["majority"] < 0.2 < 0.8 < reads["calibrated-route"]
+
+
+def test_a_null_canon_cannot_win() -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    d = mem.vote(None, {"ann": None, "bob": Answer("?", None), "cat": "7"}, phi=[1.0, 0.0])
+    assert (d.peer, d.answer) == ("cat", "7")
+
+
+def test_namespaces_share_a_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, rank=4) as mem:
+        other = mem.namespace("other", ["x", "y"], rank=4)
+        d = other.route(phi=np.eye(4)[0])
+        other.feedback(d.id, {"x": True})
+        assert (mem.events, other.events) == (0, 1)
+        assert mem.store.namespaces() == ["default", "other"]
+        with pytest.raises(InputError):
+            mem.feedback(d.id, {"ann": True})
+    with SigmaMem(path=path, namespace="other") as other:
+        assert other.peers == ("x", "y")
+        assert other.state.read(np.eye(4)[0]).effective[0] == pytest.approx(1.0)
+
+
+def test_opening_with_something_else_than_was_written_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    SigmaMem(PEERS, path, encoder="hashed").close()
+    with pytest.raises(EncoderMismatchError, match="hashed"):
+        SigmaMem(path=path, encoder="static")
+    with pytest.raises(InputError, match="rank"):
+        SigmaMem(path=path, rank=3)
+    with pytest.raises(InputError, match="settings"):
+        SigmaMem(path=path, settings=Settings(gamma=0.5))
+    with pytest.raises(InputError, match="add_peer"):
+        SigmaMem(["ann", "eve"], path)
+    with SigmaMem(path=path) as mem:  # nothing was spoiled, and the file is free again
+        assert mem.route("What is 2 + 2?").peer == "ann"
+
+
+def test_a_new_memory_needs_peers(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="peers"):
+        SigmaMem(path=tmp_path / "memory.db")
+    with pytest.raises(InputError, match="distinct"):
+        SigmaMem(["a", "a"], rank=2)
+
+
+def test_select_without_a_center_names_the_extra() -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    with pytest.raises(MissingExtraError, match=r"sigma-mem\[center\]"):
+        mem.select("q", {"ann": "1"}, phi=[1.0, 0.0])
+    assert mem.events == 0
+
+
+def test_text_without_an_encoder_is_an_error() -> None:
+    with pytest.raises(InputError, match="phi"):
+        SigmaMem(PEERS, rank=2).route("hello")
+
+
+def test_keep_text_off_keeps_no_text() -> None:
+    mem = SigmaMem(PEERS, rank=2, keep_text=False)
+    d = mem.vote("a secret", {"ann": "another secret"}, phi=[1.0, 0.0])
+    assert "secret" not in repr([record.body for record in mem.store.records("default")])
+    assert d.answer == "another secret"
+
+
+def test_an_exploring_route_reports_its_propensity() -> None:
+    mem = SigmaMem(PEERS, rank=2, seed=1)
+    seen = {mem.route(phi=[1.0, 0.0], explore=True).peer for _ in range(40)}
+    assert seen == set(PEERS)
+    for _ in range(60):
+        mem.feedback(mem.route(phi=[1.0, 0.0]).id, {"ann": True, "bob": False, "cat": False})
+    d = mem.route(phi=[1.0, 0.0], explore=True)
+    assert d.peer == "ann"
+    assert 0.9 < d.propensity <= 1.0
+
+
+@pytest.mark.parametrize("call", ["route", "vote"])
+def test_an_unknown_read_is_an_error(call: str) -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    with pytest.raises(InputError, match="expected one of"):
+        if call == "route":
+            mem.route(phi=[1.0, 0.0], read="best")
+        else:
+            mem.vote(None, {"ann": "1"}, phi=[1.0, 0.0], read="best")
