@@ -52,7 +52,9 @@ class Distractors:
 
     def advance(self, now: float) -> None:
         """Keep the numbers in range as the decay axis moves on; reads do not change."""
-        self._sum *= self.discount.rebase(now)
+        scale = self.discount.rebase(now)
+        if scale != 1.0:
+            self._sum *= scale
 
     def alternatives(self, now: float) -> float:
         """K − 1, at least 1."""
@@ -65,11 +67,11 @@ class Distractors:
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        return {"sum": self._sum, "anchor": np.array([self.discount.anchor])}
+        return {"sum": self._sum, "anchor": self.discount.array()}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, FloatArray], rate: float) -> Distractors:
         """The inverse of `arrays`."""
-        out = cls(Discount(rate, float(arrays["anchor"][0])))
+        out = cls(Discount.from_array(arrays["anchor"], rate))
         out._sum[:] = arrays["sum"]
         return out

@@ -91,11 +91,8 @@ class SigmaState:
         if self.settings.decay == "event":
             self._advance(self.now + 1.0)
         elif self.settings.decay == "time":
-            if not self._begun:  # ages count from the first event, not from 1970
-                self._begun = True
-                self.now = time
-                for part in (self.competence, self.relation, self.distractors):
-                    part.discount.anchor = time
+            if not self._begun:
+                self._begin(time)
             self._advance(max(self.now, time))
             return time
         return self.now
@@ -106,6 +103,21 @@ class SigmaState:
             self._advance(self.now + 1.0)
             return self.now
         return tick
+
+    def _begin(self, time: float) -> None:
+        """Count ages from here, the first event, and not from 1970."""
+        self._begun = True
+        self.now = time
+        for part in self._parts().values():
+            part.discount.origin = time
+
+    def follow(self, other: SigmaState) -> None:
+        """Stand where `other` stands on the same decay axis."""
+        self.clock = other.clock
+        if self.now != other.now:
+            if not self._begun:
+                self._begin(other.competence.discount.origin)
+            self._advance(other.now)
 
     def _advance(self, now: float) -> None:
         self.now = now
@@ -233,6 +245,8 @@ class SigmaState:
             if peer not in self.peers:
                 self.add_peer(peer)
         order = [other.peers.index(p) if p in other.peers else -1 for p in self.peers]
+        if other._begun and not self._begun:
+            self._begin(other.competence.discount.origin)
         now = max(self.now, other.now)
         self._advance(now)
         # Each read at `now` on its own anchor: the common axis ages the older one.
@@ -276,7 +290,8 @@ class SigmaState:
 def _known(c: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Labels with 0 for the missing, and 1 where there is a label."""
     there = c == c  # NaN differs from itself
-    return np.where(there, c, 0.0), there.astype(np.float64)
+    complete = np.count_nonzero(there) == len(c)
+    return c if complete else np.where(there, c, 0.0), there.astype(np.float64)
 
 
 def _checked_peers(peers: Sequence[str]) -> tuple[str, ...]:

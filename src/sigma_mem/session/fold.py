@@ -65,11 +65,17 @@ class Fold:
         self._namespace = namespace
         settings = Settings(**opening["settings"])
         self.state = SigmaState(opening["peers"], opening["rank"], settings)
-        self.reads = SigmaState(READS, opening["rank"], settings)  # the reads are peers too (DESIGN §8)
+        self._reads = SigmaState(READS, opening["rank"], settings)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.seq = 0
         self._entries: OrderedDict[str, Entry] = OrderedDict()
+
+    @property
+    def reads(self) -> SigmaState:
+        """The second memory, whose peers are the reads, at the same time as the first (DESIGN §8)."""
+        self._reads.follow(self.state)
+        return self._reads
 
     # --- lines ---------------------------------------------------------------------------
 
@@ -94,7 +100,6 @@ class Fold:
     def begin(self, event: str, phi: FloatArray, time: float) -> float:
         """Count a new event; return its tick."""
         tick = self.state.decided(time)
-        self.reads.decided(time)
         self._entries[event] = Entry(phi, tick)
         if len(self._entries) > _OPEN_EVENTS:
             self._entries.popitem(last=False)
@@ -111,7 +116,6 @@ class Fold:
         """Where the event's labels are written: with decay by labelled event, at its first label."""
         if entry.lines:
             return entry.tick
-        self.reads.labelled(entry.tick)
         return self.state.labelled(entry.tick)
 
     def _feedback(self, record: Record) -> None:
@@ -217,7 +221,7 @@ class Fold:
             part, _, name = key.partition(".")
             parts[part][name] = value
         self.state = SigmaState.from_arrays(meta["peers"], settings, parts["state"])
-        self.reads = SigmaState.from_arrays(READS, settings, parts["reads"])
+        self._reads = SigmaState.from_arrays(READS, settings, parts["reads"])
         self.revoked, self.departed = set(meta["revoked"]), set(meta["departed"])
         self.seq = meta["seq"]
 
