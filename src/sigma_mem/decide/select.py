@@ -92,7 +92,7 @@ def posterior(
 def _states(n_peers: int) -> FloatArray:
     """All y ∈ {−1, +1}^P, shape (2^P, P)."""
     bits = (np.arange(2**n_peers)[:, None] >> np.arange(n_peers)[::-1]) & 1
-    return 2.0 * bits - 1.0
+    return (2 * bits - 1).astype(np.float64)
 
 
 def enumerate_states(field: FloatArray, coupling: FloatArray) -> FloatArray:

@@ -52,7 +52,7 @@ def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray)
     valid = groups >= 0
     if not valid.any():
         return Vote(int(competence.argmax()), -1, np.zeros(0))
-    totals = np.bincount(groups[valid], weights=weights[valid])
+    totals = np.bincount(groups[valid], weights=weights[valid]).astype(np.float64, copy=False)
     winner = int(totals.argmax())
     members = np.flatnonzero(groups == winner)
     return Vote(int(members[competence[members].argmax()]), winner, totals)

@@ -22,7 +22,10 @@ def calibrated(
     >>> calibrated(np.array([6.0]), np.array([10.0]), 0.5, 4.0).round(3).tolist()
     [0.714]
     """
-    p: FloatArray = (0.5 * (score + effective) + strength * prior) / (effective + strength)
+    p: FloatArray = score + effective
+    p *= 0.5
+    p += strength * prior
+    p /= effective + strength
     return p
 
 

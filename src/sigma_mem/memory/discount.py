@@ -13,22 +13,28 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from sigma_mem.events import FloatArray
+
 __all__ = ["Discount"]
 
-# The anchor moves on when γ^(anchor − now) reaches 2^32. A power of two rescales
-# the sum without rounding, so moving it changes no bit of what is read.
+# The anchor moves on when γ^(anchor − now) reaches 2^32, and by whole halvings only: a power of
+# two rescales sum and weights without rounding, so moving it changes no bit of what is read.
 _MAX_BITS = 32
 
 
 class Discount:
-    """γ along ticks, relative to an anchor tick.
+    """γ along ticks, relative to an anchor that stands a whole number of halvings after the origin.
 
     Parameters
     ----------
     rate : float
         −log γ per tick, ≥ 0 (0 never forgets).
-    anchor : float
-        The tick at which a contribution has weight 1.
+    origin : float
+        The tick from which ages count.
+    bits : int
+        Halvings from the origin to the anchor, where a contribution has weight 1.
 
     Examples
     --------
@@ -38,27 +44,42 @@ class Discount:
     0.25
     """
 
-    __slots__ = ("anchor", "rate")
+    __slots__ = ("_halvings", "bits", "origin", "rate")
 
-    def __init__(self, rate: float, anchor: float = 0.0) -> None:
+    def __init__(self, rate: float, origin: float = 0.0, bits: int = 0) -> None:
         self.rate = rate
-        self.anchor = anchor
+        self.origin = origin
+        self.bits = bits
+        self._halvings = rate / math.log(2.0)  # per tick
 
     def weight(self, tick: float) -> float:
         """γ^(anchor − tick): what a contribution made at `tick` is multiplied with when it is added."""
-        return math.exp(self.rate * (tick - self.anchor))
+        return math.exp2(self._halvings * (tick - self.origin) - self.bits)
 
     def factor(self, now: float) -> float:
         """γ^(now − anchor): what the kept sum is multiplied with when it is read."""
-        return math.exp(-self.rate * (now - self.anchor))
+        return math.exp2(self.bits - self._halvings * (now - self.origin))
 
     def rebase(self, now: float) -> float:
         """Move the anchor towards now where it is due; return what the kept sum must be multiplied with.
 
         The factor is a power of two (1.0 where nothing is due).
         """
-        bits = int(self.rate * (now - self.anchor) / math.log(2.0))
-        if bits < _MAX_BITS:
+        due = self._halvings * (now - self.origin) - self.bits
+        if due < _MAX_BITS:
             return 1.0
-        self.anchor += bits * math.log(2.0) / self.rate
-        return math.ldexp(1.0, -bits) if bits < 1074 else 0.0
+        self.bits += int(due)
+        return math.ldexp(1.0, -int(due))
+
+    def copy(self) -> Discount:
+        """Another one that moves on by itself."""
+        return Discount(self.rate, self.origin, self.bits)
+
+    def array(self) -> FloatArray:
+        """Origin and bits, for a snapshot."""
+        return np.array([self.origin, float(self.bits)])
+
+    @classmethod
+    def from_array(cls, anchor: FloatArray, rate: float) -> Discount:
+        """The inverse of `array`."""
+        return cls(rate, float(anchor[0]), int(anchor[1]))

@@ -17,7 +17,7 @@ import numpy as np
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.discount import Discount
 
-__all__ = ["Relation", "centred"]
+__all__ = ["Relation", "centred", "centred_events"]
 
 
 def centred(c: FloatArray, away: Sequence[float] = ()) -> FloatArray:
@@ -25,22 +25,39 @@ def centred(c: FloatArray, away: Sequence[float] = ()) -> FloatArray:
 
     Parameters
     ----------
-    c : array (..., P)
-        Labels, NaN where there is none; leading axes are events.
+    c : array (P,)
+        Labels, NaN where there is none.
     away : sequence of float
         Labels of peers that have left the pool since: they count in the mean.
 
     Returns
     -------
-    array (..., P); all 0 where fewer than two peers are labelled.
+    array (P,); all 0 where fewer than two peers are labelled.
+
+    >>> import numpy as np
+    >>> centred(np.array([1.0, np.nan, -1.0, -1.0])).round(3).tolist()
+    [1.333, 0.0, -0.667, -0.667]
     """
-    missing = c != c
-    if not missing.any() and c.shape[-1] > 1 and not away:
-        return c - np.add.reduce(c, axis=-1, keepdims=True) / c.shape[-1]
-    known = np.where(missing, 0.0, c)
-    labels = c.shape[-1] - missing.sum(axis=-1, keepdims=True) + len(away)
-    mean = (known.sum(axis=-1, keepdims=True) + sum(away)) / np.maximum(labels, 1)
-    return np.where(missing | (labels < 2), 0.0, known - mean)
+    total = np.add.reduce(c)
+    if total == total and len(c) > 1 and not away:  # no NaN: everyone is labelled
+        complete: FloatArray = c - total / len(c)
+        return complete
+    (there,) = (c == c).nonzero()  # NaN differs from itself
+    q = np.zeros(len(c))
+    labels = len(there) + len(away)
+    if labels > 1:
+        known = c[there]
+        q[there] = known - (np.add.reduce(known) + sum(away)) / labels
+    return q
+
+
+def centred_events(c: FloatArray) -> FloatArray:
+    """`centred` of every row of c, shape (T, P), at once."""
+    seen = c == c
+    labels = seen.sum(axis=1, keepdims=True)
+    known = np.where(seen, c, 0.0)
+    mean = known.sum(axis=1, keepdims=True) / np.maximum(labels, 1)
+    return np.where(seen & (labels > 1), known - mean, 0.0)
 
 
 class Relation:
@@ -66,10 +83,11 @@ class Relation:
 
     def write(self, q: FloatArray, tick: float, replaces: FloatArray | None = None) -> None:
         """Add qqᵀ of the event at `tick`, and take back the q that it replaces."""
-        update = np.multiply.outer(q, q)
+        update = q[:, None] * q
         if replaces is not None:
-            update -= np.multiply.outer(replaces, replaces)
-        self._sum += self.discount.weight(tick) * update
+            update -= replaces[:, None] * replaces
+        update *= self.discount.weight(tick)
+        self._sum += update
 
     def advance(self, now: float) -> None:
         """Keep the numbers in range as the decay axis moves on; reads do not change."""
@@ -87,7 +105,7 @@ class Relation:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         index = np.array(order, dtype=np.intp)
         known = index >= 0
-        out = Relation(len(index), Discount(self.discount.rate, self.discount.anchor))
+        out = Relation(len(index), self.discount.copy())
         out._sum[np.ix_(known, known)] = self._sum[np.ix_(index[known], index[known])]
         return out
 
@@ -97,11 +115,11 @@ class Relation:
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        return {"sum": self._sum, "anchor": np.array([self.discount.anchor])}
+        return {"sum": self._sum, "anchor": self.discount.array()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, FloatArray], rate: float) -> Relation:
         """The inverse of `arrays`."""
-        out = cls(len(arrays["sum"]), Discount(rate, float(arrays["anchor"][0])))
+        out = cls(len(arrays["sum"]), Discount.from_array(arrays["anchor"], rate))
         out._sum[:] = arrays["sum"]
         return out

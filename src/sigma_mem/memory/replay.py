@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.calibration import calibrated
-from sigma_mem.memory.relation import centred
+from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
 
 __all__ = ["Replay", "replay"]
@@ -35,7 +36,7 @@ class Replay:
     G: FloatArray
 
 
-def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, chunk: int = 256) -> Replay:
+def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, chunk: int = 64) -> Replay:
     """Read, then write, every event of a stream whose labels arrive on time.
 
     Parameters
@@ -54,29 +55,30 @@ def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, ch
     [0.0, 1.0, 1.5]
     """
     settings = settings or Settings()
+    if settings.decay != "event":
+        raise InputError(f"decay is {settings.decay!r}; expected 'event': a replay has labels, but no times")
     n_events, n_peers = c.shape
     rank = phis.shape[1]
     gamma = settings.gamma
     missing = np.isnan(c)
     right, seen = np.where(missing, 0.0, c), 1.0 - missing
     # Peers that are labelled on the same events have the same evidence: keep one copy of it.
-    patterns, which = np.unique(seen, axis=1, return_inverse=True)
+    patterns, which = _distinct_columns(seen)
     values = np.hstack((right, patterns))  # (T, P + patterns)
-    sums = np.zeros((values.shape[1], rank, rank))
+    chunk = max(1, min(chunk, n_events))
+    powers = _powers(gamma, chunk)
+    sums = np.zeros((rank, values.shape[1] * rank))  # φφᵀ sums side by side, so that a chunk is one product
     out = np.empty((n_events, values.shape[1]))
     for start in range(0, n_events, chunk):
-        stop = min(start + chunk, n_events)
-        phi, value = phis[start:stop], values[start:stop]
-        # γ^(t−1−s) below the diagonal; γ^i for what came before the chunk; γ^(n−1−i) to its end.
-        inside, before, to_end = _powers(gamma, stop - start)
+        phi, value = phis[start : start + chunk], values[start : start + chunk]
+        inside, before, to_end = _first(powers, len(phi))
         # φᵀMφ of every row at once: (n, r) × (r, k·r), then a row-wise inner product.
-        spread = (phi @ sums.transpose(1, 0, 2).reshape(rank, -1)).reshape(len(phi), -1, rank)
-        old = np.einsum("nkr,nr->nk", spread, phi)
-        out[start:stop] = before[:, None] * old + (inside * np.square(phi @ phi.T)) @ value
-        weighted = (value * to_end[:, None]).T[:, :, None] * phi
-        sums *= gamma ** (stop - start)
-        sums += np.matmul(phi.T, weighted)
-    score, effective = out[:, :n_peers], out[:, n_peers:][:, which.ravel()]
+        old = np.matmul((phi @ sums).reshape(len(phi), -1, rank), phi[:, :, None])[:, :, 0]
+        out[start : start + chunk] = before[:, None] * old + (inside * np.square(phi @ phi.T)) @ value
+        weighted = (value * to_end[:, None])[:, :, None] * phi[:, None, :]
+        sums *= gamma ** len(phi)
+        sums += phi.T @ weighted.reshape(len(phi), -1)
+    score, effective = out[:, :n_peers], out[:, n_peers:][:, which]
     sums_of = _decayed_before(np.hstack((right, seen)), gamma, chunk)
     total, labels = sums_of[:, :n_peers], sums_of[:, n_peers:]
     overall = calibrated(total, labels, settings.prior, settings.strength)
@@ -84,20 +86,38 @@ def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, ch
     return Replay(settings.step * score, effective, prob, total, labels, _relations(c, settings, chunk))
 
 
-def _powers(gamma: float, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _distinct_columns(x: FloatArray) -> tuple[FloatArray, list[int]]:
+    """The distinct columns of x, and which of them every column is."""
+    numbers: dict[bytes, int] = {}
+    which = [numbers.setdefault(column.tobytes(), len(numbers)) for column in x.T]
+    return x[:, [which.index(number) for number in range(len(numbers))]], which
+
+
+Powers = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _powers(gamma: float, n: int) -> Powers:
+    """γ^(t−1−s) below the diagonal; γ^t for what came before the chunk; γ^(n−1−t) to its end."""
     age = np.arange(n)
+    before: FloatArray = np.float64(gamma) ** age
     gap = age[:, None] - 1 - age[None, :]
-    inside = np.where(gap >= 0, gamma ** np.maximum(gap, 0), 0.0)
-    return inside, gamma**age, gamma ** (n - 1 - age)
+    return np.where(gap >= 0, before[gap], 0.0), before, before[::-1]
+
+
+def _first(powers: Powers, n: int) -> Powers:
+    """The same for a chunk of n events, which may be shorter: the last one of a stream."""
+    inside, before, to_end = powers
+    return inside[:n, :n], before[:n], to_end[-n:]
 
 
 def _decayed_before(x: FloatArray, gamma: float, chunk: int) -> FloatArray:
     """Σ_{s<t} γ^(t−1−s) x_s for every t; x of shape (T, k)."""
     out = np.empty_like(x)
     carried = np.zeros(x.shape[1])
+    powers = _powers(gamma, chunk)
     for start in range(0, len(x), chunk):
         part = x[start : start + chunk]
-        inside, before, to_end = _powers(gamma, len(part))
+        inside, before, to_end = _first(powers, len(part))
         out[start : start + chunk] = before[:, None] * carried + inside @ part
         carried = gamma ** len(part) * carried + to_end @ part
     return out
@@ -105,7 +125,7 @@ def _decayed_before(x: FloatArray, gamma: float, chunk: int) -> FloatArray:
 
 def _relations(c: FloatArray, settings: Settings, chunk: int) -> FloatArray:
     n_events, n_peers = c.shape
-    q = centred(c)
+    q = centred_events(c)
     outer = (q[:, :, None] * q[:, None, :]).reshape(n_events, -1)
     g = settings.eta_g * _decayed_before(outer, settings.gamma_g, chunk).reshape(n_events, n_peers, n_peers)
     g[:, np.arange(n_peers), np.arange(n_peers)] = 1.0

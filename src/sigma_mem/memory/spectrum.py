@@ -25,8 +25,7 @@ def eigenvalues(matrix: FloatArray) -> FloatArray:
     >>> eigenvalues(np.diag([1.0, 3.0, -2.0])).tolist()
     [3.0, 1.0, -2.0]
     """
-    values: FloatArray = np.linalg.eigvalsh(matrix)[..., ::-1]
-    return values
+    return np.linalg.eigvalsh(matrix)[..., ::-1].astype(np.float64, copy=False)
 
 
 def weyl_excess(before: FloatArray, after: FloatArray, gamma: float, eta: float) -> float:

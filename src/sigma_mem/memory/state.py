@@ -62,7 +62,7 @@ class SigmaState:
     ...     tick = state.decided()
     ...     _ = state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.97, 0.03]
+    [0.99, 0.01]
     """
 
     def __init__(self, peers: Sequence[str], rank: int, settings: Settings | None = None) -> None:
