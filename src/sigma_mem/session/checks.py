@@ -50,7 +50,7 @@ def _checked_label(peer: str, label: object) -> float:
         if -1.0 <= c <= 1.0:  # False for NaN
             return c
     raise InputError(
-        f"label of {peer!r} is {label!r}; expected a bool or a number in [-1, 1]; leave out a peer without one"
+        f"label of {peer!r} is {label!r}; expected a bool or a number in [-1, 1]; leave out a peer with none"
     )
 
 

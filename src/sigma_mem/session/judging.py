@@ -11,6 +11,7 @@ from sigma_mem.decide.select import normalized_utility, posterior
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import SigmaState
+from sigma_mem.session.choices import Choice
 
 __all__ = ["Center", "Judged", "by_name", "select"]
 
@@ -39,8 +40,8 @@ class Center(Protocol):
 
 def select(
     center: Center | None, question: str, phi: FloatArray, answers: Mapping[str, Answer], state: SigmaState
-) -> tuple[int, dict[str, Any]]:
-    """The selected peer's index, and what is worth keeping of the judgement.
+) -> Choice:
+    """The peer with the largest posterior expectation, and what is worth keeping of the judgement.
 
     eq:sigma_peer_utility by the center, then eq:sigma_normalized_utility,
     eq:sigma_topology_posterior and eq:sigma_peer_select over the peers that answered.
@@ -58,14 +59,14 @@ def select(
     judged = center.judge(question, [answers[peer].text for peer in peers], state.readout(phi)[rows])
     z = normalized_utility(judged.utility)
     result = posterior(z, state.G[np.ix_(rows, rows)])
-    details = {
+    details: dict[str, Any] = {
         "utility": by_name(peers, judged.utility),
         "z": by_name(peers, z),
         "yes_no_mass": by_name(peers, judged.yes_no_mass),
         "posterior": by_name(peers, 0.5 + 0.5 * result.expectation),
         "posterior_method": result.method,
     }
-    return rows[result.peer], details
+    return Choice("select", rows[result.peer], details["posterior"][peers[result.peer]], details=details)
 
 
 def by_name(names: Sequence[str], values: FloatArray) -> dict[str, float]:

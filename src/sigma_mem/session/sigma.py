@@ -13,16 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sigma_mem.decide.adaptive import adaptive
-from sigma_mem.decide.explore import explore as explore_route
-from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
-from sigma_mem.decide.route import calibrated_route, m_route
-from sigma_mem.decide.vote import Vote, group
+from sigma_mem.decide.reads import ROUTES, VOTES
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError, UnknownDecisionError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.session.checks import checked_answers, checked_labels, checked_phi
+from sigma_mem.session.choices import Choice, by_adaptive_read, by_route, by_vote
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.fold import Entry, Fold
 from sigma_mem.session.journal import Journal
@@ -195,21 +192,8 @@ class SigmaMem:
         """
         if read not in ROUTES:
             raise InputError(f"read is {read!r}; expected one of {sorted(ROUTES)}")
-        direction = self._direction(question, phi, after)
-        with self._lock:
-            reading = self._journal.fold.state.read(direction)
-            propensity = 1.0
-            if explore:
-                choice = explore_route(reading, self._rng)
-                index, propensity, read = choice.peer, choice.propensity, "exploring-route"
-            elif read == "calibrated-route":
-                index = calibrated_route(reading.prob)
-            else:
-                index = m_route(reading.score)
-            confidence = float(reading.prob[index])
-            return self._record(
-                question, direction, after, read, reading, index, confidence, propensity=propensity
-            )
+        rng = self._rng if explore else None
+        return self._decide(question, phi, after, lambda reading, _: by_route(reading, read, rng))
 
     def vote(
         self,
@@ -236,14 +220,10 @@ class SigmaMem:
         """
         if read not in VOTES:
             raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
-        direction = self._direction(question, phi, after)
         given = checked_answers(answers, self.peers, canon)
-        with self._lock:
-            reading = self._journal.fold.state.read(direction)
-            view = self._view(reading, given)
-            vote = choose(read, view)
-            confidence = self._confidence(read, vote, view)
-            return self._record(question, direction, after, read, reading, vote.peer, confidence, given)
+        return self._decide(
+            question, phi, after, lambda reading, _: by_vote(reading, self.state, given, read), given
+        )
 
     def select(
         self,
@@ -258,15 +238,14 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        direction = self._direction(question, phi, after)
         given = checked_answers(answers, self.peers, canon)
-        with self._lock:
-            reading = self._journal.fold.state.read(direction)
-            index, details = select(self._center, question, direction, given, self._journal.fold.state)
-            confidence = details["posterior"][self.peers[index]]
-            return self._record(
-                question, direction, after, "select", reading, index, confidence, given, details=details
-            )
+        return self._decide(
+            question,
+            phi,
+            after,
+            lambda _, direction: select(self._center, question, direction, given, self.state),
+            given,
+        )
 
     def decide(
         self,
@@ -282,31 +261,15 @@ class SigmaMem:
         Every single read makes its choice; a second memory, whose peers are the reads, chooses
         among them by φ, and learns from the same feedback which of them were right.
         """
-        direction = self._direction(question, phi, after)
         given = checked_answers(answers, self.peers, canon)
-        with self._lock:
-            reading = self._journal.fold.state.read(direction)
-            view = self._view(reading, given)
-            peers = {read: choose(read, view).peer for read in (*VOTES, *ROUTES)}
-            details: dict[str, Any] = {}
+
+        def choice(reading: Reading, direction: FloatArray) -> Choice:
+            selected = None
             if self._center is not None and question is not None:
-                peers["select"], details = select(
-                    self._center, question, direction, given, self._journal.fold.state
-                )
-            over_reads = self._journal.fold.reads.read(direction)
-            winner = adaptive(over_reads.prob, [READS.index(read) for read in peers])
-            return self._record(
-                question,
-                direction,
-                after,
-                f"adaptive:{READS[winner]}",
-                reading,
-                peers[READS[winner]],
-                float(over_reads.prob[winner]),
-                given,
-                reads={read: self.peers[index] for read, index in peers.items()},
-                details=details,
-            )
+                selected = select(self._center, question, direction, given, self.state)
+            return by_adaptive_read(reading, self.state, given, self.reads.read(direction), selected)
+
+        return self._decide(question, phi, after, choice, given)
 
     # --- feedback ------------------------------------------------------------------------
 
@@ -462,66 +425,52 @@ class SigmaMem:
             raise InputError("neither question nor phi was given; expected one of them")
         return self.encode(question)
 
-    def _view(self, reading: Reading, answers: Mapping[str, Answer]) -> View:
-        state = self._journal.fold.state
-        groups = group([answers[peer].canon if peer in answers else None for peer in state.peers])
-        return View(reading.score, reading.prob, groups, state.alternatives, state.G)
-
-    def _confidence(self, read: str, vote: Vote, view: View) -> float:
-        if read == "calibrated-vote":
-            return vote_confidence(vote, view.alternatives)
-        if read == "majority":
-            return float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
-        return float(view.prob[vote.peer])
-
-    def _record(
+    def _decide(
         self,
         question: str | None,
-        phi: FloatArray,
+        phi: ArrayLike | None,
         after: str | None,
-        read: str,
-        reading: Reading,
-        index: int,
-        confidence: float,
+        choose: Callable[[Reading, FloatArray], Choice],
         answers: Mapping[str, Answer] | None = None,
-        *,
-        propensity: float = 1.0,
-        reads: Mapping[str, str] | None = None,
-        details: Mapping[str, Any] | None = None,
     ) -> Decision:
-        fold = self._journal.fold
-        peers, now, time = fold.state.peers, fold.state.now, self._clock()
-        self._count += 1
-        id = f"{self._boot}-{self._count}"
-        if after is None:
-            event, tick = id, fold.begin(id, phi, time)
-        else:
-            event, entry = self._known(after)
-            tick = entry.tick
-        given = answers or {}
-        chosen = given.get(peers[index])
-        decision = Decision(
-            id=id,
-            event=event,
-            read=read,
-            phi=phi,
-            peer=peers[index],
-            answer=None if chosen is None else chosen.text,
-            scores=by_name(peers, reading.score),
-            probs=by_name(peers, reading.prob),
-            effective=by_name(peers, reading.effective),
-            confidence=confidence,
-            propensity=propensity,
-            tick=tick,
-            time=time,
-            question=question,
-            canons={peer: answer.canon for peer, answer in given.items()},
-            reads=reads or {},
-            details=details or {},
-        )
-        fold.answered(event, decision.canons, decision.reads)
-        ticket = self._journal.append(decision_record(decision, now, self._keep_text))
-        self._journal.snapshot_when_due()
+        """Read the memory, choose, and record the choice as a decision on a new or an earlier event."""
+        direction = self._direction(question, phi, after)
+        with self._lock:
+            fold = self._journal.fold
+            state, now, time = fold.state, fold.state.now, self._clock()
+            reading = state.read(direction)
+            choice = choose(reading, direction)
+            self._count += 1
+            id = f"{self._boot}-{self._count}"
+            if after is None:
+                event, tick = id, fold.begin(id, direction, time)
+            else:
+                event, entry = self._known(after)
+                tick = entry.tick
+            given = answers or {}
+            peer = state.peers[choice.peer]
+            decision = Decision(
+                id=id,
+                event=event,
+                read=choice.read,
+                phi=direction,
+                peer=peer,
+                answer=given[peer].text if peer in given else None,
+                scores=by_name(state.peers, reading.score),
+                probs=by_name(state.peers, reading.prob),
+                effective=by_name(state.peers, reading.effective),
+                confidence=choice.confidence,
+                propensity=choice.propensity,
+                tick=tick,
+                time=time,
+                question=question,
+                canons={name: answer.canon for name, answer in given.items()},
+                reads=choice.reads,
+                details=choice.details,
+            )
+            fold.answered(event, decision.canons, decision.reads)
+            ticket = self._journal.append(decision_record(decision, now, self._keep_text))
+            self._journal.snapshot_when_due()
         if self._durable:
             ticket.wait()
         return decision

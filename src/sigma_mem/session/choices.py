@@ -1,0 +1,79 @@
+"""From a reading to a choice, for each kind of call: what `SigmaMem` records as a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sigma_mem.decide.adaptive import adaptive
+from sigma_mem.decide.explore import explore
+from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
+from sigma_mem.decide.route import calibrated_route, m_route
+from sigma_mem.decide.vote import group
+from sigma_mem.events import Answer
+from sigma_mem.memory import Reading, SigmaState
+
+__all__ = ["Choice", "by_adaptive_read", "by_route", "by_vote"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which peer (its index), by which read, how sure, with what probability, and what is worth keeping."""
+
+    read: str
+    peer: int
+    confidence: float
+    propensity: float = 1.0
+    reads: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def by_route(reading: Reading, read: str, rng: np.random.Generator | None) -> Choice:
+    """Route; with a generator, explore."""
+    if rng is not None:
+        tried = explore(reading, rng)
+        return Choice("exploring-route", tried.peer, float(reading.prob[tried.peer]), tried.propensity)
+    peer = calibrated_route(reading.prob) if read == "calibrated-route" else m_route(reading.score)
+    return Choice(read, peer, float(reading.prob[peer]))
+
+
+def by_vote(reading: Reading, state: SigmaState, answers: Mapping[str, Answer], read: str) -> Choice:
+    """Vote over the answers."""
+    view = _view(reading, state, answers)
+    vote = choose(read, view)
+    confidence = float(view.prob[vote.peer])
+    if read == "calibrated-vote":
+        confidence = vote_confidence(vote, view.alternatives)
+    elif read == "majority":
+        confidence = float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
+    return Choice(read, vote.peer, confidence)
+
+
+def by_adaptive_read(
+    reading: Reading,
+    state: SigmaState,
+    answers: Mapping[str, Answer],
+    over_reads: Reading,
+    selected: Choice | None,
+) -> Choice:
+    """Make every read, and let the memory over reads choose among them (DESIGN §8)."""
+    view = _view(reading, state, answers)
+    peers = {read: choose(read, view).peer for read in (*VOTES, *ROUTES)}
+    if selected is not None:
+        peers["select"] = selected.peer
+    winner = adaptive(over_reads.prob, [READS.index(read) for read in peers])
+    return Choice(
+        f"adaptive:{READS[winner]}",
+        peers[READS[winner]],
+        float(over_reads.prob[winner]),
+        reads={read: state.peers[peer] for read, peer in peers.items()},
+        details={} if selected is None else selected.details,
+    )
+
+
+def _view(reading: Reading, state: SigmaState, answers: Mapping[str, Answer]) -> View:
+    groups = group([answers[peer].canon if peer in answers else None for peer in state.peers])
+    return View(reading.score, reading.prob, groups, state.alternatives, state.G)
