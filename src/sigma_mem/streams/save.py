@@ -55,7 +55,8 @@ def _packed(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
             yield out  # type: ignore[misc]  # GzipFile is not typed as IO[bytes]
     elif suffix == ".zst":
-        with import_zstandard().ZstdCompressor(level=10, write_checksum=True).stream_writer(raw, closefd=False) as out:
+        compressor = import_zstandard().ZstdCompressor(level=10, write_checksum=True)
+        with compressor.stream_writer(raw, closefd=False) as out:
             yield out
     else:
         yield raw

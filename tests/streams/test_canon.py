@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.streams import Stream, canon
+from sigma_mem.streams.forms import mathworker
+from sigma_mem.streams.forms.mathworker import MathWorker
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("391", "391"),
+        (" 391. ", "391"),
+        ("The answer is 391.", "391"),
+        ("I add them up. Final answer: **391**", "391"),
+        ("#### 391", "391"),
+        ('{"reasoning": "…", "answer": "391"}', "391"),
+        ("$1,234.50", "1234.5"),
+        ("007", "7"),
+        ("-0", "0"),
+        ("1e3", "1000"),
+        (r"so $x = \boxed{\frac{1}{2}}$", "0.5"),
+        ("1/3", "1/3"),
+        ("2/6", "1/3"),
+        ("B", "B"),
+        ("b)", "B"),
+        ("(B)", "B"),
+        ("B) Paris", "B"),
+        ("The answer is (B). Q: what next?", "B"),
+        ("Final Answer:\nThe answer is A. File it.", "A"),
+        ("I. Newton", "i newton"),
+        ("Paris", "paris"),
+        ("The Eiffel Tower.", "eiffel tower"),
+        ("“Eiffel  tower”", "eiffel tower"),
+        ("[1,2 , 'a']", "[1, 2, 'a']"),
+        ("{'b': 1, 'a': (2,)}", "{'b': 1, 'a': (2,)}"),
+        ("C++", "c++"),
+        ("C", "C"),
+        ("3:45", "3:45"),
+        ("the", "the"),
+        ("", None),
+        (" \n", None),
+    ],
+)
+def test_auto(text: str, form: str | None) -> None:
+    assert canon(text) == form
+
+
+def test_auto_keeps_different_answers_apart() -> None:
+    answers = [
+        "C",
+        "C++",
+        "C#",
+        "3:45",
+        "345",
+        "1/2",
+        "12",
+        "x^2",
+        "x2",
+        "2024-01-02",
+        "20240102",
+        "-5",
+        "5",
+        "[1]",
+    ]
+    assert len({canon(a) for a in answers}) == len(answers)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("She pays $1,234.50 in all.", "1234.5"),
+        ("He has 3, she has 4, so 7", "7"),
+        ("The answer is 84 grains, not 85.", "84"),
+        ('{"answer": "$780"} and then $600 + $60', "780"),
+        ('{"answer": "Cannot be determined from 3"}', "3"),
+        ('{"answer": "unlimited"} 3', None),
+        ("x - 2", "2"),
+        ("it is -2", "-2"),
+        ("(-$3.20)", "-3.2"),
+        ("$-3", "-3"),
+        ("3/4 cup", "0.75"),
+        ("106.09000000000001", "106.09"),
+        ("12345678901234567890", "12345678901234567890"),
+        ("1e999", None),
+        ("none", None),
+    ],
+)
+def test_number(text: str, form: str | None) -> None:
+    assert canon(text, "number") == form
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("The answer is (F).", "F"),
+        ("The answer is **F. Her procedure**", "F"),
+        ("Answer: D. 50 m.p.h.", "D"),
+        ("C. Stakeholders", "C"),
+        ("h", "H"),
+        ("The answer is (F). The answer is (G).", "F"),
+        ("I do not know", None),
+        ("The answer is not among the choices.", None),
+    ],
+)
+def test_choice(text: str, form: str | None) -> None:
+    assert canon(text, "choice") == form
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("[1,2]", "[1, 2]"),
+        ("'abc'", "abc"),
+        ("abc", "abc"),
+        ("'line\nbreak'", "line\nbreak"),
+        ("{3, 1, 2}", "{1, 2, 3}"),
+        ("set()", "set()"),
+        ('{"answer": ["a", "b"]}', "['a', 'b']"),
+        ("{1: 2, 1: 3}", "{1: 3}"),
+        (r"'\d'", r"\d"),
+        ("[1if 2 else 3]", "[1if 2 else 3]"),
+        ("''", ""),
+        ("", None),
+        ("so " * 200, None),
+        ("(" * 5000, None),
+    ],
+)
+def test_code(text: str, form: str | None) -> None:
+    assert canon(text, "code") == form
+
+
+def test_sets_are_written_alike_in_every_process() -> None:
+    run = "from sigma_mem.streams import canon; print(canon(\"[{'x', 'y', 'z', 'w'}]\", 'code'))"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", run], env={"PYTHONHASHSEED": s}, capture_output=True, text=True, check=True
+        ).stdout
+        for s in ("1", "2", "3")
+    }
+    assert seen == {"[{'w', 'x', 'y', 'z'}]\n"}
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("The Eiffel Tower!", "eiffel tower"),
+        ("Answer: an  apple", "apple"),
+        ("U.S.", "us"),
+        ("Ｐａｒｉｓ", "paris"),
+        ("+", "+"),
+        (" ", None),
+    ],
+)
+def test_text(text: str, form: str | None) -> None:
+    assert canon(text, "text") == form
+
+
+@pytest.mark.parametrize(
+    "equal",
+    [
+        [r"\frac{1}{2}", "1/2", "0.5", r"$\dfrac12$", "so x = \\boxed{0.50}", r"x=\frac{2}{4}"],
+        ["2(x+1)", "2x + 2", "2*x+2"],
+        [r"\sqrt{8}", r"2\sqrt{2}", "sqrt(8)", "2√2"],
+        [r"(1+\sqrt{2})^2", r"3+2\sqrt2"],
+        ["-4, -5", r"\{-5,-4\}"],
+        [r"64 + 48 = 112", "112"],
+        [r"12\pi", "12π", "12pi"],
+        ["No solution", "no solution."],
+        [r"\frac{1}{\sqrt{2}}", r"\frac{\sqrt{2}}{2}"],
+    ],
+)
+def test_equal_math_gets_the_same_canon(equal: list[str]) -> None:
+    assert len({canon(e, "math") for e in equal}) == 1
+    assert canon(equal[0], "math") is not None
+
+
+def test_different_math_stays_apart() -> None:
+    answers = [
+        "1/2",
+        "1/3",
+        "x",
+        "x+1",
+        r"\sqrt{2}",
+        "1.41",
+        "(1,2)",
+        "[1,2]",
+        "no solution",
+        "infinitely many",
+    ]
+    assert len({canon(a, "math") for a in answers}) == len(answers)
+
+
+@pytest.mark.parametrize("text", ["", " ", "___", "so " * 500, '{"answer": " "}'])
+def test_math_that_cannot_be_read(text: str) -> None:
+    assert canon(text, "math") is None
+
+
+def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
+    worker = MathWorker(timeout=1.0)
+    try:
+        assert worker.simplify("x+x") == "2*x"
+        started = time.monotonic()
+        assert worker.simplify("9^{9^{9^{9}}} + 1") is None
+        assert time.monotonic() - started < 10
+        assert worker.simplify("x+x") == "2*x"
+    finally:
+        worker.close()
+
+
+def test_math_works_from_any_thread() -> None:
+    seen: list[str | None] = []
+    threads = [
+        threading.Thread(target=lambda i=i: seen.append(canon(f"{i}y+{i}y", "math"))) for i in range(2, 6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, seen)) == ["10*y", "4*y", "6*y", "8*y"]
+
+
+def test_math_without_the_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mathworker, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"sigma-mem\[streams\]"):
+        MathWorker()
+
+
+def test_importing_and_auto_pull_no_extra() -> None:
+    run = "import sys; from sigma_mem.streams import canon; canon(r'\\boxed{x^2}'); canon('[1]');"
+    run += "print([m for m in ('sympy', 'math_verify', 'zstandard', 'torch') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", run], text=True) == "[]\n"
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_without_error_and_twice_the_same(text: str) -> None:
+    for kind in ("auto", "number", "choice", "code", "text"):
+        form = canon(text, kind)  # type: ignore[arg-type]
+        assert form == canon(text, kind)  # type: ignore[arg-type]
+        assert form is None or isinstance(form, str)
+
+
+@given(st.integers(-(10**30), 10**30))
+def test_integers_are_their_own_canon(value: int) -> None:
+    assert canon(str(value)) == canon(f"{value:,}", "number") == canon(f"${value}$", "math") == str(value)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-1000, max_value=1000, places=3))
+def test_a_canon_is_stable(value: object) -> None:
+    form = canon(str(value), "number")
+    assert form is not None
+    assert canon(form, "number") == form
+    assert float(form) == float(str(value))
+
+
+def test_unknown_kind() -> None:
+    with pytest.raises(InputError, match="expected one of auto, number, math"):
+        canon("x", "essay")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("dataset", "kind", "least"), [("gsm", "number", 0.99), ("crux", "code", 0.98)])
+def test_recorded_canons_of_zeroeval(zeroeval: Stream, dataset: str, kind: str, least: float) -> None:
+    answers = [a for e in zeroeval if e.dataset == dataset for a in e.answers.values()]
+    assert sum(canon(a.text, kind) == a.canon for a in answers) / len(answers) > least  # type: ignore[arg-type]
+
+
+def test_recorded_canons_of_mmlu_pro(mmlu_pro: Stream) -> None:
+    answers = [a for e in mmlu_pro.select(seed=0, limit=1000) for a in e.answers.values()]
+    assert sum(canon(a.text, "choice") == a.canon for a in answers) / len(answers) > 0.97
