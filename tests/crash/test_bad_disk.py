@@ -1,0 +1,197 @@
+"""Bad files and full disks, met through a memory: one clear error, and the memory is as before."""
+
+import os
+import sqlite3
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from sigma_mem import SigmaMem
+from sigma_mem.errors import (
+    StoreBusyError,
+    StoreCorruptError,
+    StoreError,
+    StoreVersionError,
+    UnknownDecisionError,
+)
+
+PEERS = ["ann", "bob"]
+LABELS = {"ann": True, "bob": False}
+PHI = np.array([0.6, 0.8, 0.0])
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A closed memory of ten events."""
+    with SigmaMem(PEERS, tmp_path / "memory.db", rank=3) as mem:
+        for _ in range(10):
+            mem.feedback(mem.route(phi=PHI).id, LABELS)
+    return tmp_path / "memory.db"
+
+
+def limit(mem, pages):
+    """Let the database have that many pages: what a full disk looks like to SQLite."""
+    with mem.store._ledger._write_lock:
+        mem.store._ledger._writer.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def change(path, sql):
+    db = sqlite3.connect(path)
+    with db:
+        db.execute(sql)
+    db.close()
+
+
+def refused(path, error, match):
+    before = path.read_bytes()
+    with pytest.raises(error, match=match):
+        SigmaMem(PEERS, path, rank=3)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_file_that_is_no_memory_is_one_clear_error(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("remember the milk\n" * 50)
+    refused(path, StoreCorruptError, "left untouched")
+
+
+def test_a_newer_file_is_one_clear_error(path):
+    change(path, "PRAGMA user_version = 99")
+    refused(path, StoreVersionError, "version 99.*upgrade")
+
+
+def test_a_cut_file_is_one_clear_error(path):
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 4096)
+    refused(path, StoreCorruptError, "not a readable memory")
+
+
+def test_a_damaged_line_is_named_when_the_ledger_is_replayed(path):
+    change(path, "DROP TRIGGER record_is_never_changed")
+    change(path, "UPDATE record SET body = replace(body, '1.0', '0.9') WHERE seq = 5")
+    change(path, "DELETE FROM snapshot")
+    with pytest.raises(StoreCorruptError, match="record 5 is damaged"):
+        SigmaMem(path=path)
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_damaged_snapshot_costs_a_replay_and_nothing_else(path, bits):
+    with SigmaMem(path=path) as mem:
+        before = bits(mem)
+    change(path, "UPDATE snapshot SET body = zeroblob(length(body))")
+    with SigmaMem(path=path) as mem:
+        assert mem.store.load_snapshot("default") is None
+        assert bits(mem) == before
+
+
+def test_a_second_writer_is_one_clear_error(path):
+    with SigmaMem(path=path) as mem:
+        with pytest.raises(StoreBusyError, match=r"mem\.namespace"):
+            SigmaMem(path=path)
+        other = mem.namespace("other", PEERS, rank=3)
+        other.feedback(other.route(phi=PHI).id, LABELS)
+        assert (mem.events, other.events) == (10, 1)
+
+
+def test_feedback_on_a_full_disk_is_an_error_and_the_memory_is_as_before(path, bits):
+    with SigmaMem(path=path) as mem:
+        decision = mem.route(phi=PHI)
+        mem.store.flush()
+        before = bits(mem)
+        limit(mem, 1)
+        for _ in range(3):
+            with pytest.raises(StoreError, match="full; the ledger is as before"):
+                mem.feedback(decision.id, LABELS, id="f" * 60_000)
+            assert bits(mem) == before
+        assert bits(mem) == bits(mem.replayed())
+        limit(mem, 1_000_000)
+        mem.feedback(decision.id, LABELS, id="f" * 60_000)
+        assert bits(mem) == bits(mem.replayed()) != before
+    with SigmaMem(path=path) as mem:
+        assert mem.events == 11
+        assert bits(mem) == bits(mem.replayed())
+
+
+def test_a_decision_that_could_not_be_written_did_not_happen(path, bits):
+    with SigmaMem(path=path) as mem:
+        before = bits(mem)
+        limit(mem, 1)
+        decision = mem.route("q" * 60_000, phi=PHI)  # returns at once: decisions are written behind
+        with pytest.raises((StoreError, UnknownDecisionError)):
+            mem.feedback(decision.id, LABELS)
+        assert mem.events == 10
+        assert bits(mem) == before == bits(mem.replayed())
+        limit(mem, 1_000_000)
+        mem.feedback(mem.route(phi=PHI).id, LABELS)
+        assert mem.events == 11
+
+
+def test_threads_on_a_disk_that_fills_and_empties_agree_with_the_ledger(tmp_path, bits):
+    path = tmp_path / "memory.db"
+    mem = SigmaMem(PEERS, path, rank=3, snapshot_every=20)
+
+    def work(thread):
+        told = []
+        for n in range(150):
+            if thread == 0 and n % 30 == 10:
+                limit(mem, 1)
+            if thread == 0 and n % 30 == 20:
+                limit(mem, 1_000_000)
+            try:
+                decision = mem.route("q" * 3000, phi=PHI)
+                told.append(mem.feedback(decision.id, LABELS, id=f"{thread}-{n}").id)
+            except (StoreError, UnknownDecisionError):
+                continue
+        return told
+
+    with ThreadPoolExecutor(8) as pool:
+        told = {id for ids in pool.map(work, range(8)) for id in ids}
+    limit(mem, 1_000_000)
+    assert 0 < len(told) < 8 * 150
+    assert mem.store.epoch > 0
+    mem.store.flush()
+    records = list(mem.store.records("default"))
+    decided = {r.id for r in records if r.kind == "decision"}
+    heard = {r.id: r.event for r in records if r.kind == "feedback"}
+    assert told <= set(heard)
+    assert set(heard.values()) <= decided  # no feedback without its decision
+    assert bits(mem) == bits(mem.replayed())
+    live = bits(mem)
+    mem.close()
+    with SigmaMem(path=path) as mem:
+        assert bits(mem) == live == bits(mem.replayed())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_really_full_disk(tmp_path, bits):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let us mount")
+    try:
+        ballast = disk / "ballast"
+        ballast.write_bytes(b"b" * 300_000)
+        mem = SigmaMem(PEERS, disk / "memory.db", rank=3)
+        told = 0
+
+        def write_for_ever():
+            nonlocal told
+            while True:
+                mem.feedback(mem.route("q" * 2000, phi=PHI).id, LABELS)
+                told += 1
+
+        with pytest.raises(StoreError, match="as before"):
+            write_for_ever()
+        assert told > 10
+        assert bits(mem) == bits(mem.replayed())
+        assert sum(r.kind == "feedback" for r in mem.store.records("default")) == told
+        ballast.unlink()
+        mem.feedback(mem.route(phi=PHI).id, LABELS)
+        assert bits(mem) == bits(mem.replayed())
+        mem.close()
+    finally:
+        subprocess.run(["umount", disk], check=True)
