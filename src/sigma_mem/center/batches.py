@@ -1,0 +1,49 @@
+"""Group rows of unequal length so that little is padded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["by_length", "pad_ids", "pad_states"]
+
+
+def by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+    """Indices grouped into batches of similar length, no batch over ``max_tokens`` with its padding.
+
+    A row longer than ``max_tokens`` is a batch by itself.
+
+    Examples
+    --------
+    >>> by_length([5, 2, 9, 3], max_tokens=8)
+    [[1, 3], [0], [2]]
+    """
+    batches: list[list[int]] = []
+    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        # Rows come by rising length, so the newest one sets the padded width.
+        if batches and (len(batches[-1]) + 1) * lengths[index] <= max_tokens:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def pad_ids(rows: Sequence[Sequence[int]], device: torch.device | str) -> Tensor:
+    """(n, longest) token ids, padded on the right with 0.
+
+    No mask goes with them: attention is causal, so no real token sees the padding, and a mask derived
+    from the pad id would hide real tokens of models whose pad token occurs in their own prompt.
+    """
+    padded = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
+    for i, row in enumerate(rows):
+        padded[i, : len(row)] = torch.as_tensor(row)
+    return padded.to(device)
+
+
+def pad_states(rows: Sequence[Tensor]) -> Tensor:
+    """(n, longest, d) hidden states, padded on the right with zeros."""
+    if len(rows) == 1:
+        return rows[0][None]
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)

@@ -1,0 +1,186 @@
+"""Lower-half hidden states on disk: memory-mapped, bounded, shared by every ratio, epoch and ablation.
+
+A directory holds segments, each a data file of raw little-endian values and an index of fixed records that
+say where the states of a key stand. A process appends only to segments of its own, so that several
+workers may share a directory; when the directory would outgrow its bound, the oldest segments go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sigma_mem.errors import InputError
+
+__all__ = ["StateCache", "state_key"]
+
+_RECORD = struct.Struct("<32sQIII")  # key, offset, tokens, width × item size, crc32 of the data
+_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float32: np.dtype("<f4"),
+    torch.float16: np.dtype("<f2"),
+    torch.bfloat16: np.dtype("<i2"),
+}
+
+
+def state_key(model: str, at: int, ids: Iterable[int]) -> bytes:
+    """32 bytes that name the states of a prompt's tokens at the input of block ``at`` of a model.
+
+    The ids are those of (prompt version, question, answer) and say all of it; who gave the answer does
+    not enter, so a swapped answer is found again.
+    """
+    digest = hashlib.sha256(f"{model}|{at}|".encode())
+    digest.update(np.fromiter(ids, dtype="<i8").tobytes())
+    return digest.digest()
+
+
+class StateCache:
+    """Hidden states by key, at most ``max_bytes`` of them on disk.
+
+    Parameters
+    ----------
+    path
+        Directory, made if absent. It may be deleted at any time when no process uses it.
+    max_bytes, segment_bytes
+        Bound of the whole directory, and of one file; eviction drops whole files, oldest first.
+
+    Notes
+    -----
+    A read maps the file, copies the rows it needs and unmaps it, so that resident memory does not
+    grow with the file. Bytes whose checksum is wrong count as absent.
+    """
+
+    def __init__(
+        self, path: str | Path, *, max_bytes: int = 8 << 30, segment_bytes: int | None = None
+    ) -> None:
+        segment_bytes = min(256 << 20, max(max_bytes // 8, 1)) if segment_bytes is None else segment_bytes
+        if not 0 < segment_bytes <= max_bytes:
+            raise InputError(
+                f"segment_bytes is {segment_bytes}; expected above 0 and at most max_bytes = {max_bytes}"
+            )
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.max_bytes, self.segment_bytes = max_bytes, segment_bytes
+        self.hits = self.misses = 0
+        self._where: dict[bytes, tuple[Path, int, int, int, int]] = {}
+        self._data: BinaryIO | None = None
+        self._index: BinaryIO | None = None
+        for index in self._indexes():
+            self._read_index(index)
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the directory holds now."""
+        return sum(_size(file) for file in self.path.iterdir())
+
+    def get(self, key: bytes, dtype: torch.dtype) -> Tensor | None:
+        """(T, d) states under ``key`` on the CPU, or None."""
+        place = self._where.get(key)
+        values = None if place is None else self._mapped(place, _DTYPES[dtype])
+        if values is None:
+            self._where.pop(key, None)
+            self.misses += 1
+            return None
+        self.hits += 1
+        found = torch.from_numpy(values)
+        return found.view(torch.bfloat16) if dtype == torch.bfloat16 else found
+
+    def put(self, key: bytes, states: Tensor) -> None:
+        """Keep ``states`` (T, d) under ``key``; a key that is there already is left alone."""
+        if key in self._where:
+            return
+        bits = states.detach().cpu().contiguous()
+        bits = bits.view(torch.int16) if bits.dtype == torch.bfloat16 else bits
+        data = bits.numpy().astype(_DTYPES[states.dtype], copy=False).tobytes()
+        if len(data) + _RECORD.size > self.segment_bytes:
+            return  # one row larger than a whole segment cannot be kept within the bound
+        offset, path = self._append(data)
+        row_bytes, crc = len(data) // max(len(states), 1), zlib.crc32(data)
+        if self._index is not None:
+            self._index.write(_RECORD.pack(key, offset, len(states), row_bytes, crc))
+            self._index.flush()
+        self._where[key] = (path, offset, len(states), row_bytes, crc)
+
+    def close(self) -> None:
+        """Close the segment being written; what was put stays."""
+        for file in (self._data, self._index):
+            if file is not None:
+                file.close()
+        self._data = self._index = None
+
+    def __enter__(self) -> StateCache:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _append(self, data: bytes) -> tuple[int, Path]:
+        if self._data is None or self._data.tell() + len(data) > self.segment_bytes:
+            self.close()
+            self._evict(self.max_bytes - self.segment_bytes)
+            stem = self.path / f"{uuid.uuid4().hex}"
+            self._data, self._index = (
+                stem.with_suffix(".states").open("ab"),
+                stem.with_suffix(".index").open("ab"),
+            )
+        offset = self._data.tell()
+        self._data.write(data)
+        self._data.flush()
+        return offset, Path(self._data.name)
+
+    def _evict(self, keep: int) -> None:
+        """Drop the oldest segments until the directory holds at most ``keep`` bytes."""
+        for index in self._indexes():
+            if self.nbytes <= keep:
+                return
+            gone = index.with_suffix(".states")
+            index.unlink(missing_ok=True)
+            gone.unlink(missing_ok=True)
+            self._where = {key: place for key, place in self._where.items() if place[0] != gone}
+
+    def _indexes(self) -> list[Path]:
+        return sorted(self.path.glob("*.index"), key=lambda p: (_mtime(p), p.name))
+
+    def _read_index(self, index: Path) -> None:
+        records, data = index.read_bytes(), index.with_suffix(".states")
+        size = _size(data)
+        whole = len(records) - len(records) % _RECORD.size  # a killed writer may leave a torn last record
+        for key, offset, tokens, row_bytes, crc in _RECORD.iter_unpack(records[:whole]):
+            if offset + tokens * row_bytes <= size:
+                self._where[key] = (data, offset, tokens, row_bytes, crc)
+
+    def _mapped(self, place: tuple[Path, int, int, int, int], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+        path, offset, tokens, row_bytes, crc = place
+        try:
+            shape = (tokens, row_bytes // dtype.itemsize)
+            values = np.array(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape))
+        except (OSError, ValueError):
+            return None  # another process evicted the segment
+        return values if zlib.crc32(values.data) == crc else None
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0

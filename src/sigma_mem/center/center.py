@@ -1,0 +1,296 @@
+"""The center: one frozen language model that judges the peers' answers, steered by the memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from sigma_mem.center.batches import by_length, pad_ids, pad_states
+from sigma_mem.center.blocks import find_decoder
+from sigma_mem.center.cache import StateCache
+from sigma_mem.center.judge import Verdict
+from sigma_mem.center.load import DEFAULT, fingerprint, load_model
+from sigma_mem.center.prefix import PrefixedLower
+from sigma_mem.center.project import Steering
+from sigma_mem.center.prompt import JudgePrompt, PromptWriter
+from sigma_mem.center.rows import LowerHalf, Row
+from sigma_mem.center.split import Split
+from sigma_mem.center.steer import steered
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+
+__all__ = ["Center", "JudgeResult"]
+
+_SAMPLE = (
+    "Which planet of the solar system has the most mass, and how many moons of it are known?",
+    "Jupiter.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeResult:
+    """Verdicts on the answers of one event, in the order they were given.
+
+    Attributes
+    ----------
+    utility : (n,) float64
+        U_p, Yes-minus-No log-odds of "should this answer be trusted?" (eq:sigma_peer_utility).
+    yes_no_mass : (n,) float64
+        Probability that the next token is Yes or No at all; small mass, weak verdict.
+    """
+
+    utility: FloatArray
+    yes_no_mass: FloatArray
+
+
+class Center:
+    """A frozen causal LM as judge.
+
+    Use ``judge`` from a session: numpy in, numpy out. Training uses ``rows`` (lower half, once per question
+    and answer, no gradient) and ``upper`` (with a gradient from U to δ)::
+
+        rows = center.rows([(question, answer), ...])          # cached lower half
+        utility, _ = center.upper(rows, steering(readouts))    # (n,) tensor, backward() reaches the steering
+
+    Parameters
+    ----------
+    model, tokenizer
+        Already loaded; ``Center.load`` does it by name.
+    steering
+        Learned P and g; None judges without memory, as does any readout of zeros, bit for bit.
+    first, last
+        Steered blocks, by default ⌊L/2⌋ and L−1.
+    scope
+        ``"all"`` tokens are shifted, as in the paper, or only the ``"last"``.
+    cache
+        Folder or StateCache for lower-half states; None keeps none.
+    max_tokens
+        Padded tokens in one batch. A CPU gains nothing from large ones.
+    fast
+        False never splits the model: the plain forward, for comparison.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        *,
+        name: str = "",
+        steering: Steering | str | Path | None = None,
+        prompt: JudgePrompt | None = None,
+        first: int | None = None,
+        last: int | None = None,
+        scope: Literal["all", "last"] = "all",
+        cache: StateCache | str | Path | None = None,
+        max_tokens: int | None = None,
+        blocks_path: str | None = None,
+        fast: bool = True,
+    ) -> None:
+        if scope not in ("all", "last"):
+            raise InputError(f"scope is {scope!r}; expected 'all' or 'last'")
+        self.model, self.name, self.scope = model, name or type(model).__name__, scope
+        self.decoder = find_decoder(model, blocks_path)
+        self.first = self.decoder.middle if first is None else first
+        self.last = len(self.decoder.blocks) - 1 if last is None else last
+        with steered(self.decoder.blocks, None, first=self.first, last=self.last):
+            pass  # refuses a range that does not fit before anything is computed
+        self.writer = PromptWriter(tokenizer, prompt)
+        self.verdict = Verdict.of(model, self.writer)
+        self.fingerprint = fingerprint(model)
+        self.split = Split(self.decoder, self.first, probe=fast)
+        self.device = model.get_input_embeddings().weight.device  # type: ignore[operator]
+        self.max_tokens = max_tokens or (1024 if torch.device(self.device).type == "cpu" else 32768)
+        self.fast = fast and self.split.exact and self._reads_like_the_model()
+        self._lower = self._lower_half(cache)
+        self._lock = threading.RLock()
+        self.h_median = self._median_norm()
+        self.steering: Steering | None = None
+        self.use(steering)
+
+    @classmethod
+    def load(
+        cls,
+        name: str = DEFAULT,
+        *,
+        dtype: str | torch.dtype = "auto",
+        device: str | torch.device | None = None,
+        device_map: str | dict[str, Any] | None = None,
+        trust_remote_code: bool = False,
+        **settings: Any,
+    ) -> Center:
+        """Load a model by hub name, folder or ``"smollm2"``; ``settings`` are those of ``Center`` itself."""
+        loaded = load_model(
+            name, dtype=dtype, device=device, device_map=device_map, trust_remote_code=trust_remote_code
+        )
+        return cls(loaded.model, loaded.tokenizer, name=name, **settings)
+
+    @property
+    def hidden(self) -> int:
+        """d, the width of the residual stream."""
+        return self.split.width
+
+    def use(self, steering: Steering | str | Path | None) -> None:
+        """Judge with this steering (or checkpoint) from now on; None is the base judge."""
+        if isinstance(steering, str | Path):
+            steering = Steering.load(steering)
+        if steering is not None:
+            prompt = self.writer.prompt.version
+            steering.check(hidden=self.hidden, fingerprint=self.fingerprint, prompt=prompt, model=self.name)
+        self.steering = steering
+
+    def judge(self, question: str, answers: Sequence[str], readouts: ArrayLike | None = None) -> JudgeResult:
+        """Judge the answers to one question.
+
+        Parameters
+        ----------
+        readouts
+            (n, rank) M_pφ of the peer behind each answer; None, or no steering, judges without memory.
+        """
+        return self.judge_pairs([(question, answer) for answer in answers], readouts)
+
+    def judge_pairs(self, pairs: Sequence[tuple[str, str]], readouts: ArrayLike | None = None) -> JudgeResult:
+        """Judge (question, answer) pairs of any number of events at once, each with its own readout."""
+        with torch.no_grad():
+            return self.utilities(pairs, self.deltas(readouts, len(pairs)))
+
+    def utilities(self, pairs: Sequence[tuple[str, str]], delta: Tensor | None) -> JudgeResult:
+        """Judge pairs under shifts (n, d) that are given directly."""
+        with torch.no_grad():
+            utility, mass = self.upper(self.rows(pairs), delta, mass=True)
+        return JudgeResult(utility.double().cpu().numpy(), mass.double().cpu().numpy())
+
+    def deltas(self, readouts: ArrayLike | None, n: int) -> Tensor | None:
+        """(n, rank) readouts → (n, d) shifts by the steering in use."""
+        if self.steering is None or readouts is None:
+            return None
+        values = np.asarray(readouts, dtype=np.float64)
+        if values.shape != (n, self.steering.rank) or not np.isfinite(values).all():
+            raise InputError(
+                f"readouts have shape {values.shape}; expected ({n}, {self.steering.rank}) finite numbers, "
+                "one row per answer and the rank that the steering was learned for"
+            )
+        delta: Tensor = self.steering(torch.from_numpy(values))
+        return delta
+
+    def rows(self, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+        """Prompts of (question, answer) pairs with their lower-half states, from the cache where known."""
+        prompts = [self.writer.row(question, answer) for question, answer in pairs]
+        if not self.fast:
+            return [Row(prompt.ids, None) for prompt in prompts]
+        with self._lock:
+            return self._lower.rows(prompts)
+
+    def upper(
+        self, rows: Sequence[Row], delta: Tensor | None = None, *, mass: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Run the upper half on ``rows`` with one shift each.
+
+        Parameters
+        ----------
+        delta
+            (n, d) tensor, or None for the base judge. A gradient flows from U to it.
+        mass
+            Compute the yes+no mass too; it needs the whole unembedding of one token a row.
+
+        Returns
+        -------
+        utility, yes_no_mass : (n,) float32 tensors
+            The mass is NaN where it was not asked for.
+        """
+        if delta is not None and delta.shape != (len(rows), self.hidden):
+            raise InputError(f"delta has shape {tuple(delta.shape)}; expected ({len(rows)}, {self.hidden})")
+        order: list[int] = []
+        found: list[tuple[Tensor, Tensor]] = []
+        with self._lock:
+            for batch in by_length([len(row) for row in rows], self.max_tokens):
+                shifts = None if delta is None else delta[torch.tensor(batch, device=delta.device)]
+                found.append(self._run([rows[i] for i in batch], shifts, mass))
+                order += batch
+        back = torch.tensor(order).argsort()
+        utility, masses = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return utility[back.to(utility.device)], masses[back.to(masses.device)]
+
+    def question_states(self, question: str) -> tuple[Tensor, int]:
+        """(S, d) lower-half states of the question in the judging prompt, and where the question begins.
+
+        No answer is seen: attention is causal and the answers come after.
+        """
+        ids = tuple(self.writer.question_ids(question))
+        with self._lock, torch.no_grad():
+            states = self._lower.prefix(ids) if self.fast else self._block_input(ids)
+        return states, self.writer.question_start()
+
+    def _run(self, rows: Sequence[Row], delta: Tensor | None, mass: bool) -> tuple[Tensor, Tensor]:
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        only = lengths if self.scope == "last" else None
+        with steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only):
+            if not self.fast:
+                return self._from_logits(self._whole_logits(rows, lengths), mass)
+            states = pad_states([row.states for row in rows if row.states is not None])
+            final = self.split.upper(states)
+        last = _at(final, lengths)
+        utility = self.verdict.utility(last)
+        return utility, self.verdict.yes_no_mass(last) if mass else torch.full_like(utility, torch.nan)
+
+    def _whole_logits(self, rows: Sequence[Row], lengths: Tensor) -> Tensor:
+        ids = pad_ids([row.ids for row in rows], self.device)
+        return _at(self.model(input_ids=ids, use_cache=False).logits, lengths).float()
+
+    def _from_logits(self, logits: Tensor, mass: bool) -> tuple[Tensor, Tensor]:
+        yes, no = (
+            logits[:, list(self.verdict.yes)].logsumexp(-1),
+            logits[:, list(self.verdict.no)].logsumexp(-1),
+        )
+        both = torch.logaddexp(yes, no) - logits.logsumexp(-1)
+        return yes - no, both.exp() if mass else torch.full_like(yes, torch.nan)
+
+    @torch.no_grad()
+    def _reads_like_the_model(self) -> bool:
+        """Whether Yes/No rows of the unembedding say what the model's own logits say."""
+        ids = pad_ids([self.writer.row(*_SAMPLE).ids], self.device)
+        logits = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
+        want = self._from_logits(logits, mass=True)
+        last = self.split.whole(ids)[:, -1]
+        got = self.verdict.utility(last), self.verdict.yes_no_mass(last)
+        tolerance = 1e-3 if logits.dtype == torch.float32 else 0.1
+        return all(torch.allclose(a.cpu(), b.cpu(), atol=tolerance) for a, b in zip(got, want, strict=True))
+
+    def _lower_half(self, cache: StateCache | str | Path | None) -> LowerHalf:
+        if isinstance(cache, str | Path):
+            cache = StateCache(cache)
+        weight = next(self.decoder.blocks[0].parameters())
+        opening = self.writer.encode(self.writer.opening)
+        lower = PrefixedLower(self.split, self.device, max_tokens=self.max_tokens, opening=opening)
+        return LowerHalf(lower, model=self.fingerprint, dtype=weight.dtype, cache=cache)
+
+    def _median_norm(self) -> float:
+        states = self._block_input(self.writer.row(*_SAMPLE).ids)
+        # Token 0 is an attention sink a hundred times longer than the rest.
+        return float(torch.linalg.vector_norm(states[1:].float(), dim=-1).median())
+
+    @torch.no_grad()
+    def _block_input(self, ids: Sequence[int]) -> Tensor:
+        """(T, d) input of the first steered block, by the plain forward."""
+        caught: list[Tensor] = []
+
+        def keep(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            caught.append(args[0] if args else kwargs["hidden_states"])
+
+        handle = self.decoder.blocks[self.first].register_forward_pre_hook(keep, with_kwargs=True)
+        try:
+            self.split.whole(pad_ids([ids], self.device))
+        finally:
+            handle.remove()
+        return caught[0][0]
+
+
+def _at(values: Tensor, lengths: Tensor) -> Tensor:
+    return values[torch.arange(len(lengths), device=values.device), lengths.to(values.device) - 1]

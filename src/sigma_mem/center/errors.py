@@ -1,0 +1,23 @@
+"""What can go wrong with a center model at run time."""
+
+from __future__ import annotations
+
+from sigma_mem.errors import SigmaMemError
+
+__all__ = ["CenterError", "DownloadError", "ModelShapeError", "SteeringMismatchError"]
+
+
+class CenterError(SigmaMemError):
+    """The center model cannot be had or cannot do what was asked."""
+
+
+class DownloadError(CenterError):
+    """Weights could not be fetched, or are not the bytes that were expected; nothing was kept."""
+
+
+class ModelShapeError(CenterError):
+    """The model has no decoder blocks, no unembedding, or no Yes/No tokens to read."""
+
+
+class SteeringMismatchError(CenterError):
+    """A steering checkpoint was learned for another model, rank or encoder."""

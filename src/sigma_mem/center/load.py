@@ -1,0 +1,122 @@
+"""Load a causal LM as center: by hub name, by local path, or the small default."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from sigma_mem.center.errors import CenterError
+from sigma_mem.errors import InputError
+
+__all__ = ["DEFAULT", "LoadedModel", "fingerprint", "load_model"]
+
+DEFAULT = "smollm2"
+_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A frozen model with its tokenizer and the name it was asked for by."""
+
+    name: str
+    model: nn.Module
+    tokenizer: Any
+
+
+def load_model(
+    name: str = DEFAULT,
+    *,
+    dtype: str | torch.dtype = "auto",
+    device: str | torch.device | None = None,
+    device_map: str | dict[str, Any] | None = None,
+    trust_remote_code: bool = False,
+) -> LoadedModel:
+    """Load model and tokenizer, frozen and in evaluation mode.
+
+    Parameters
+    ----------
+    name
+        ``"smollm2"`` (SmolLM2-135M-Instruct, fetched once by ``sigma-mem center pull``), a folder that
+        ``save_pretrained`` wrote, or a name on the Hugging Face hub.
+    dtype
+        ``"auto"`` is the precision the weights were saved in, but float32 on a CPU.
+    device, device_map
+        One device, or a map over several (``"auto"`` lets accelerate spread the model); not both.
+    """
+    if device is not None and device_map is not None:
+        raise InputError(f"got device={device!r} and device_map={device_map!r}; expected one of the two")
+    source = _source(name)
+    model = _from_pretrained(name, source, _dtype(dtype, device, device_map), device_map, trust_remote_code)
+    if device is not None:
+        model = model.to(device)
+    return LoadedModel(name, model.eval().requires_grad_(False), _tokenizer(name, source, trust_remote_code))
+
+
+def fingerprint(model: nn.Module) -> str:
+    """Sixteen hex digits that tell one set of weights from another, whatever precision it is loaded in."""
+    digest = hashlib.sha256(type(model).__name__.encode())
+    for name, weight in model.named_parameters():
+        flat = weight.detach().reshape(-1)
+        if flat.device.type == "meta":  # offloaded by a device_map: its shape must do
+            digest.update(f"{name}{tuple(weight.shape)}".encode())
+            continue
+        sample = flat[:: max(flat.numel() // 16, 1)][:16].to("cpu", torch.bfloat16)
+        digest.update(f"{name}{tuple(weight.shape)}".encode() + sample.view(torch.int16).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _source(name: str) -> str:
+    if name == DEFAULT:
+        from sigma_mem.center.pull import pull_default
+
+        return str(pull_default())
+    if Path(name).exists() and not Path(name, "config.json").is_file():
+        raise CenterError(f"{name} has no config.json: expected a folder written by save_pretrained")
+    return name
+
+
+def _dtype(dtype: str | torch.dtype, device: Any, device_map: Any) -> torch.dtype | str:
+    if isinstance(dtype, torch.dtype):
+        dtype = str(dtype).removeprefix("torch.")
+    if dtype == "auto":
+        on_cpu = device_map is None and torch.device(device or "cpu").type == "cpu"
+        return torch.float32 if on_cpu else "auto"
+    if dtype not in _DTYPES:
+        raise InputError(f"dtype is {dtype!r}; expected auto, {', '.join(_DTYPES)}")
+    return _DTYPES[dtype]
+
+
+def _from_pretrained(name: str, source: str, dtype: Any, device_map: Any, trust: bool) -> nn.Module:
+    from transformers import AutoModelForCausalLM
+
+    options: dict[str, Any] = {"dtype": dtype, "trust_remote_code": trust}
+    if device_map is not None:
+        options["device_map"] = device_map
+    try:
+        return AutoModelForCausalLM.from_pretrained(source, **options)  # type: ignore[no-any-return]
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise CenterError(_not_loaded(name, error)) from error
+
+
+def _tokenizer(name: str, source: str, trust: bool) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=trust)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise CenterError(_not_loaded(name, error)) from error
+
+
+def _not_loaded(name: str, error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    return (
+        f"cannot load {name!r} as a causal language model: {reason} "
+        f"Expected {DEFAULT!r}, a folder with config.json and weights, or a hub name such as "
+        "'Qwen/Qwen3-0.6B'."
+    )

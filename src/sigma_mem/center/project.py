@@ -1,0 +1,154 @@
+"""From a memory readout to a shift of the residual stream: δ_p = g·P·M_pφ (eq:sigma_delta)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from sigma_mem.center.errors import CenterError, SteeringMismatchError
+from sigma_mem.errors import InputError
+
+__all__ = ["Steering", "SteeringInfo"]
+
+_FORMAT = "sigma-mem steering 1"
+
+
+@dataclass(frozen=True, slots=True)
+class SteeringInfo:
+    """Which center, encoder and prompt a steering was learned for; empty strings are not checked."""
+
+    model: str = ""
+    fingerprint: str = ""
+    encoder: str = ""
+    prompt: str = ""
+    first: int = -1
+    last: int = -1
+    extra: str = "{}"
+
+    @property
+    def details(self) -> Mapping[str, object]:
+        """What the trainer noted: stream hash, settings, scores."""
+        found: Mapping[str, object] = json.loads(self.extra)
+        return found
+
+
+class Steering(nn.Module):
+    """A learned projection P and gain g, in units of the center's median hidden norm.
+
+    δ = g · h_median · P · r, with ‖δ‖ held at most ``cap`` · h_median: the effect of a shift is linear
+    up to about 1 % of the median norm and saturates by 3 %.
+
+    Parameters
+    ----------
+    hidden, rank
+        d of the center and r of the memory.
+    h_median
+        Median norm of the hidden states that reach the first steered block (``Center.h_median``).
+    gain
+        Initial g. Start with exactly one of g and P at zero: P starts at zero here.
+
+    Attributes
+    ----------
+    beside : mapping of str to tensor
+        What belongs to the checkpoint but not to δ: the learned φ, w of the fast read.
+    """
+
+    h_median: Tensor
+
+    def __init__(
+        self,
+        hidden: int,
+        rank: int,
+        h_median: float,
+        *,
+        gain: float = 0.01,
+        cap: float = 0.03,
+        info: SteeringInfo | None = None,
+    ) -> None:
+        super().__init__()
+        if not (h_median > 0 and cap > 0):
+            raise InputError(f"h_median is {h_median} and cap is {cap}; expected both above zero")
+        self.projection = nn.Parameter(torch.zeros(hidden, rank))
+        self.gain = nn.Parameter(torch.tensor(float(gain)))
+        self.register_buffer("h_median", torch.tensor(float(h_median)))
+        self.cap = float(cap)
+        self.info = info or SteeringInfo()
+        self.beside: Mapping[str, Tensor] = {}
+
+    @property
+    def rank(self) -> int:
+        """r, the length of a readout."""
+        return int(self.projection.shape[1])
+
+    @property
+    def hidden(self) -> int:
+        """d, the length of a shift."""
+        return int(self.projection.shape[0])
+
+    def forward(self, readouts: Tensor) -> Tensor:
+        """(n, r) readouts M_pφ → (n, d) shifts δ; a zero readout gives exactly zero."""
+        if readouts.ndim != 2 or readouts.shape[1] != self.rank:
+            raise InputError(f"readouts have shape {tuple(readouts.shape)}; expected (rows, {self.rank})")
+        readouts = readouts.to(device=self.projection.device, dtype=self.projection.dtype)
+        delta = self.gain * self.h_median * (readouts @ self.projection.T)  # eq:sigma_delta
+        # Clamped below so that the gradient of the norm at zero is zero and not undefined.
+        norm = torch.linalg.vector_norm(delta, dim=-1, keepdim=True).clamp_min(1e-12)
+        limited: Tensor = delta * (self.cap * self.h_median / norm).clamp(max=1.0)
+        return limited
+
+    def save(self, path: str | Path) -> None:
+        """Write P, g, what stands ``beside`` them and what they were learned for as one safetensors file."""
+        target = Path(path)
+        tensors = {**self.state_dict(), **self.beside}
+        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        info = {name: str(getattr(self.info, name)) for name in SteeringInfo.__dataclass_fields__}
+        partial = target.with_name(target.name + ".partial")
+        save_file(tensors, partial, metadata={"format": _FORMAT, "cap": repr(self.cap), **info})
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Steering:
+        """Read a steering that ``save`` wrote."""
+        try:
+            with safe_open(str(path), framework="pt") as file:
+                meta = dict(file.metadata() or {})
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise InputError(
+                f"no steering checkpoint at {path}: train one with  sigma-mem train steering"
+            ) from error
+        except (SafetensorError, OSError) as error:
+            raise CenterError(f"{path} is not a readable safetensors file: {error}") from error
+        if meta.get("format") != _FORMAT or "projection" not in tensors:
+            raise CenterError(
+                f"{path} is not a steering checkpoint: expected one written by  sigma-mem train steering"
+            )
+        fields = {k: meta[k] for k in SteeringInfo.__dataclass_fields__ if k in meta}
+        info = SteeringInfo(**{k: int(v) if k in ("first", "last") else v for k, v in fields.items()})  # type: ignore[arg-type]
+        hidden, rank = tensors["projection"].shape
+        steering = cls(hidden, rank, float(tensors["h_median"]), cap=float(meta["cap"]), info=info)
+        own = steering.state_dict()
+        steering.load_state_dict({name: value for name, value in tensors.items() if name in own})
+        steering.beside = {name: value for name, value in tensors.items() if name not in own}
+        return steering
+
+    def check(self, *, hidden: int, fingerprint: str, prompt: str, model: str) -> None:
+        """Raise SteeringMismatchError unless this steering was learned for this center and prompt."""
+        if self.hidden != hidden or self.info.fingerprint not in ("", fingerprint):
+            raise SteeringMismatchError(
+                f"the steering checkpoint was learned for {self.info.model or 'a model'} of hidden size "
+                f"{self.hidden}, but the center is {model} of hidden size {hidden} with other weights; "
+                "load that model or train a steering for this one"
+            )
+        if self.info.prompt not in ("", prompt):
+            raise SteeringMismatchError(
+                "the steering checkpoint was learned with another judging prompt: "
+                f"got {prompt}, expected {self.info.prompt}"
+            )

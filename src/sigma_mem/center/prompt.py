@@ -1,0 +1,154 @@
+"""The judging prompt: a question, one peer's answer, and whether this answer should be trusted.
+
+Whatever is the same for all peers comes first (instruction, question), so that the lower half of the
+model runs it once; the answer and the request for Yes or No come last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sigma_mem.errors import InputError
+
+__all__ = ["JudgePrompt", "PromptRow", "PromptWriter", "cut_middle"]
+
+_INSTRUCTION = "Another model answered the question below. Decide whether its answer should be trusted."
+_QUESTION, _ANSWER = "\u2983question\u2984", "\u2983answer\u2984"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePrompt:
+    """What the judge is asked, and how many tokens a question and an answer may take.
+
+    Longer texts are cut in the middle, because a question's options and an answer's conclusion stand at
+    the end; the cut is shown to the model.
+    """
+
+    instruction: str = _INSTRUCTION
+    request: str = "Should this answer be trusted? Reply with Yes or No."
+    question_tokens: int = 512
+    answer_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("question_tokens", "answer_tokens"):
+            if getattr(self, name) < 16:
+                raise InputError(f"{name} is {getattr(self, name)}; expected at least 16")
+
+    @property
+    def version(self) -> str:
+        """Names everything that changes a prompt's tokens; part of every cache key and checkpoint."""
+        return repr((_VERSION, self.instruction, self.request, self.question_tokens, self.answer_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """Token ids of one prompt; the first ``shared`` of them do not depend on the answer."""
+
+    ids: tuple[int, ...]
+    shared: int
+
+
+class PromptWriter:
+    """Write judging prompts in the chat format of one tokenizer.
+
+    The chat template is rendered once, around two marks; a prompt is then its three pieces with question
+    and answer between them, encoded as one text without added special tokens.
+    """
+
+    def __init__(self, tokenizer: Any, prompt: JudgePrompt | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.prompt = prompt or JudgePrompt()
+        self.opening, self._middle, self.tail = self._pieces()
+        # A peer that writes the template's own control tokens must not end its turn and speak for the judge.
+        self._control = sorted({t for t in self._control_tokens() if len(t) > 2}, key=len, reverse=True)
+
+    def row(self, question: str, answer: str) -> PromptRow:
+        """Tokens of the prompt for one (question, answer)."""
+        q, a = self._fit(question, self.prompt.question_tokens), self._fit(answer, self.prompt.answer_tokens)
+        before = self.opening + q + self._middle
+        whole = self.encode(before + a + self.tail)
+        return PromptRow(tuple(whole), _common_prefix(self.encode(before), whole[:-1]))
+
+    def question_ids(self, question: str) -> list[int]:
+        """Tokens of the prompt up to where an answer would begin, for φ."""
+        return self.encode(self.opening + self._fit(question, self.prompt.question_tokens) + self._middle)
+
+    def question_start(self) -> int:
+        """How many leading tokens of a prompt stand before any question."""
+        return len(self.encode(self.opening))
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of ``text`` as it is, without added special tokens."""
+        ids = self.tokenizer.encode(text, add_special_tokens=False)
+        return [int(i) for i in ids]
+
+    def _pieces(self) -> tuple[str, str, str]:
+        body = (
+            f"{self.prompt.instruction}\n\nQuestion:\n{_QUESTION}\n\n"
+            f"Proposed answer:\n{_ANSWER}\n\n{self.prompt.request}"
+        )
+        text = self._in_chat_format(body)
+        head, _, rest = text.partition(_QUESTION)
+        middle, _, tail = rest.partition(_ANSWER)
+        if not (middle and tail):
+            raise InputError(
+                "the chat template dropped the message: expected a template that keeps a user's text"
+            )
+        return head, middle, tail
+
+    def _in_chat_format(self, body: str) -> str:
+        template = getattr(self.tokenizer, "chat_template", None)
+        if not template:
+            bos = self.tokenizer.bos_token or ""
+            return f"{bos}{body}\n\nVerdict:"
+        messages = [{"role": "user", "content": body}]
+        # Qwen3 and SmolLM3 write an empty think block when told not to think; others ignore the word.
+        text = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+        return str(text) + _opening(str(template), str(text))
+
+    def _control_tokens(self) -> set[str]:
+        added = getattr(self.tokenizer, "added_tokens_decoder", {})
+        return {str(t) for t in self.tokenizer.all_special_tokens} | {str(t) for t in added.values()}
+
+    def _fit(self, text: str, budget: int) -> str:
+        for token in self._control:
+            if token in text:
+                text = text.replace(token, f"{token[0]} {token[1:]}")
+        return cut_middle(self.tokenizer, text, budget)
+
+
+def cut_middle(tokenizer: Any, text: str, budget: int) -> str:
+    """``text`` if it has at most ``budget`` tokens, else its two ends with the cut named between them."""
+    # No tokenizer in use spends over 32 characters a token on prose: do not encode a book to keep a page.
+    roomy = 32 * budget
+    left_out = 0
+    if len(text) > 2 * roomy:
+        left_out = len(text) - 2 * roomy
+        text = text[:roomy] + text[-roomy:]
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    if len(ids) <= budget and not left_out:
+        return text
+    half = max((min(budget, len(ids)) - 8) // 2, 1)
+    start = tokenizer.decode(ids[:half], skip_special_tokens=False).rstrip("\ufffd")
+    end = tokenizer.decode(ids[-half:], skip_special_tokens=False).lstrip("\ufffd")
+    return f"{start}\n[… {left_out + len(text) - len(start) - len(end)} characters left out …]\n{end}"
+
+
+def _opening(template: str, rendered: str) -> str:
+    """What must still be written so that the very next token is the verdict."""
+    if "<|channel|>" in template and rendered.rstrip().endswith("<|start|>assistant"):
+        return "<|channel|>final<|message|>"  # gpt-oss speaks in channels
+    if rendered.rstrip().endswith("<think>"):
+        return "\n\n</think>\n\n"  # templates that open a thought whatever they are told
+    return ""
+
+
+def _common_prefix(left: list[int], right: list[int]) -> int:
+    for i, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return i
+    return min(len(left), len(right))

