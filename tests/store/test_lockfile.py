@@ -1,5 +1,6 @@
 """One writer: here, in other processes, after a kill and after a fork."""
 
+import fcntl
 import os
 import signal
 import threading
@@ -29,9 +30,16 @@ except Exception as error:
 """
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "memory.db"
+FORK = """
+import os, signal, sys
+from sigma_mem.store import SqliteStore
+store = SqliteStore(sys.argv[1])
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_a_second_open_in_this_process_is_refused_and_says_what_to_do(path):
@@ -105,11 +113,28 @@ def test_threads_that_open_and_close_are_never_two_at_once(path):
     assert won[0] >= 300 / 4
 
 
+def test_a_lock_on_a_file_that_was_removed_meanwhile_does_not_count(path, monkeypatch):
+    """The holder lets go, and removes the file, between our opening and our locking it."""
+    holder, flock = LockFile(path), fcntl.flock
+
+    def late(fd, how):
+        monkeypatch.undo()
+        holder.release()
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    lock = LockFile(path)
+    with pytest.raises(StoreBusyError):
+        LockFile(path)
+    lock.release()
+
+
 def test_a_missing_folder_is_one_clear_error(tmp_path):
     with pytest.raises(StoreError, match="expected an existing, writable folder"):
         SqliteStore(tmp_path / "nowhere" / "memory.db")
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_cannot_use_the_store_and_does_not_keep_its_lock(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("1")])[1].wait()
@@ -137,3 +162,11 @@ def test_a_forked_child_cannot_use_the_store_and_does_not_keep_its_lock(path, re
         os.waitpid(child, 0)
         for fd in (told, tell, hold, release):
             os.close(fd)
+
+
+def test_a_forked_child_does_not_hold_the_lock_of_a_parent_that_was_killed(path, python):
+    parent = python(FORK, path, wait=False)
+    assert parent.stdout.readline() == "forked\n"
+    assert parent.wait(60) == -signal.SIGKILL  # its child lives on until the pipe is closed
+    assert path.with_name("memory.db.lock").exists()
+    SqliteStore(path).close()

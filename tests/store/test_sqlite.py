@@ -182,3 +182,17 @@ def test_a_body_that_is_not_json_is_refused_by_its_ticket(path, record, value):
     assert list(store.records("ns")) == []
     assert store.append("ns", [record("1", value=1)])[0] == 1
     store.close()
+
+
+def test_another_program_that_holds_the_file_is_named_as_the_cause(path, record, monkeypatch):
+    monkeypatch.setattr("sigma_mem.store.database.BUSY_SECONDS", 0.05)
+    store = SqliteStore(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    _, ticket = store.append("ns", [record("1")])
+    with pytest.raises(StoreError, match=r"locked; the ledger is as before\. Close the other program"):
+        ticket.wait()
+    other.execute("COMMIT")
+    other.close()
+    assert store.append("ns", [record("1")])[0] == 1
+    store.close()

@@ -20,6 +20,10 @@ APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 SQLITE_MAGIC = b"SQLite format 3\0"
 BUSY_SECONDS = 5.0
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+REMEDIES = {
+    sqlite3.SQLITE_FULL: "Free some space",
+    sqlite3.SQLITE_BUSY: "Close the other program that has the file open",
+}
 
 
 @contextmanager
@@ -31,9 +35,9 @@ def store_errors(path: Path, doing: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in DAMAGED:
             raise _corrupt(path, str(error)) from error
-        remedy = "free some space" if code == sqlite3.SQLITE_FULL else "check the disk and the permissions"
+        remedy = REMEDIES.get(code, "Check the disk and the permissions")
         raise StoreError(
-            f"could not {doing} {path}: {error}; the ledger is as before. Then {remedy} and try again"
+            f"could not {doing} {path}: {error}; the ledger is as before. {remedy}, then try again"
         ) from error
 
 

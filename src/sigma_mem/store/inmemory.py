@@ -45,10 +45,10 @@ class InMemoryStore:
     Examples
     --------
     >>> store = InMemoryStore()
-    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", "{}")])
+    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", {"n": 1})])
     >>> ticket.wait()
     >>> seq, store.find("default", "decision", "d1").body
-    (1, '{}')
+    (1, {'n': 1})
     """
 
     epoch = 0  # nothing is ever dropped

@@ -38,7 +38,7 @@ class Ledger:
     def commit(self, entries: Sequence[Entry]) -> None:
         """Write entries as one transaction: all of them, or none and StoreError."""
         rows = [_row(namespace, record) for namespace, record in entries]
-        self._write(f"append {len(rows)} records to", lambda db: db.executemany(self._sql["append"], rows))
+        self._write(f"append {len(rows)} record(s) to", lambda db: db.executemany(self._sql["append"], rows))
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot) -> None:
         """Replace the namespace's snapshot as one transaction."""

@@ -45,7 +45,7 @@ class SqliteStore:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> store = SqliteStore(folder.name + "/memory.db")
-    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", "{}")])
+    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", {"n": 1})])
     >>> ticket.wait()
     >>> store.close()
     >>> store = SqliteStore(folder.name + "/memory.db", readonly=True)
