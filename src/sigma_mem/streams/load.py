@@ -16,7 +16,7 @@ from sigma_mem.events import Event
 from sigma_mem.streams.lines import LineError, from_line
 from sigma_mem.streams.stream import Stream
 
-__all__ = ["load_stream"]
+__all__ = ["import_zstandard", "load_stream", "opened"]
 
 
 def load_stream(
@@ -71,7 +71,7 @@ def _read(file: Path) -> list[Event]:
     seen: dict[str, int] = {}
     number = 0
     try:
-        with _opened(file) as lines:
+        with opened(file) as lines:
             for number, line in enumerate(lines, start=1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
@@ -95,7 +95,8 @@ def _read(file: Path) -> list[Event]:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[IO[bytes]]:
+def opened(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, through gzip or zstd where its name says so."""
     if file.suffix == ".gz":
         with gzip.open(file, "rb") as lines:
             yield lines  # type: ignore[misc]  # GzipFile is not typed as IO[bytes]

@@ -1,0 +1,92 @@
+"""inspect_ai: one JSON log per task and model, with a list of scored samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sigma_mem.errors import StreamError
+from sigma_mem.streams.formats.gather import Dropped, Row, label_of_score
+
+__all__ = ["holds", "rows"]
+
+# inspect_ai's own reading of score values (value_to_float)
+_WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def holds(value: Any) -> bool:
+    """Whether a parsed file is an eval log."""
+    return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
+
+
+def rows(file: Path, value: dict[str, Any], scorer: str | None = None) -> Iterator[Row | Dropped]:
+    """One row per sample of the first epoch; several logs are joined by task and sample id."""
+    spec, samples = value["eval"], value.get("samples")
+    if not isinstance(samples, list):
+        raise StreamError(
+            f"{file}: the log holds no samples; run the eval with log_samples, and import the whole log"
+        )
+    task, model = str(spec.get("task") or ""), str(spec.get("model") or "")
+    name = scorer if scorer is not None else _only_scorer(file, samples)
+    for sample in samples:
+        yield _row(sample, task, model, name) if isinstance(sample, dict) else Dropped("not a sample")
+
+
+def _only_scorer(file: Path, samples: list[Any]) -> str | None:
+    names = list(
+        dict.fromkeys(name for s in samples if isinstance(s, dict) for name in s.get("scores") or {})
+    )
+    if len(names) > 1:
+        raise StreamError(f"{file}: has the scores {', '.join(names)}; choose one with --score")
+    return names[0] if names else None
+
+
+def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> Row | Dropped:
+    if sample.get("epoch", 1) != 1:
+        return Dropped("an epoch after the first")
+    if sample.get("error"):
+        return Dropped("the sample ended in an error")
+    score = (sample.get("scores") or {}).get(scorer) or {}
+    metadata, target = sample.get("metadata") or {}, sample.get("target")
+    return Row(
+        key=f"{task}-{sample.get('id')}",
+        peer=model,
+        question=_question(sample),
+        text=str((sample.get("output") or {}).get("completion") or ""),
+        label=_label(score.get("value")),
+        dataset=task,
+        domain=str(metadata.get("domain") or metadata.get("category") or metadata.get("subject") or task),
+        reference="; ".join(map(str, target)) if isinstance(target, list) else target,
+        answer=score.get("answer") or None,
+    )
+
+
+def _question(sample: dict[str, Any]) -> str:
+    given = sample.get("input")
+    text = (
+        given
+        if isinstance(given, str)
+        else "\n".join(_said(m) for m in given or [] if m.get("role") == "user")
+    )
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    options = [
+        f"{letter}. {option}" for letter, option in zip(letters, sample.get("choices") or [], strict=False)
+    ]
+    return "\n".join([text, *options])
+
+
+def _said(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(part.get("text", "") for part in content if part.get("type") == "text")
+    return str(content or "")
+
+
+def _label(value: Any) -> float | None:
+    if isinstance(value, str):
+        value = _WORDS.get(value, _WORDS.get(value.lower(), value))
+    try:
+        return label_of_score(float(value))
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,72 @@
+"""RouterBench: a wide table, one row per question and a group of columns per model.
+
+``sample_id, prompt, eval_name, <model> (score), <model>|model_response, <model>|total_cost``
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sigma_mem.errors import StreamError
+from sigma_mem.streams.formats.gather import Dropped, Row, label_of_score
+
+__all__ = ["holds", "rows"]
+
+_RESPONSE, _COST = "|model_response", "|total_cost"
+
+
+def holds(records: list[dict[str, Any]]) -> bool:
+    """Whether these records are a RouterBench table."""
+    return "prompt" in records[0] and bool(_models(records[0]))
+
+
+def rows(file: Path, records: list[dict[str, Any]]) -> Iterator[Row | Dropped]:
+    """One row per question and model."""
+    models = _models(records[0])
+    if "sample_id" not in records[0] or not models:
+        raise StreamError(
+            f"{file}: got the columns {', '.join(list(records[0])[:8])} …; expected sample_id, prompt, "
+            f"eval_name, and <model>, <model>{_RESPONSE}, <model>{_COST} for every model"
+        )
+    for record in records:
+        for model in models:
+            yield _row(record, model)
+
+
+def _models(record: dict[str, Any]) -> list[str]:
+    named = [name.removesuffix(_RESPONSE).removesuffix(_COST) for name in record if "|" in name]
+    return [name for name in dict.fromkeys(named) if name in record]
+
+
+def _row(record: dict[str, Any], model: str) -> Row | Dropped:
+    score = record.get(model)
+    if score in (None, ""):
+        return Dropped("the model was not run on this question")
+    try:
+        label = label_of_score(float(score))
+    except (TypeError, ValueError):
+        return Dropped("the score is not a number")
+    return Row(
+        key=str(record["sample_id"]),
+        peer=model,
+        question=_joined(record.get("prompt")),
+        text=_joined(record.get(model + _RESPONSE)),
+        label=label,
+        dataset="routerbench",
+        domain=str(record.get("eval_name") or ""),
+    )
+
+
+def _joined(value: Any) -> str:
+    """Text that the table keeps as the written form of a list of turns."""
+    if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
+        try:
+            value = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return str(value)
+    if isinstance(value, list | tuple):
+        return "\n".join(str(turn) for turn in value)
+    return "" if value is None else str(value)
