@@ -6,7 +6,7 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 
-__all__ = ["calibrated", "wilson"]
+__all__ = ["calibrated", "overall", "wilson"]
 
 
 def calibrated(
@@ -27,6 +27,28 @@ def calibrated(
     p += strength * prior
     p /= effective + strength
     return p
+
+
+def overall(total: FloatArray, labels: FloatArray, prior: float, strength: float) -> FloatArray:
+    """Every peer's rate of being right over all tasks, shrunk towards the rate of the whole pool.
+
+    This is the prior of p̂: near a φ where little was seen a peer is taken to be as good as it is
+    overall, and a peer of which little was seen to be as good as the pool.
+
+    Parameters
+    ----------
+    total, labels : array (..., P)
+        tr M_p/η and tr N_p/η: decayed sums of c and of 1 over all labels.
+    prior : float
+        Rate of a pool of which nothing is known; worth two labels.
+
+    >>> import numpy as np
+    >>> overall(np.array([8.0, 0.0]), np.array([8.0, 0.0]), 0.5, 5.0).round(3).tolist()
+    [0.962, 0.9]
+    """
+    pool = np.add.reduce(labels, axis=-1, keepdims=True)
+    right = 0.5 * (np.add.reduce(total, axis=-1, keepdims=True) + pool)
+    return calibrated(total, labels, (right + 2.0 * prior) / (pool + 2.0), strength)
 
 
 def wilson(p: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:

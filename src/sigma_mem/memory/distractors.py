@@ -1,77 +1,106 @@
-"""How many wrong answers compete: K − 1, learned from how often two wrong peers agree.
+"""How many wrong answers compete at φ: K − 1, learned from how often two wrong peers agree.
 
 If a wrong peer picks one of K − 1 wrong answers at random, two wrong peers agree with
-probability 1/(K − 1). Agreement among many answers (K large) is strong evidence, agreement
-between two options (K = 2) is weak; a log-odds vote adds log(K − 1) per member.
+probability q = 1/(K − 1). Agreement among many answers (K large) is strong evidence, agreement
+between two options (K = 2) is weak; a log-odds vote adds log(K − 1) per member. How many
+answers compete depends on the task, so q is a decayed kernel estimate, like competence itself.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
+from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.discount import Discount
 
-__all__ = ["Distractors", "wrong_pairs"]
+__all__ = ["Distractors", "agreement", "wrong_pairs"]
 
-_PRIOR = np.array([6.0, 2.0])  # pairs, agreeing pairs: K − 1 = 3, as of four options
+_PRIOR = (1.0, 4.0)  # agreeing, pairs: as of five options, until something was seen
+_STRENGTH = 10.0  # pairs that the overall rate is worth at a φ where nothing was seen
 
 
-def wrong_pairs(c: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
-    """[pairs of wrong peers, those of them that gave the same answer] in one event.
+def wrong_pairs(c: FloatArray, groups: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Pairs of wrong peers that gave the same answer, and all pairs of wrong peers.
 
     Parameters
     ----------
-    c : array (P,)
-        Labels, NaN where there is none; wrong is c < 0.
-    groups : int array (P,)
-        Answer group of every peer, −1 for a null canon (which agrees with nobody, and does not count).
+    c : array (..., P)
+        Labels, NaN where there is none; wrong is c < 0. Leading axes are events.
+    groups : int array (..., P)
+        Answer group of every peer, negative where there is no answer, which agrees with nobody.
 
     >>> import numpy as np
-    >>> wrong_pairs(np.array([-1.0, -1.0, -1.0, 1.0]), np.array([0, 0, 1, 2])).tolist()
-    [3.0, 1.0]
+    >>> same, pairs = wrong_pairs(np.array([-1.0, -1.0, -1.0, 1.0]), np.array([0, 0, 1, 2]))
+    >>> float(same), float(pairs)
+    (1.0, 3.0)
     """
-    wrong = groups[(c < 0) & (groups >= 0)]  # NaN < 0 is False
-    if len(wrong) < 2:
-        return np.zeros(2)
-    sizes = np.bincount(wrong)
-    return np.array([len(wrong) * (len(wrong) - 1) / 2.0, float((sizes * (sizes - 1)).sum()) / 2.0])
+    wrong = (c < 0) & (groups >= 0)  # NaN < 0 is False
+    among = np.where(wrong, groups, -1 - np.arange(groups.shape[-1]))  # nobody shares a negative number
+    same = (among[..., :, None] == among[..., None, :]).sum(axis=(-2, -1)) - groups.shape[-1]
+    n = wrong.sum(axis=-1)
+    return same / 2.0, n * (n - 1) / 2.0
+
+
+def agreement(same: FloatArray, pairs: FloatArray, all_same: FloatArray, all_pairs: FloatArray) -> FloatArray:
+    """q: near φ, shrunk towards the rate over all tasks, shrunk towards a constant."""
+    overall = (all_same + _PRIOR[0]) / (all_pairs + _PRIOR[1])
+    q: FloatArray = (same + _STRENGTH * overall) / (pairs + _STRENGTH)
+    return q
 
 
 class Distractors:
-    """Decayed counts of wrong pairs and of agreeing wrong pairs."""
+    """Decayed sums of φφᵀ over agreeing and over all wrong pairs.
 
-    def __init__(self, discount: Discount) -> None:
-        self.discount = discount
-        self._sum = np.zeros(2)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> d = Distractors(rank=2, discount=Discount(rate=0.0))
+    >>> phi = np.array([1.0, 0.0])
+    >>> round(d.alternatives(phi, now=0), 2)
+    4.0
+    >>> for tick in range(50):
+    ...     d.write(phi, np.array([1.0]), np.array([1.0]), tick)
+    >>> round(d.alternatives(phi, now=50), 2)
+    1.01
+    """
 
-    def write(self, counts: FloatArray, tick: float) -> None:
-        """Add [pairs, agreeing] (or, for a correction, their difference) of the event at `tick`."""
-        self._sum += self.discount.weight(tick) * counts
+    def __init__(self, rank: int, discount: Discount) -> None:
+        self._pairs = Competence(1, rank, discount)
+
+    @property
+    def discount(self) -> Discount:
+        """Of the sums."""
+        return self._pairs.discount
+
+    def write(self, phi: FloatArray, same: FloatArray, pairs: FloatArray, tick: float) -> None:
+        """Add an event's pairs, each of shape (1,) (or, for a correction, their differences)."""
+        self._pairs.write(phi, same, pairs, tick)
 
     def advance(self, now: float) -> None:
         """Keep the numbers in range as the decay axis moves on; reads do not change."""
-        scale = self.discount.rebase(now)
-        if scale != 1.0:
-            self._sum *= scale
+        self._pairs.advance(now)
 
-    def alternatives(self, now: float) -> float:
-        """K − 1, at least 1."""
-        pairs, agreeing = (self._sum * self.discount.factor(now) + _PRIOR).tolist()
-        return float(max(1.0, pairs / agreeing))
+    def alternatives(self, phi: FloatArray, now: float) -> float:
+        """K − 1 = 1/q at φ."""
+        q = agreement(*self._pairs.score(phi, now), *self._pairs.trace(now))
+        return 1.0 / float(q[0])
 
     def merge(self, other: Distractors, mine: float, theirs: float) -> None:
         """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""
-        self._sum += (other.discount.factor(theirs) / self.discount.factor(mine)) * other._sum
+        self._pairs.merge(other._pairs, mine, theirs)
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        return {"sum": self._sum, "anchor": self.discount.array()}
+        return self._pairs.arrays()
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, FloatArray], rate: float) -> Distractors:
+    def from_arrays(cls, arrays: Mapping[str, FloatArray], rate: float) -> Distractors:
         """The inverse of `arrays`."""
-        out = cls(Discount.from_array(arrays["anchor"], rate))
-        out._sum[:] = arrays["sum"]
+        pairs = Competence.from_arrays(arrays, rate)
+        out = cls(pairs.rank, pairs.discount)
+        out._pairs = pairs
         return out

@@ -14,10 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import calibrated
+from sigma_mem.memory.answering import readable_rate
+from sigma_mem.memory.calibration import calibrated, overall
+from sigma_mem.memory.distractors import agreement, wrong_pairs
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
 
@@ -26,7 +29,10 @@ __all__ = ["Replay", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the memory said of every peer just before every event; arrays (T, P), G (T, P, P)."""
+    """What the memory said of every peer just before every event.
+
+    Arrays (T, P), but G (T, P, P) and alternatives (T,).
+    """
 
     score: FloatArray
     effective: FloatArray
@@ -34,9 +40,17 @@ class Replay:
     total: FloatArray
     labels: FloatArray
     G: FloatArray
+    alternatives: FloatArray
+    readable: FloatArray
 
 
-def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, chunk: int = 64) -> Replay:
+def replay(
+    phis: FloatArray,
+    c: FloatArray,
+    settings: Settings | None = None,
+    groups: NDArray[np.intp] | None = None,
+    chunk: int = 64,
+) -> Replay:
     """Read, then write, every event of a stream whose labels arrive on time.
 
     Parameters
@@ -44,6 +58,8 @@ def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, ch
     phis : array (T, rank), unit rows
     c : array (T, P)
         Labels in [−1, 1]; NaN where there is none. Decay is by event.
+    groups : int array (T, P), optional
+        Answer groups; −1 where an answer could not be read, −2 where none was asked for.
     chunk : int
         Events per chunk; the result does not depend on it beyond rounding.
 
@@ -64,7 +80,10 @@ def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, ch
     right, seen = np.where(missing, 0.0, c), 1.0 - missing
     # Peers that are labelled on the same events have the same evidence: keep one copy of it.
     patterns, which = _distinct_columns(seen)
-    values = np.hstack((right, patterns))  # (T, P + patterns)
+    if groups is None:
+        groups = np.full(c.shape, -2, dtype=np.intp)
+    same, pairs = wrong_pairs(c, groups)
+    values = np.hstack((right, patterns, same[:, None], pairs[:, None]))  # (T, P + patterns + 2)
     chunk = max(1, min(chunk, n_events))
     powers = _powers(gamma, chunk)
     sums = np.zeros((rank, values.shape[1] * rank))  # φφᵀ sums side by side, so that a chunk is one product
@@ -78,12 +97,21 @@ def replay(phis: FloatArray, c: FloatArray, settings: Settings | None = None, ch
         weighted = (value * to_end[:, None])[:, :, None] * phi[:, None, :]
         sums *= gamma ** len(phi)
         sums += phi.T @ weighted.reshape(len(phi), -1)
-    score, effective = out[:, :n_peers], out[:, n_peers:][:, which]
-    sums_of = _decayed_before(np.hstack((right, seen)), gamma, chunk)
-    total, labels = sums_of[:, :n_peers], sums_of[:, n_peers:]
-    overall = calibrated(total, labels, settings.prior, settings.strength)
-    prob = calibrated(score, effective, overall, settings.strength)
-    return Replay(settings.step * score, effective, prob, total, labels, _relations(c, settings, chunk))
+    score, effective = out[:, :n_peers], out[:, n_peers:-2][:, which]
+    counts = np.hstack((right, seen, seen * (groups >= 0), seen * (groups >= -1), values[:, -2:]))
+    sums_of = _decayed_before(counts, gamma, chunk)
+    total, labels, readable, asked = np.split(sums_of[:, :-2], 4, axis=1)
+    prior = overall(total, labels, settings.prior, settings.strength)
+    return Replay(
+        score=settings.step * score,
+        effective=effective,
+        prob=calibrated(score, effective, prior, settings.strength),
+        total=total,
+        labels=labels,
+        G=_relations(c, settings, chunk),
+        alternatives=1.0 / agreement(out[:, -2], out[:, -1], sums_of[:, -2], sums_of[:, -1]),
+        readable=readable_rate(readable, asked),
+    )
 
 
 def _distinct_columns(x: FloatArray) -> tuple[FloatArray, list[int]]:
@@ -126,7 +154,7 @@ def _decayed_before(x: FloatArray, gamma: float, chunk: int) -> FloatArray:
 def _relations(c: FloatArray, settings: Settings, chunk: int) -> FloatArray:
     n_events, n_peers = c.shape
     q = centred_events(c)
-    outer = (q[:, :, None] * q[:, None, :]).reshape(n_events, -1)
+    outer = (q[:, :, None] * q[:, None, :]).reshape(n_events, n_peers * n_peers)
     g = settings.eta_g * _decayed_before(outer, settings.gamma_g, chunk).reshape(n_events, n_peers, n_peers)
     g[:, np.arange(n_peers), np.arange(n_peers)] = 1.0
     return g

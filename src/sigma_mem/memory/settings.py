@@ -27,8 +27,9 @@ class Settings:
         What moves the decay axis on: every decided event, every event that gets a label, or
         wall-clock time. With "time" half_life (seconds) takes the place of γ and γ_G.
     prior, strength : float
-        A peer of which nothing is known near φ is taken to be right with its overall rate, worth
-        `strength` observations; a peer of which nothing is known at all with rate `prior`.
+        A peer of which little is known near φ is taken to be right with its overall rate, and one of
+        which little is known at all with that of the pool, each worth `strength` observations;
+        a pool of which nothing is known is right with rate `prior`.
     """
 
     gamma: float = 0.9995
@@ -38,7 +39,7 @@ class Settings:
     decay: DecayBy = "event"
     half_life: float | None = None
     prior: float = 0.5
-    strength: float = 4.0
+    strength: float = 5.0
 
     def __post_init__(self) -> None:
         for name, value in (("gamma", self.gamma), ("gamma_g", self.gamma_g)):

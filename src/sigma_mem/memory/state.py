@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import calibrated, wilson
+from sigma_mem.memory.answering import Answering
+from sigma_mem.memory.calibration import calibrated, overall, wilson
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.discount import Discount
 from sigma_mem.memory.distractors import Distractors, wrong_pairs
@@ -77,7 +78,8 @@ class SigmaState:
         rate, rate_g = self.settings.rate, self.settings.rate_g
         self.competence = Competence(len(self.peers), rank, Discount(rate))
         self.relation = Relation(len(self.peers), Discount(rate_g))
-        self.distractors = Distractors(Discount(rate))
+        self.distractors = Distractors(rank, Discount(rate))
+        self.answering = Answering(len(self.peers), Discount(rate))
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -124,22 +126,25 @@ class SigmaState:
         self.competence.advance(now)
         self.relation.advance(now)
         self.distractors.advance(now)
+        self.answering.advance(now)
 
     # --- read ----------------------------------------------------------------------------
 
     def read(self, phi: FloatArray) -> Reading:
         """Scores, effective sample sizes and calibrated competence of every peer at φ."""
         score, effective = self.competence.score(phi, self.now)
+        # What is taken back may leave a rounding error of either sign behind.
+        np.maximum(effective, 0.0, out=effective)
         total, labels = self.competence.trace(self.now)
         strength = self.settings.strength
-        overall = calibrated(total, labels, self.settings.prior, strength)
-        prob = calibrated(score, effective, overall, strength)
+        prior = overall(total, labels, self.settings.prior, strength)
+        prob = calibrated(score, effective, prior, strength)
         return Reading(self.settings.step * score, effective, prob, strength)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         total, labels = self.competence.trace(self.now)
-        return calibrated(total, labels, self.settings.prior, self.settings.strength), labels
+        return overall(total, labels, self.settings.prior, self.settings.strength), labels
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -160,10 +165,14 @@ class SigmaState:
         """Relation, (P, P)."""
         return self.relation.matrix(self.now, self.settings.eta_g)
 
+    def alternatives(self, phi: FloatArray) -> float:
+        """K − 1, the effective number of wrong answers that compete at φ."""
+        return self.distractors.alternatives(phi, self.now)
+
     @property
-    def alternatives(self) -> float:
-        """K − 1, the effective number of wrong answers that compete."""
-        return self.distractors.alternatives(self.now)
+    def readable(self) -> FloatArray:
+        """ρ, every peer's rate of answers that can be read, (P,)."""
+        return self.answering.rate(self.now)
 
     # --- write ---------------------------------------------------------------------------
 
@@ -188,23 +197,27 @@ class SigmaState:
         replaces : array (P,)
             All labels that were written for this event before; None for none.
         groups : int array (P,)
-            Answer groups, −1 for null; None where nobody voted.
+            Answer groups; −1 where an answer could not be read, −2 where none was asked for.
+            None where nobody was asked.
         away, replaces_away : sequence of float
             Labels, now and before, of peers that have left the pool: they centre q.
         """
         change, seen = _known(c)
-        q, pairs = centred(c, away), None if groups is None else wrong_pairs(c, groups)
         if replaces is None:
-            self.relation.write(q, tick)
+            self.relation.write(centred(c, away), tick)
         else:
             change_before, seen_before = _known(replaces)
             change, seen = change - change_before, seen - seen_before
-            self.relation.write(q, tick, centred(replaces, replaces_away))
-            if pairs is not None and groups is not None:
-                pairs = pairs - wrong_pairs(replaces, groups)
+            self.relation.write(centred(c, away), tick, centred(replaces, replaces_away))
         self.competence.write(phi, change, seen, tick)
-        if pairs is not None:
-            self.distractors.write(pairs, tick)
+        if groups is not None:
+            self.answering.write(seen * (groups >= 0), seen * (groups >= -1), tick)
+            same, pairs = wrong_pairs(c[None], groups[None])
+            if replaces is not None:
+                before = wrong_pairs(replaces[None], groups[None])
+                same, pairs = same - before[0], pairs - before[1]
+            if same.any() or pairs.any():
+                self.distractors.write(phi, same, pairs, tick)
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -225,6 +238,7 @@ class SigmaState:
     def _take(self, peers: tuple[str, ...], order: list[int]) -> None:
         self.competence = self.competence.take(order)
         self.relation = self.relation.take(order)
+        self.answering = self.answering.take(order)
         self.peers = peers
 
     # --- merge ---------------------------------------------------------------------------
@@ -253,6 +267,7 @@ class SigmaState:
         self.competence.merge(other.competence.take(order), now, now)
         self.relation.merge(other.relation.take(order), now, now)
         self.distractors.merge(other.distractors, now, now)
+        self.answering.merge(other.answering.take(order), now, now)
         self.clock = max(self.clock, other.clock)
 
     # --- as arrays -----------------------------------------------------------------------
@@ -281,10 +296,16 @@ class SigmaState:
         out.competence = Competence.from_arrays(parts["competence"], settings.rate)
         out.relation = Relation.from_arrays(parts["relation"], settings.rate_g)
         out.distractors = Distractors.from_arrays(parts["distractors"], settings.rate)
+        out.answering = Answering.from_arrays(parts["answering"], settings.rate)
         return out
 
-    def _parts(self) -> dict[str, Competence | Relation | Distractors]:
-        return {"competence": self.competence, "relation": self.relation, "distractors": self.distractors}
+    def _parts(self) -> dict[str, Competence | Relation | Distractors | Answering]:
+        return {
+            "competence": self.competence,
+            "relation": self.relation,
+            "distractors": self.distractors,
+            "answering": self.answering,
+        }
 
 
 def _known(c: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,67 @@
+import math
+
+import numpy as np
+import pytest
+
+from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
+from sigma_mem.decide.select import normalized_utility
+from sigma_mem.decide.vote import Vote, calibrated_vote
+
+from . import naive
+
+SINGLE = [read for read in READS if read in ROUTES or read in VOTES]
+
+
+def view(score, prob, groups, G=None, alternatives=3.0):
+    return View(
+        np.array(score),
+        np.array(prob),
+        np.array(groups),
+        alternatives,
+        np.eye(len(score)) if G is None else G,
+    )
+
+
+def test_every_read_can_be_told_from_the_others():
+    """Five peers, answers x x y z null; every read looks at something else."""
+    here = view(
+        score=[0.1, 0.1, 0.5, 0.2, 0.9],
+        prob=[0.6, 0.7, 0.65, 0.9, 0.8],
+        groups=[0, 0, 1, 2, -1],
+        alternatives=1.0,
+    )
+    chosen = {read: choose(read, here).peer for read in SINGLE}
+    assert chosen["m-route"] == 4  # the largest score, before anyone answers
+    assert chosen["calibrated-route"] == 3
+    assert chosen["majority"] == 1  # x, by its most competent member
+    assert chosen["m-vote"] == 2
+    assert chosen["calibrated-vote"] == 3
+    assert chosen["posterior-no-g"] == 2  # the largest score among answers that are not null
+
+
+@pytest.mark.parametrize("read", sorted(VOTES))
+def test_a_null_canon_wins_no_vote(read):
+    assert choose(read, view([0.1, 0.9], [0.6, 0.95], [0, -1])).peer == 0
+
+
+def test_the_posterior_read_uses_relations_and_the_other_does_not():
+    G = np.array([[1.0, -0.9, -0.9], [-0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    here = view([0.50, 0.48, 0.10], [0.6, 0.6, 0.6], [0, 1, 2], G)
+    z = normalized_utility(here.score)
+    assert choose("posterior-no-g", here).peer == 0
+    assert choose("posterior", here).peer == int(naive.posterior(z, G, 1.0, 1.0).argmax())
+
+
+def test_confidence_is_the_posterior_of_the_winning_answer():
+    """Against Bayes' rule over K answers of which two were given."""
+    prob, k_minus_1 = np.array([0.7, 0.6, 0.8]), 4.0
+    vote = calibrated_vote(np.array([0, 0, 1]), prob, k_minus_1)
+    likelihood = []
+    for truth in range(5):
+        terms = [p if g == truth else (1.0 - p) / k_minus_1 for p, g in zip(prob, (0, 0, 1), strict=True)]
+        likelihood.append(math.prod(terms))
+    assert vote_confidence(vote, k_minus_1) == pytest.approx(likelihood[vote.group] / sum(likelihood))
+
+
+def test_a_vote_that_nobody_could_win_has_no_confidence():
+    assert vote_confidence(Vote(0, -1, np.zeros(0)), 3.0) == 0.0

@@ -1,0 +1,117 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.decide.vote import calibrated_vote, calibrated_weights, group, m_vote, majority, tally
+
+from . import naive
+
+canon = st.sampled_from(["7", "8", "nine", None])
+# Eighths add up without rounding, so that ties are ties.
+weight = st.integers(-16, 16).map(lambda x: x / 8.0)
+ballots = st.lists(st.tuples(canon, weight), min_size=1, max_size=8)
+
+
+def unpacked(ballot):
+    canons, weights = zip(*ballot, strict=True)
+    return list(canons), np.array(weights)
+
+
+def test_canons_are_numbered_in_order_of_first_appearance():
+    assert group(["b", None, "a", "b", None, ""]).tolist() == [0, -1, 1, 0, -1, 2]
+    assert group([]).tolist() == []
+
+
+@given(ballot=ballots)
+def test_m_vote_is_the_papers(ballot):
+    """eq:direct_m_vote"""
+    canons, score = unpacked(ballot)
+    vote = m_vote(group(canons), score)
+    if any(c is not None for c in canons):
+        assert canons[vote.peer] == naive.winner(canons, score)
+        assert len(vote.totals) == len({c for c in canons if c is not None})
+
+
+@given(ballot=ballots)
+def test_majority_is_the_papers(ballot):
+    """eq:direct_majority: 1/P per peer, whoever it is."""
+    canons, competence = unpacked(ballot)
+    vote = majority(group(canons), competence)
+    if any(c is not None for c in canons):
+        assert canons[vote.peer] == naive.winner(canons, [1 / 8] * len(canons))
+        assert vote.totals.sum() == pytest.approx(sum(c is not None for c in canons) / len(canons))
+
+
+@given(ballot=ballots, alternatives=st.sampled_from([1.0, 3.0, 9.0]))
+def test_calibrated_vote_is_the_bayes_rule(ballot, alternatives):
+    """Its winner has the largest posterior, if peers err independently over K − 1 equally likely answers."""
+    canons, weights = unpacked(ballot)
+    prob = 0.5 + weights / 5.0
+    groups = group(canons)
+    if all(c is None for c in canons):
+        return
+    likelihood = {}
+    for truth in dict.fromkeys(c for c in canons if c is not None):
+        product = 1.0
+        for answer, p in zip(canons, prob, strict=True):
+            if answer is not None:
+                product *= p if answer == truth else (1.0 - p) / alternatives
+        likelihood[truth] = product
+    best = max(likelihood.values())
+    chosen = canons[calibrated_vote(groups, prob, alternatives).peer]
+    assert likelihood[chosen] == pytest.approx(best, rel=1e-9)
+
+
+@given(ballot=ballots)
+def test_the_winner_is_represented_by_its_most_competent_member(ballot):
+    canons, competence = unpacked(ballot)
+    groups = group(canons)
+    for vote in (majority(groups, competence), m_vote(groups, competence)):
+        members = [p for p in range(len(canons)) if groups[p] == vote.group]
+        assert vote.peer == max(members, key=lambda p: (competence[p], -p))
+
+
+@given(ballot=ballots)
+def test_a_null_canon_cannot_win(ballot):
+    canons, competence = unpacked(ballot)
+    groups = group(canons)
+    heavy = np.where(groups < 0, 1e9, competence)
+    for vote in (tally(groups, heavy, heavy), majority(groups, heavy), m_vote(groups, heavy)):
+        assert canons[vote.peer] is not None or all(c is None for c in canons)
+
+
+def test_where_all_canons_are_null_the_most_competent_peer_stands_for_none():
+    vote = tally(np.array([-1, -1, -1]), np.ones(3), np.array([0.1, 0.7, 0.7]))
+    assert (vote.peer, vote.group, len(vote.totals)) == (1, -1, 0)
+
+
+def test_ties_between_answers_go_to_the_one_listed_first():
+    assert majority(group(["x", "y", "y", "x"]), np.array([0.1, 0.9, 0.9, 0.2])).peer == 3
+    assert m_vote(group(["x", "y"]), np.array([0.5, 0.5])).peer == 0
+
+
+def test_negative_scores_speak_against_an_answer():
+    """Two bad peers that agree lose against one of whom nothing is known."""
+    assert m_vote(group(["x", "x", "y"]), np.array([-0.2, -0.2, 0.0])).peer == 2
+
+
+@given(ballot=ballots, seed=st.integers(0, 1000))
+def test_permuting_peers_permutes_the_vote(ballot, seed):
+    """Where nothing is tied: weights made distinct."""
+    canons, weights = unpacked(ballot)
+    weights = weights + np.array([math.pi**-k for k in range(3, 3 + len(weights))])
+    order = np.random.default_rng(seed).permutation(len(canons))
+    one = tally(group(canons), weights, weights)
+    two = tally(group([canons[p] for p in order]), weights[order], weights[order])
+    assert order[two.peer] == one.peer
+
+
+def test_weights_are_log_odds_plus_log_k_minus_1_and_stay_finite():
+    weights = calibrated_weights(np.array([0.5, 0.8, 0.0, 1.0]), 3.0)
+    assert weights[0] == pytest.approx(math.log(3.0))
+    assert weights[1] == pytest.approx(math.log(4.0) + math.log(3.0))
+    assert np.isfinite(weights).all()
+    assert weights[2] < -10 < 10 < weights[3]

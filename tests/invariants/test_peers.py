@@ -1,0 +1,124 @@
+"""Peers are exchangeable: their order, who else is in the pool and how events were split do not matter."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.strategies import assert_same, by_event, decays, play, probe, streams
+from sigma_mem.memory import Settings, SigmaState
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(stream=streams(decay=decays()), seed=seeds)
+def test_permuting_peers_permutes_the_memory(stream, seed):
+    order = np.random.default_rng(seed).permutation(stream.c.shape[1])
+    one, _ = play(stream)
+    two = SigmaState([stream.peers[p] for p in order], one.rank, stream.settings)
+    for t, time in enumerate(stream.times):
+        tick = two.labelled(two.decided(time))
+        two.write(stream.phis[t], stream.c[t, order], tick, groups=stream.groups[t, order])
+    np.testing.assert_allclose(two.M, one.M[order], atol=1e-12)
+    np.testing.assert_allclose(two.N, one.N[order], atol=1e-12)
+    np.testing.assert_allclose(two.G, one.G[np.ix_(order, order)], atol=1e-12)
+    assert two.alternatives == one.alternatives
+    for phi in probe(one.rank):
+        np.testing.assert_allclose(two.read(phi).prob, one.read(phi).prob[order], atol=1e-12)
+
+
+@given(stream=streams(decay=decays()), late=st.booleans())
+def test_a_new_peer_leaves_the_others_as_they_are(stream, late):
+    state, ticks = play(stream)
+    M, N, G, alternatives = state.M, state.N, state.G, state.alternatives
+    readings = [state.read(phi) for phi in probe(state.rank)]
+    state.add_peer("newcomer")
+    n = len(stream.peers)
+    assert state.M[:n].tobytes() == M.tobytes()
+    assert state.N[:n].tobytes() == N.tobytes()
+    assert np.ascontiguousarray(state.G[:n, :n]).tobytes() == G.tobytes()
+    assert state.alternatives == alternatives
+    assert not state.M[n].any()
+    assert not state.N[n].any()
+    for phi, before in zip(probe(state.rank), readings, strict=True):
+        after = state.read(phi)
+        # A BLAS product may sum in another order when there are more rows: the last bit or two.
+        np.testing.assert_allclose(after.prob[:n], before.prob, rtol=1e-14)
+        np.testing.assert_allclose(after.effective[:n], before.effective, rtol=1e-13, atol=1e-15)
+        assert after.prob[n] == stream.settings.prior
+    if late:  # and it can be labelled for an event that it did answer
+        before = np.append(stream.c[0], np.nan)
+        state.write(stream.phis[0], np.append(stream.c[0], 1.0), ticks[0], replaces=before)
+        np.testing.assert_allclose(state.M[:n], M, atol=1e-12)
+
+
+@given(stream=streams(decay=decays(), min_peers=2), seed=seeds)
+def test_a_peer_that_leaves_takes_only_itself(stream, seed):
+    state, _ = play(stream)
+    gone = seed % len(stream.peers)
+    stay = [p for p in range(len(stream.peers)) if p != gone]
+    M, N, G, alternatives = state.M, state.N, state.G, state.alternatives
+    probs = [state.read(phi).prob for phi in probe(state.rank)]
+    state.remove_peer(stream.peers[gone])
+    assert state.peers == tuple(stream.peers[p] for p in stay)
+    assert state.M.tobytes() == M[stay].tobytes()
+    assert state.N.tobytes() == N[stay].tobytes()
+    assert state.G.tobytes() == G[np.ix_(stay, stay)].tobytes()
+    assert state.alternatives == alternatives
+    for phi, before in zip(probe(state.rank), probs, strict=True):
+        np.testing.assert_allclose(state.read(phi).prob, before[stay], rtol=1e-14)
+
+
+@given(stream=streams(decay=decays()), seed=seeds)
+def test_merged_memories_equal_one_that_saw_all_events(stream, seed):
+    mine = np.random.default_rng(seed).random(len(stream)) < 0.5
+    one, two = stream.state(), stream.state()
+    for t, time in enumerate(stream.times):
+        ticks = [state.labelled(state.decided(time)) for state in (one, two)]
+        state = one if mine[t] else two
+        state.write(stream.phis[t], stream.c[t], ticks[0], groups=stream.groups[t])
+    untouched = two.M
+    one.merge(two)
+    assert_same(one, play(stream)[0])
+    assert two.M.tobytes() == untouched.tobytes()
+
+
+@given(stream=streams(decay=by_event), cut=st.integers(0, 150))
+def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(stream, cut):
+    """Whichever of the two is the older one."""
+    cut = min(cut, len(stream))
+    early, late = stream.state(), stream.state()
+    for t in range(len(stream)):
+        tick = late.decided()
+        if t < cut:
+            early.write(stream.phis[t], stream.c[t], early.decided(), groups=stream.groups[t])
+        else:
+            late.write(stream.phis[t], stream.c[t], tick, groups=stream.groups[t])
+    expected = play(stream)[0]
+    early.merge(late)
+    assert_same(early, expected)
+
+
+def test_merge_matches_peers_by_name():
+    settings = Settings(gamma=0.5, eta=1.0)
+    one, two = SigmaState(["a", "b"], 1, settings), SigmaState(["c", "b"], 1, settings)
+    unit = np.array([1.0])
+    for state, c in ((one, [1.0, 1.0]), (two, [-1.0, 0.5])):
+        state.write(unit, np.array(c), state.decided())
+    one.merge(two)
+    assert one.peers == ("a", "b", "c")
+    assert one.M[:, 0, 0].tolist() == [1.0, 1.5, -1.0]
+    assert one.clock == 1
+
+
+@pytest.mark.parametrize("empty_first", [True, False])
+def test_merging_with_an_empty_memory_by_time(empty_first):
+    settings = Settings(eta=1.0, decay="time", half_life=10.0)
+    empty, full = SigmaState(["a"], 1, settings), SigmaState(["a"], 1, settings)
+    unit = np.array([1.0])
+    full.write(unit, unit, full.decided(1.7e9))
+    mine, other = (empty, full) if empty_first else (full, empty)
+    mine.merge(other)
+    assert mine.M.item() == 1.0
+    mine.decided(1.7e9 + 10.0)
+    assert mine.M.item() == pytest.approx(0.5, rel=1e-12)

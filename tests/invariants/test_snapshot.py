@@ -1,0 +1,67 @@
+"""A snapshot is the memory bit for bit, and moving the anchor changes no bit of what is read."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.strategies import assert_bitwise, decays, play, probe, streams
+from sigma_mem.memory import SigmaState, discount
+
+
+def copied(state):
+    arrays = {name: np.array(value) for name, value in state.arrays().items()}
+    return SigmaState.from_arrays(state.peers, state.settings, arrays)
+
+
+@given(stream=streams(decay=decays()), cut=st.integers(0, 150))
+def test_a_snapshot_continues_bit_for_bit(stream, cut):
+    cut = min(cut, len(stream))
+    whole, resumed = stream.state(), stream.state()
+    for t, time in enumerate(stream.times):
+        if t == cut:
+            resumed = copied(resumed)
+            assert_bitwise(whole, resumed)
+        for state in (whole, resumed):
+            tick = state.labelled(state.decided(time))
+            state.write(stream.phis[t], stream.c[t], tick, groups=stream.groups[t])
+    assert_bitwise(whole, resumed)
+    assert (whole.clock, whole.now, whole.alternatives) == (resumed.clock, resumed.now, resumed.alternatives)
+
+
+def test_a_snapshot_of_a_memory_that_has_not_begun_does_not_begin_it():
+    from sigma_mem.memory import Settings
+
+    empty = copied(SigmaState(["a"], 1, Settings(eta=1.0, decay="time", half_life=10.0)))
+    unit = np.array([1.0])
+    empty.write(unit, unit, empty.decided(1.7e9))
+    assert empty.M.item() == 1.0
+
+
+@given(stream=streams(decay=decays()))
+def test_reading_changes_no_bit(stream):
+    state, _ = play(stream)
+    before = copied(state)
+    for phi in probe(state.rank):
+        state.read(phi)
+        state.readout(phi)
+    _ = state.M, state.N, state.G, state.alternatives, state.overall()
+    assert_bitwise(state, before)
+
+
+@pytest.mark.parametrize("max_bits", [1, 5])
+@given(stream=streams(decay=decays()))
+def test_a_rebase_changes_no_bit_of_what_is_read(max_bits, stream):
+    """However often the anchor moves: here after one or five halvings instead of 32."""
+    rarely, _ = play(stream)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(discount, "_MAX_BITS", max_bits)
+        often, _ = play(stream)
+    assert rarely.M.tobytes() == often.M.tobytes()
+    assert rarely.N.tobytes() == often.N.tobytes()
+    assert rarely.G.tobytes() == often.G.tobytes()
+    assert rarely.alternatives == often.alternatives
+    for phi in probe(rarely.rank):
+        one, two = rarely.read(phi), often.read(phi)
+        assert one.score.tobytes() == two.score.tobytes()
+        assert one.prob.tobytes() == two.prob.tobytes()

@@ -1,0 +1,45 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.memory.calibration import calibrated, wilson
+
+
+@given(
+    right=st.integers(0, 50),
+    wrong=st.integers(0, 50),
+    prior=st.floats(0.01, 0.99),
+    strength=st.floats(0.1, 20),
+)
+def test_p_is_the_mean_of_a_beta_that_counted_right_and_wrong(right, wrong, prior, strength):
+    p = calibrated(np.array([float(right - wrong)]), np.array([float(right + wrong)]), prior, strength)
+    a, b = right + strength * prior, wrong + strength * (1.0 - prior)
+    assert p[0] == pytest.approx(a / (a + b))
+
+
+def test_what_goes_in_is_left_alone():
+    score, effective, prior = np.array([1.0, -2.0]), np.array([3.0, 4.0]), np.array([0.5, 0.6])
+    calibrated(score, effective, prior, 4.0)
+    assert score.tolist() == [1.0, -2.0]
+    assert effective.tolist() == [3.0, 4.0]
+    assert prior.tolist() == [0.5, 0.6]
+
+
+@given(p=st.floats(0, 1), n=st.floats(0.1, 1e5), z=st.floats(0.5, 4))
+def test_the_interval_solves_wilsons_equation(p, n, z):
+    """Its ends are the rates from which p lies z standard errors away."""
+    for end in wilson(np.array([p]), np.array([n]), z):
+        q = float(end[0])
+        assert 0.0 <= q <= 1.0
+        if 1e-9 < q < 1.0 - 1e-9:
+            assert abs(p - q) == pytest.approx(z * math.sqrt(q * (1.0 - q) / n), rel=1e-6, abs=1e-9)
+
+
+def test_the_interval_holds_p_and_narrows():
+    low, high = wilson(np.array([0.9, 0.9]), np.array([10.0, 1000.0]), 1.96)
+    assert (low < 0.9).all()
+    assert (high > 0.9).all()
+    assert high[1] - low[1] < 0.2 * (high[0] - low[0])

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.errors import InputError
+from sigma_mem.memory import Settings, replay
+
+from . import naive
+from .strategies import streams
+
+
+@given(stream=streams(), chunk=st.integers(1, 200))
+def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk):
+    got = replay(stream.phis, stream.c, stream.settings, chunk)
+    state = stream.state()
+    for t, (phi, c) in enumerate(zip(stream.phis, stream.c, strict=True)):
+        reading = state.read(phi)
+        total, labels = state.competence.trace(state.now)
+        for name, expected in (
+            ("score", reading.score),
+            ("effective", reading.effective),
+            ("prob", reading.prob),
+            ("total", total),
+            ("labels", labels),
+            ("G", state.G),
+        ):
+            np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
+        state.write(phi, c, state.decided())
+
+
+@given(stream=streams(max_events=40), chunk=st.integers(1, 50))
+def test_replay_is_the_papers_memory_before_every_event(stream, chunk):
+    got = replay(stream.phis, stream.c, stream.settings, chunk)
+    s = stream.settings
+    for t in {0, len(stream) // 2, len(stream) - 1}:
+        M, N = naive.competence(stream.phis[:t], stream.c[:t], s.gamma, s.step)
+        phi = stream.phis[t]
+        np.testing.assert_allclose(got.score[t], [phi @ m @ phi for m in M], atol=1e-9)
+        np.testing.assert_allclose(
+            got.prob[t], naive.calibrated(M, N, phi, s.step, s.prior, s.strength), atol=1e-9
+        )
+        np.testing.assert_allclose(got.G[t], naive.relation(stream.c[:t], s.gamma_g, s.eta_g), atol=1e-9)
+
+
+def test_a_label_is_not_seen_before_its_event():
+    phis = np.ones((5, 1))
+    c = np.zeros((5, 2))
+    changed = c.copy()
+    changed[3] = [1.0, -1.0]
+    one, two = replay(phis, c), replay(phis, changed)
+    for name in ("score", "effective", "prob", "total", "labels", "G"):
+        assert np.array_equal(getattr(one, name)[:4], getattr(two, name)[:4]), name
+        assert name in ("effective", "labels") or not np.array_equal(
+            getattr(one, name)[4], getattr(two, name)[4]
+        )
+
+
+def test_an_empty_stream_has_nothing_to_say():
+    got = replay(np.zeros((0, 3)), np.zeros((0, 2)))
+    assert got.score.shape == (0, 2)
+    assert got.G.shape == (0, 2, 2)
+
+
+def test_replay_knows_decay_by_event_only():
+    with pytest.raises(InputError, match="decay is 'labelled'"):
+        replay(np.ones((1, 1)), np.ones((1, 1)), Settings(decay="labelled"))

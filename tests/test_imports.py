@@ -1,0 +1,55 @@
+"""Importing the package stays light, and imports point down only."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+HEAVY = [
+    "torch", "transformers", "sentence_transformers", "wordllama", "matplotlib", "scipy", "sklearn", "pandas",
+    "fastapi", "starlette", "flask", "django", "aiohttp", "uvicorn", "http.server", "pydantic",
+    "asyncio", "sqlite3", "typer", "rich",
+]  # fmt: skip
+
+
+def loaded_after(statement):
+    code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(result.stdout.split())
+
+
+def test_importing_the_package_pulls_neither_torch_nor_a_web_framework():
+    loaded = loaded_after("import sigma_mem")
+    assert "sigma_mem.memory" in loaded
+    assert not loaded.intersection(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["sigma_mem.memory", "sigma_mem.decide"])
+def test_the_core_needs_numpy_only(module):
+    loaded = loaded_after(f"import {module}")
+    outside = {name.partition(".")[0] for name in loaded if not name.startswith("_")}
+    third_party = outside - set(sys.stdlib_module_names) - {"numpy", "sigma_mem"}
+    assert third_party - loaded_top_level("pass") == set()  # less what Python itself starts with
+
+
+def loaded_top_level(statement):
+    return {name.partition(".")[0] for name in loaded_after(statement)}
+
+
+def test_imports_point_down_only():
+    """The contracts of pyproject.toml, which have no exceptions."""
+    pytest.importorskip("importlinter", reason="import-linter is not installed: pip install 'sigma-mem[dev]'")
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command; lint_imports_command()",
+    ]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "KEPT" in result.stdout
+    assert "ignore_imports" not in (ROOT / "pyproject.toml").read_text()
