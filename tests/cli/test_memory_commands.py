@@ -1,0 +1,199 @@
+"""route, vote, feedback and inspect on a memory file: a round trip, then everything that can be wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sigma_mem.cli.app import run
+from sigma_mem.session import SigmaMem
+
+QUESTION = "What is 17 * 23?"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann", "bob", "cy"], path, encoder="hashed") as mem:
+        for _ in range(6):
+            d = mem.vote(QUESTION, {"ann": "391", "bob": "391", "cy": "381"})
+            mem.feedback(d.id, {"ann": True, "bob": False, "cy": False}, source="tests")
+    return path
+
+
+def values(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_round_trip_on_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(tmp_path / "memory.db")]
+    routed = values(capsys, "route", *file, "--peers", "a, b,c", "--encoder", "hashed", QUESTION)
+    assert routed["peer"] == "a"
+    assert routed["answer"] is None
+    voted = values(
+        capsys, "vote", *file, "--after", routed["id"], QUESTION, "-a", "a=391", "-a", "b=7", "-a", "c=7"
+    )
+    assert voted["event"] == routed["event"]
+    assert voted["answer"] == "7"
+    taken = values(capsys, "feedback", *file, voted["id"], "a=true", "b=false", "c=-0.5", "--source", "tests")
+    assert taken["labels"] == {"a": 1.0, "b": -1.0, "c": -0.5}
+    again = values(capsys, "route", *file, QUESTION)
+    assert again["peer"] == "a"
+    assert again["probs"]["a"] > 0.5 > again["probs"]["c"] > again["probs"]["b"]
+    seen = values(capsys, "inspect", *file)
+    assert seen["events"] == 2
+    assert [made["id"] for made in seen["decisions"]] == [again["id"], voted["id"], routed["id"]]
+    assert seen["decisions"][1]["labels"] == {"a": 1.0, "b": -1.0, "c": -0.5}
+
+
+def test_amended_feedback_replaces(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(memory)]
+    d = values(capsys, "route", *file, QUESTION)["id"]
+    values(capsys, "feedback", *file, d, "ann=false")
+    assert run(["feedback", *file, d, "ann=true"]) == 2
+    assert "amend" in capsys.readouterr().err
+    values(capsys, "feedback", *file, d, "ann=true", "--amend")
+    assert values(capsys, "inspect", *file)["decisions"][0]["labels"] == {"ann": 1.0}
+
+
+@pytest.mark.parametrize(
+    "read", ["calibrated-vote", "m-vote", "majority", "posterior", "posterior-no-g", "adaptive"]
+)
+def test_every_vote(memory: Path, capsys: pytest.CaptureFixture[str], read: str) -> None:
+    answers = ["-a", "ann=391", "-a", "bob=5", "-a", "cy=5"]
+    found = values(capsys, "vote", "--memory", str(memory), QUESTION, *answers, "--read", read)
+    assert found["read"].startswith(read)
+    assert found["peer"] == ("bob" if read == "majority" else "ann")
+
+
+def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = values(capsys, "inspect", "--memory", str(memory))
+    with SigmaMem(path=memory) as mem:
+        state = mem.state
+        assert seen["effective_votes"] == pytest.approx(9 / (state.G**2).sum())
+        assert seen["relation"]["ann"]["bob"] == state.G[0, 1]
+        rate, labels = state.overall()
+        assert seen["peers"]["cy"]["prob"] == rate[2]
+        assert seen["peers"]["cy"]["evidence"] == labels[2]
+        top = seen["directions"][0]
+        assert top["share"] == pytest.approx(1.0)
+        assert top["like"] == QUESTION
+        assert top["probs"]["ann"] == pytest.approx(state.read(mem.encode(QUESTION)).prob[0])
+    assert seen["peers"]["ann"]["largest_eigenvalue"] > 0 > seen["peers"]["bob"]["smallest_eigenvalue"]
+
+
+def test_inspect_explains_a_decision(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(memory)]
+    d = values(capsys, "route", *file, QUESTION)["id"]
+    found = values(capsys, "inspect", *file, "--decision", d, "--peer", "bob", "--top", "2")
+    assert (found["peer"], found["chosen"], len(found["contributions"]), found["others"]) == (
+        "bob",
+        "ann",
+        2,
+        4,
+    )
+    total = sum(term["share"] for term in found["contributions"]) + found["rest"]
+    assert total == pytest.approx(found["score"])
+    assert run(["inspect", *file, "--decision", d]) == 0
+    assert "ann: chosen" in capsys.readouterr().out
+
+
+def test_for_people(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["route", "--memory", str(memory), QUESTION]) == 0
+    assert capsys.readouterr().out.startswith("ann (confidence")
+    assert run(["inspect", "--memory", str(memory)]) == 0
+    out = capsys.readouterr().out
+    assert "7 events" in out
+    assert "independent votes" in out
+    assert "\x1b" not in out
+
+
+def test_namespaces_are_separate(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(memory)]
+    values(capsys, "route", *file, "--namespace", "other", "--peers", "x,y", "--encoder", "hashed", QUESTION)
+    seen = values(capsys, "inspect", *file, "--namespace", "other")
+    assert seen["namespaces"] == ["default", "other"]
+    assert list(seen["peers"]) == ["x", "y"]
+
+
+def test_inspect_works_while_another_process_writes(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SigmaMem(path=memory) as mem:
+        d = mem.route(QUESTION)
+        mem.store.flush()
+        assert values(capsys, "inspect", "--memory", str(memory))["decisions"][0]["id"] == d.id
+        assert run(["route", "--memory", str(memory), QUESTION]) == 1  # the writer is somebody else
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+BAD = [
+    ("route --memory {} --peers a,b Q", "the memory in 'default' has"),
+    ("route --memory {}.none Q", "--peers"),
+    ("route --memory {}.none/m.db --peers a,b Q", "folder"),
+    ("route --memory {}.none --peers a,a --encoder hashed Q", "a"),
+    ("route --memory {}.none --peers a,b --encoder oracle Q", "oracle"),
+    ("route --memory {}.none --peers a,b --encoder hashed --gamma 2 Q", "gamma"),
+    ("route --memory {} --read best Q", "read is 'best'"),
+    ("route --memory {} --after nobody Q", "nobody"),
+    ("route --memory {}", "Missing argument"),
+    ("route Q", "Missing option '--memory'"),
+    ("vote --memory {} Q", "Missing option '--answer'"),
+    ("vote --memory {} Q -a ann", "expected peer=value"),
+    ("vote --memory {} Q -a ann=1 -a ann=2", "two values"),
+    ("vote --memory {} Q -a zoe=1", "zoe"),
+    ("feedback --memory {} nobody ann=true", "nobody"),
+    ("feedback --memory {} LAST zoe=true", "zoe"),
+    ("feedback --memory {} LAST ann=maybe", "expected true, false or a number"),
+    ("feedback --memory {} LAST ann=1.5", "[-1, 1]"),
+    ("feedback --memory {} LAST ann=nan", "[-1, 1]"),
+    ("feedback --memory {}.none LAST ann=true", "no file"),
+    ("inspect --memory {}.none", "no file"),
+    ("inspect --memory {} --namespace other", "expected one of ['default']"),
+    ("inspect --memory {} --decision nobody", "nobody"),
+    ("inspect --memory {} --peer ann", "--decision"),
+    ("inspect --memory {} --top 0", "--top"),
+    ("bogus", "No such command"),
+    ("--bogus", "No such option"),
+]
+
+
+@pytest.mark.parametrize(("line", "told"), BAD)
+def test_bad_input_is_one_line_and_exit_code_2(
+    memory: Path, capsys: pytest.CaptureFixture[str], line: str, told: str
+) -> None:
+    with SigmaMem(path=memory) as mem:
+        last = mem.route(QUESTION).id
+    before = memory.read_bytes()
+    code = run(line.format(memory).replace("LAST", last).split())
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("sigma-mem: ")
+    assert told in err
+    assert memory.read_bytes() == before
+
+
+def test_a_file_that_is_no_memory_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.db"
+    path.write_text("these are my notes, not a database at all\n" * 50)
+    for command in (["route", "--peers", "a,b", "Q"], ["inspect"], ["feedback", "x", "a=true"]):
+        assert run([command[0], "--memory", str(path), *command[1:]]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1
+    assert path.read_text().startswith("these are my notes")
+
+
+def test_a_question_from_standard_input(memory: Path) -> None:
+    command = [sys.executable, "-c", "from sigma_mem.cli import main; main()"]
+    arguments = ["route", "--memory", str(memory), "--json", "-"]
+    done = subprocess.run([*command, *arguments], input=QUESTION, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["peer"] == "ann"
+    empty = subprocess.run([*command, *arguments], input="", capture_output=True, text=True, check=False)
+    assert (empty.returncode, empty.stdout) == (2, "")
