@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -48,7 +49,7 @@ def after() -> dict[tuple[str, str], float]:
         ("calculator", "reading", 0.0, 0.1),
         ("reader", "code", 0.0, 0.1),
         ("almanac", "reading", 0.0, 0.2),
-        ("runner", "calendar", 0.0, 0.1),
+        ("runner", "calendar", 0.0, 0.0),
     ],
 )
 def test_skills(
@@ -61,20 +62,17 @@ def test_the_fault_breaks_the_calculator_and_the_guesser_who_copies_it(
     before: dict[tuple[str, str], float], after: dict[tuple[str, str], float]
 ) -> None:
     for peer in ("calculator", "guesser"):
-        assert after[peer, "arithmetic"] < before[peer, "arithmetic"] - 0.4
+        assert after[peer, "arithmetic"] < before[peer, "arithmetic"] / 2 - 0.1
     for peer in ("runner", "reader", "almanac", "generalist"):
         assert all(after[peer, domain] == before[peer, domain] for domain in DOMAINS)
 
 
-def test_the_guesser_says_what_its_neighbours_say() -> None:
+def test_the_guesser_says_of_sums_what_the_calculator_says_right_or_wrong() -> None:
     for version in (1, 2):
         agents = team(version)
-        said = [
-            (agents["guesser"], agents["calculator"], agents["generalist"], task.question)
-            for task in TASKS[:200]
-        ]
-        for guesser, calculator, generalist, question in said:
-            assert guesser.answer(question) in (calculator.answer(question), generalist.answer(question))
+        for task in TASKS:
+            if re.search(r"\d [-+*/] ", task.question):
+                assert agents["guesser"].answer(task.question) == agents["calculator"].answer(task.question)
 
 
 def test_every_agent_answers_anything_at_all() -> None:
@@ -159,7 +157,16 @@ def test_the_interpreter_refuses(program: str) -> None:
         Interpreter().run(program)
 
 
-def test_runner_says_what_it_saw_when_it_cannot_run() -> None:
-    assert (
-        Runner().answer("What does this Python program print?\n```python\nx = {}\nprint(len(x))\n```") == "x"
-    )
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("```python\nprint(1 + 1)\nx = {}\n```", "2"),  # what it had printed before it gave up
+        ("```python\nx = {}\nprint(len(x))\n```", ""),
+        ("What is 2 + 3 * 4?", "14"),
+        ("Evaluate 2 plus 3 times 4 and say it.", "14"),
+        ("Compute 2 added to 3.", ""),
+        ("Which day of the week is 3 May 2020?", ""),
+    ],
+)
+def test_runner(question: str, answer: str) -> None:
+    assert Runner().answer(question) == answer

@@ -71,7 +71,7 @@ class Almanac:
         units = [u for u in re.findall(r"[a-z]+", question.lower()) if u in UNITS]
         if len(units) >= 2 and numbers:
             return str(numbers[0] * UNITS[units[1]] // UNITS[units[0]])
-        if "remainder" in question and len(numbers) >= 2 and numbers[1]:
+        if "remain" in question and len(numbers) >= 2 and numbers[1]:
             return str(numbers[0] % numbers[1])
         years = re.findall(r"\b(?:1[89]|20)\d\d\b", question)
         return years[0] if years else str(numbers[-1]) if numbers else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 
@@ -19,13 +20,12 @@ def program_of(question: str) -> str | None:
     return block[1] if block else None
 
 
-def _run(program: str) -> str | None:
+def _run(program: str) -> str:
+    """The last line printed, "" if the program fails before it prints."""
     interpreter = Interpreter()
-    try:
+    with contextlib.suppress(Unsupported):
         interpreter.run(program)
-    except Unsupported:
-        return interpreter.printed[-1] if interpreter.printed else None
-    return interpreter.printed[-1] if interpreter.printed else None
+    return interpreter.printed[-1] if interpreter.printed else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Runner:
     r"""Runs a program with its own interpreter, which knows no dictionaries.
 
     Without a program it tries the question's figures as a Python expression; of words it
-    knows plus, minus and times. Failing that it says the last figure or word it saw.
+    knows plus, minus and times. Where nothing was printed it has no answer.
 
     >>> Runner().answer("What does this Python program print?\n```python\nprint(2 + 3 * 4)\n```")
     '14'
@@ -46,12 +46,9 @@ class Runner:
         program = program_of(question)
         if program is None:
             program = f"print({self._expression(question)})"
-        printed = _run(program)
-        if printed is not None:
-            return printed
-        return str((re.findall(r"\w+", program) or [""])[-1])
+        return _run(program)
 
     def _expression(self, question: str) -> str:
-        text = " ".join(_SPOKEN.get(w, w) for w in question.split()).rstrip("?.")
-        start = re.search(r"[\d(]", text)
-        return text[start.start() :] if start else text
+        text = " ".join(_SPOKEN.get(word, word) for word in question.split())
+        span = re.search(r"[\d(].*[\d)]", text)  # from the first figure to the last
+        return span[0] if span else text

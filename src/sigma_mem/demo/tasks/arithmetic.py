@@ -13,7 +13,11 @@ __all__ = ["arithmetic"]
 
 _RANK = {"+": 1, "-": 1, "*": 2}
 _SPOKEN = {"+": ("plus", "added to"), "-": ("minus", "less"), "*": ("times", "multiplied by")}
-_ASK = ("What is {}?", "Compute {}.", "Work out {}.", "How much is {}?")
+_ASK = (
+    "Calculate the value of this arithmetic expression: {}",
+    "Evaluate the expression {} and give its value.",
+    "What is the result of the calculation {}?",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,10 @@ def _remainder(rng: random.Random) -> tuple[str, str]:
     quotient, rest = rng.randint(4, 40), rng.randrange(divisor)
     number = quotient * divisor + rest
     ask = rng.choice(
-        ("What remainder is left when {} is divided by {}?", "Find the remainder of {} over {}.")
+        (
+            "What remainder is left when {} is divided by {}?",
+            "Divide with remainder: what remains of {} divided by {}?",
+        )
     )
     return ask.format(number, divisor), str(rest)
 
@@ -78,11 +85,11 @@ def arithmetic(rng: random.Random) -> tuple[str, str]:
     """Draw a question and its true answer.
 
     >>> arithmetic(random.Random(1))
-    ('Find the remainder of 100 over 5.', '0')
+    ('Evaluate the expression 17 times 26 times 17 and give its value.', '7514')
     """
     kind = rng.random()
-    if kind < 0.15:
+    if kind < 0.12:
         return _remainder(rng)
     node = _sum(rng) if rng.random() < 0.7 else _tree(rng, rng.choice((2, 3)))
-    text = _text(node, rng if kind < 0.4 else None)
+    text = _text(node, rng if kind < 0.42 else None)
     return rng.choice(_ASK).format(text), str(node.value)
