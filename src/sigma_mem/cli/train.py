@@ -1,0 +1,130 @@
+"""``sigma-mem train``: learn from a recorded stream."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sigma_mem.cli.options import Json
+from sigma_mem.cli.output import print_json
+from sigma_mem.cli.progress import steps_shown
+from sigma_mem.errors import InputError
+from sigma_mem.streams import Stream, load_stream
+
+if TYPE_CHECKING:
+    from sigma_mem.center.center import Center
+    from sigma_mem.center.features import Features
+    from sigma_mem.train.steering import Learned
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Learn φ or a steering from a recorded stream.")
+
+
+@app.callback()
+def _train() -> None:
+    """Learn φ or a steering from a recorded stream."""
+
+
+@app.command()
+def steering(
+    stream: Annotated[Path, typer.Argument(help="JSON-lines stream, plain, .gz or .zst.")],
+    out: Annotated[Path, typer.Option(help="Checkpoint to write.")] = Path("steering.safetensors"),
+    center: Annotated[str, typer.Option(help="smollm2, a folder, or a hub name.")] = "smollm2",
+    encoder: Annotated[str, typer.Option(help="center (its hidden states), static or hashed.")] = "center",
+    peers: Annotated[str | None, typer.Option(help="Comma-separated; all of the stream by default.")] = None,
+    share: Annotated[float, typer.Option(help="Leading share of the shuffled stream to learn from.")] = 0.5,
+    events: Annotated[int, typer.Option(help="Events that the language model reads.")] = 200,
+    steps: Annotated[int, typer.Option(help="At most this many steps of stage 2.")] = 100,
+    margin_steps: Annotated[int, typer.Option(help="At most this many steps of stage 3.")] = 20,
+    rows: Annotated[int, typer.Option(help="Prompts per step.")] = 12,
+    gamma: Annotated[float, typer.Option(help="Decay γ of the memory.")] = 0.9995,
+    question_tokens: Annotated[int, typer.Option(help="Longer questions are cut in the middle.")] = 512,
+    answer_tokens: Annotated[int, typer.Option(help="Longer answers are cut in the middle.")] = 256,
+    dtype: Annotated[str, typer.Option(help="auto, float32, float16 or bfloat16.")] = "auto",
+    device: Annotated[str | None, typer.Option(help="Such as cpu or cuda:0.")] = None,
+    device_map: Annotated[str | None, typer.Option(help="auto spreads a model over several GPUs.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder for states and features.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the order, the draws and the start.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Picture of the curve; beside OUT by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn W, P and g of the steering through a frozen center. A killed run continues where it stood."""
+    from sigma_mem.center.center import Center
+    from sigma_mem.center.feature_cache import kept_features
+    from sigma_mem.center.prompt import JudgePrompt
+    from sigma_mem.center.pull import cache_dir
+    from sigma_mem.train.steering import SteeringSettings, train_steering
+
+    part = _leading(stream, peers, seed, share)
+    settings = SteeringSettings(seed=seed, judged=events, gamma=gamma)
+    settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
+    folder = cache or cache_dir() / "states"
+    prompt = JudgePrompt(question_tokens=question_tokens, answer_tokens=answer_tokens)
+    model = Center.load(
+        center, dtype=dtype, device=device, device_map=device_map, prompt=prompt, cache=folder
+    )
+    source = _source(encoder, model)
+    with steps_shown() as show:
+        questions = [event.question for event in part]
+        features = kept_features(source, questions, folder, say=lambda n, of: show("features", n, of))
+        learned = train_steering(
+            part,
+            features,
+            model,
+            encoder=source.name,
+            settings=settings,
+            run_file=out.with_name(f"{out.name}.run"),
+            report=show,
+        )
+    _finish(learned, out, plot, as_json)
+
+
+def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"share is {share}; expected a number in (0, 1], such as 0.5 for the first half")
+    names = None if peers is None else [name.strip() for name in peers.split(",")]
+    whole = load_stream(file, peers=names, seed=seed)
+    return whole.select(limit=int(share * len(whole)))
+
+
+def _source(encoder: str, model: Center) -> Features:
+    from sigma_mem.center.features import CenterFeatures, EncoderFeatures
+    from sigma_mem.encode import open_encoder
+
+    if encoder == "center":
+        return CenterFeatures(model)
+    return EncoderFeatures(open_encoder(encoder))
+
+
+def _finish(learned: Learned, out: Path, plot: Path | None, as_json: bool) -> None:
+    """Write checkpoint and picture, drop the file of the run, and say how it went."""
+    from sigma_mem.train.steering_plot import plot_checks
+
+    learned.steering.save(out)
+    out.with_name(f"{out.name}.run").unlink(missing_ok=True)
+    picture = plot or out.with_suffix(".png")
+    plot_checks(learned.checks, picture)
+    best = min(learned.checks, key=lambda check: check.held_loss)
+    first = learned.checks[0]
+    summary: dict[str, Any] = {
+        "checkpoint": str(out),
+        "picture": str(picture),
+        "model": learned.steering.info.model,
+        "gain": float(learned.steering.gain),
+        "base": asdict(first),
+        "best": asdict(best),
+        "phi": [list(row) for row in learned.phi_history],
+        "checks": [asdict(check) for check in learned.checks],
+    }
+    if as_json:
+        print_json(summary)
+        return
+    typer.echo(
+        f"held-out listwise loss {first.held_loss:.4f} → {best.held_loss:.4f}, "
+        f"accuracy on contested events {first.held_accuracy:.1%} → {best.held_accuracy:.1%}, "
+        f"g = {float(learned.steering.gain):.4f}\n{out}\n{picture}"
+    )

@@ -1,0 +1,88 @@
+"""What is learned through the frozen model: W, P and g, from labels to utilities in one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from sigma_mem.center.center import Center
+from sigma_mem.center.learned import PhiMap
+from sigma_mem.center.project import Steering
+from sigma_mem.events import FloatArray
+from sigma_mem.train.episodes import Episode, IntArray
+from sigma_mem.train.steering_data import TrainingStream
+from sigma_mem.train.steering_loss import listwise
+from sigma_mem.train.steering_memory import memory_readouts
+from sigma_mem.train.steering_phi import phi_of
+
+__all__ = ["Learner", "mean_gradient"]
+
+
+class Learner(nn.Module):
+    """W of φ, and P and g of the steering, over one training stream.
+
+    Parameters
+    ----------
+    phi
+        Learned in stage 1; its W goes on learning here.
+    reading : (rank,)
+        w such that wᵀM_pφ already tells right from wrong; see `fit_reading`.
+    direction : (d,)
+        Mean gradient of U with respect to δ. P starts as u·wᵀ, with u the unit vector along it, and g at
+        zero: exactly one of the two, so that learning begins at the base judge and yet has a gradient.
+    """
+
+    def __init__(
+        self,
+        center: Center,
+        data: TrainingStream,
+        phi: PhiMap,
+        reading: FloatArray,
+        direction: Tensor,
+        *,
+        gamma: float,
+        cap: float,
+    ) -> None:
+        super().__init__()
+        self.center, self.data, self.gamma, self._phi = center, data, gamma, phi
+        self.weight = nn.Parameter(torch.from_numpy(phi.weight).float())
+        self.steering = Steering(center.hidden, phi.rank, center.h_median, gain=0.0, cap=cap)
+        unit = direction / torch.linalg.vector_norm(direction).clamp_min(1e-12)
+        with torch.no_grad():
+            self.steering.projection.copy_(torch.outer(unit.float().cpu(), torch.from_numpy(reading).float()))
+        self._x = torch.from_numpy((data.features - phi.mean) @ phi.whiten.T).float()
+
+    @property
+    def phi(self) -> PhiMap:
+        """φ as it is now."""
+        return replace(self._phi, weight=self.weight.detach().double().numpy().copy())
+
+    def readouts(self, episode: Episode, at: IntArray) -> Tensor:
+        """(B, S, rank) M_pφ of every seat before some places of an episode."""
+        phi = phi_of(self._x[torch.from_numpy(episode.events)], self.weight, self._phi.const)
+        written, reset = torch.from_numpy(episode.written).float(), torch.from_numpy(episode.reset)
+        return memory_readouts(phi, written, torch.from_numpy(at), self.gamma, reset)
+
+    def utility(self, episode: Episode, at: IntArray, readouts: Tensor) -> Tensor:
+        """(B, S) U of every seat, steered by these readouts."""
+        rows = self.center.rows(self.data.pairs(episode, at))
+        delta = self.steering(readouts.flatten(0, 1))
+        return self.center.upper(rows, delta)[0].cpu().reshape(readouts.shape[:2])
+
+    def losses(self, episode: Episode, at: IntArray) -> tuple[Tensor, Tensor, Tensor]:
+        """Listwise losses (B,), utilities (B, S) and who is right (B, S)."""
+        utility = self.utility(episode, at, self.readouts(episode, at))
+        right = torch.from_numpy(episode.labels[at] > 0)
+        return listwise(utility, right), utility, right
+
+
+def mean_gradient(center: Center, pairs: Sequence[tuple[str, str]]) -> Tensor:
+    """(d,) mean over pairs of ∂U/∂δ at δ = 0; it hardly depends on content."""
+    rows = center.rows(pairs)
+    delta = torch.zeros(len(rows), center.hidden, device=center.device, requires_grad=True)
+    utility, _ = center.upper(rows, delta)
+    (gradient,) = torch.autograd.grad(utility.sum(), delta)
+    return gradient.mean(dim=0).cpu()

@@ -1,0 +1,52 @@
+"""What training asks of the utilities: the right peers first, and only thanks to the right memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["listwise", "margin", "pointwise"]
+
+
+def listwise(utility: Tensor, right: Tensor) -> Tensor:
+    """−log of the softmax mass on the right peers, by event; several may be right.
+
+    Parameters
+    ----------
+    utility : (B, P)
+    right : (B, P) bool
+
+    Returns
+    -------
+    (B,)
+        0 where all are right or none is: such an event cannot tell one choice from another.
+
+    Examples
+    --------
+    >>> listwise(torch.zeros(2, 2), torch.tensor([[True, False], [True, True]])).exp().tolist()
+    [2.0, 1.0]
+    """
+    log_share = functional.log_softmax(utility, dim=1)
+    contested = right.any(dim=1) & ~right.all(dim=1)
+    # −1e9 and not −inf: an event without a right peer would give NaN gradients even where it is left out.
+    mass = log_share.masked_fill(~right, -1e9).logsumexp(dim=1)
+    return torch.where(contested, -mass, torch.zeros_like(mass))
+
+
+def pointwise(utility: Tensor, right: Tensor) -> Tensor:
+    """Cross-entropy of U as the log-odds of being right, by event, after taking out the mean of the batch.
+
+    The base judge's overall leaning to Yes or No is nobody's fault and is not to be unlearned.
+    """
+    centred = utility - utility.detach().mean()
+    share = right.to(utility.dtype).mean().clamp(0.01, 0.99)
+    logits = centred + torch.log(share / (1 - share))
+    return functional.binary_cross_entropy_with_logits(
+        logits, right.to(utility.dtype), reduction="none"
+    ).mean(dim=1)
+
+
+def margin(kept: Tensor, other: Tensor, width: float) -> Tensor:
+    """How far the loss under the kept memory fails to be ``width`` below that under another one."""
+    return functional.relu(width + kept - other)

@@ -1,0 +1,243 @@
+"""Stages 2 and 3: gradient steps through the frozen model, with early stop and exact resume.
+
+Every random draw is seeded by (seed, stage, step), so a run that was killed and resumed takes the
+same steps as one that was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sigma_mem.train.checkpoint import load_checkpoint, save_checkpoint
+from sigma_mem.train.episodes import Episode, EpisodeSettings, IntArray
+from sigma_mem.train.steering_learner import Learner
+from sigma_mem.train.steering_loss import listwise, margin, pointwise
+from sigma_mem.train.steering_reading import drawn_among
+
+__all__ = ["Check", "RunSettings", "SteeringRun"]
+
+_KIND = "steering run"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How stages 2 and 3 run.
+
+    Attributes
+    ----------
+    steps, margin_steps : int
+        At most this many steps of stage 2 and of stage 3.
+    rows : int
+        Prompts per step: as many events as fit.
+    rate_gain, rate_projection, rate_phi : float
+        Adam's learning rates; g has its own.
+    pointwise, width : float
+        Weight of the pointwise term; margin of stage 3, in nats of the listwise loss.
+    check_every, check_rows, patience : int
+        Steps between looks at held-out events, how many prompts a look costs, and how many looks without
+        progress end a stage.
+    save_every : int
+        Steps between saves of the run.
+    """
+
+    steps: int = 100
+    margin_steps: int = 20
+    rows: int = 12
+    rate_gain: float = 3e-4
+    rate_projection: float = 1e-3
+    rate_phi: float = 1e-4
+    pointwise: float = 0.1
+    width: float = 0.1
+    check_every: int = 20
+    check_rows: int = 72
+    patience: int = 2
+    save_every: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One look at held-out events: losses, accuracy of the highest U, and g."""
+
+    stage: int
+    step: int
+    train_loss: float
+    held_loss: float
+    held_accuracy: float
+    gain: float
+
+
+@dataclass
+class SteeringRun:
+    """A run under way: the learner, its optimiser, and where it stands."""
+
+    learner: Learner
+    episodes: EpisodeSettings
+    settings: RunSettings
+    seed: int
+    about: dict[str, Any]
+    stage: int = 2
+    step: int = 0
+    waited: int = 0
+    best_loss: float = np.inf
+    checks: list[Check] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        s, learner = self.settings, self.learner
+        self._named = {
+            "gain": learner.steering.gain,
+            "projection": learner.steering.projection,
+            "weight": learner.weight,
+        }
+        rates = {"gain": s.rate_gain, "projection": s.rate_projection, "weight": s.rate_phi}
+        groups = [{"params": [value], "lr": rates[name]} for name, value in self._named.items()]
+        self._adam = torch.optim.Adam(groups, betas=(0.9, 0.98))
+        self._best = self._values()
+        self._recent: list[float] = []
+        self._held = self._held_out()
+
+    def go(self, path: Path | None = None, report: Callable[[SteeringRun], None] = lambda _: None) -> None:
+        """Take all steps that are left; leave the best values found in the learner.
+
+        Parameters
+        ----------
+        path
+            Where to save the run every so often; None saves nothing.
+        report
+            Called after every step.
+        """
+        while self.stage < 4:
+            if self.step % self.settings.check_every == 0:
+                self._look()
+            if self._stage_is_over():
+                self._next_stage()
+                continue
+            self._take_step()
+            if path is not None and self.step % self.settings.save_every == 0:
+                self.save(path)
+            report(self)
+        self._restore(self._best)
+
+    # --- one step -------------------------------------------------------------------------
+
+    def _take_step(self) -> None:
+        loss = self._loss(*self._drawn(self.learner.data.train, self.settings.rows, self.stage, self.step))
+        self._adam.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._adam.step()
+        self._recent.append(loss.item())
+        self.step += 1
+
+    def _loss(self, episode: Episode, at: IntArray) -> Tensor:
+        learner = self.learner
+        readouts = learner.readouts(episode, at)
+        utility = learner.utility(episode, at, readouts)
+        right = torch.from_numpy(episode.labels[at] > 0)
+        kept = listwise(utility, right)
+        loss = (kept + self.settings.pointwise * pointwise(utility, right)).mean()
+        if self.stage == 3:
+            swapped = listwise(learner.utility(episode, at, readouts.roll(1, dims=1)), right)
+            with torch.no_grad():
+                empty = listwise(learner.utility(episode, at, torch.zeros_like(readouts)), right)
+            for other in (swapped, empty):
+                loss = loss + margin(kept, other, self.settings.width).mean()
+        return loss
+
+    def _drawn(self, among: IntArray, rows: int, *seed: int) -> tuple[Episode, IntArray]:
+        """An episode, and the places at which the language model judges."""
+        data = self.learner.data
+        for attempt in range(100):
+            episode = drawn_among(data.labels, data.domains, among, self.episodes, self.seed, *seed, attempt)
+            places = episode.contested(len(episode.events) // 4)
+            if among is data.train:
+                places = places[np.isin(episode.events[places], data.judged)]
+            if len(places):
+                break
+        else:
+            raise ValueError(
+                "no event on which peers disagree was found in 100 episodes; expected a training stream in "
+                "which some peers are right where others are wrong"
+            )
+        rng = np.random.default_rng((self.seed, *seed, 99))
+        n = max(rows // episode.labels.shape[1], 1)
+        return episode, np.sort(rng.permutation(places)[:n])
+
+    # --- looking at held-out events -------------------------------------------------------
+
+    def _held_out(self) -> list[tuple[Episode, IntArray]]:
+        share = max(self.settings.check_rows // 4, 1)
+        return [self._drawn(self.learner.data.held_out, share, 9, i) for i in range(4)]
+
+    @torch.no_grad()
+    def _look(self) -> None:
+        losses, hits = [], []
+        for episode, at in self._held:
+            loss, utility, right = self.learner.losses(episode, at)
+            losses.append(loss)
+            hits.append(right.gather(1, utility.argmax(dim=1, keepdim=True)).float())
+        held = float(torch.cat(losses).mean())
+        train = float(np.mean(self._recent)) if self._recent else held
+        self._recent = []
+        gain = float(self.learner.steering.gain)
+        self.checks.append(Check(self.stage, self.step, train, held, float(torch.cat(hits).mean()), gain))
+        self.waited = 0 if held < self.best_loss - 1e-4 else self.waited + 1
+        if self.waited == 0:
+            self.best_loss, self._best = held, self._values()
+
+    def _stage_is_over(self) -> bool:
+        limit = self.settings.steps if self.stage == 2 else self.settings.margin_steps
+        return self.step >= limit or self.waited >= self.settings.patience
+
+    def _next_stage(self) -> None:
+        if self.step % self.settings.check_every:
+            self._look()
+        self._restore(self._best)
+        self.stage, self.step = self.stage + 1, 0
+        self.waited = -1  # the first look of a stage sees the best values again, and is no lack of progress
+
+    # --- saving and resuming --------------------------------------------------------------
+
+    def _values(self) -> dict[str, Tensor]:
+        return {name: value.detach().clone() for name, value in self._named.items()}
+
+    def _restore(self, values: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, value in self._named.items():
+                value.copy_(values[name])
+
+    def save(self, path: Path) -> None:
+        """Write everything that the next step depends on."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, value in self._named.items():
+            arrays[f"now.{name}"], arrays[f"best.{name}"] = value.detach().numpy(), self._best[name].numpy()
+            for key, moment in self._adam.state[value].items():
+                arrays[f"adam.{name}.{key}"] = moment.numpy()
+        arrays["recent"] = np.array(self._recent, dtype=np.float64)
+        arrays["best_loss"] = np.array([self.best_loss])
+        checks = [[getattr(check, name) for name in Check.__slots__] for check in self.checks]
+        where = {"stage": self.stage, "step": self.step, "waited": self.waited, "checks": checks}
+        save_checkpoint(path, _KIND, arrays, {**self.about, "where": where})
+
+    def resume(self, path: Path) -> None:
+        """Stand where the saved run stood; raises CheckpointError if it was another run."""
+        saved = load_checkpoint(path, _KIND)
+        saved.require(**self.about)
+        self._restore({name: torch.from_numpy(saved.arrays[f"now.{name}"]) for name in self._named})
+        self._best = {name: torch.from_numpy(saved.arrays[f"best.{name}"]) for name in self._named}
+        for name, value in self._named.items():
+            prefix = f"adam.{name}."
+            found = {k[len(prefix) :]: v for k, v in saved.arrays.items() if k.startswith(prefix)}
+            if found:
+                self._adam.state[value] = {key: torch.from_numpy(moment) for key, moment in found.items()}
+        self._recent = saved.arrays["recent"].tolist()
+        self.best_loss = float(saved.arrays["best_loss"][0])
+        where = saved.about["where"]
+        self.stage, self.step, self.waited = where["stage"], where["step"], where["waited"]
+        self.checks = [Check(*values) for values in where["checks"]]
