@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli.failure import failure
+from sigma_mem.cli.failure import KNOWN, failure
 from sigma_mem.cli.lazy import LazyGroup
 
 __all__ = ["main", "run"]
@@ -43,13 +43,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = get_command(_app).main(
             args=None if arguments is None else list(arguments), prog_name="sigma-mem", standalone_mode=False
         )
-    except Exception as error:
-        known = failure(error)
-        if known is None:
-            raise
-        if known.message:
-            print(f"sigma-mem: {known.message}", file=sys.stderr)
-        return known.code
+    except KNOWN as error:
+        met = failure(error)
+        if met.message:
+            print(f"sigma-mem: {met.message}", file=sys.stderr)
+        return met.code
     return code if isinstance(code, int) else 0
 
 

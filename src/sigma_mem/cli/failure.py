@@ -8,10 +8,12 @@ import typer
 
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
-__all__ = ["Failure", "failure"]
+__all__ = ["KNOWN", "Failure", "failure"]
 
 # Typer has its own copy of click since 0.2x; through its public names we catch what it really raises.
-_UsageError, _CommandError = typer.BadParameter.__mro__[1:3]
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+KNOWN: tuple[type[Exception], ...] = (_CommandLineError, typer.Abort, SigmaMemError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +24,19 @@ class Failure:
     code: int
 
 
-def failure(error: Exception) -> Failure | None:
-    r"""What a known error means to a caller of the command; None for a bug, which keeps its trace.
+def failure(error: Exception) -> Failure:
+    r"""What one of `KNOWN` means to a caller of the command. Anything else is a bug, and keeps its trace.
 
     Bad input, a wrong option among it, exits with 2; what went wrong while running exits with 1.
 
     >>> failure(InputError("peer 'x' is unknown;\n expected one of a, b"))
     Failure(message="peer 'x' is unknown; expected one of a, b", code=2)
     """
-    if isinstance(error, (_UsageError, _CommandError)):
+    if isinstance(error, _CommandLineError):
         return _of_the_command_line(error)
-    if isinstance(error, (InputError, EncoderMismatchError)):
-        return Failure(_one_line(str(error)), 2)
-    if isinstance(error, SigmaMemError | OSError):
-        return Failure(_one_line(str(error)), 1)
     if isinstance(error, typer.Abort):
         return Failure("stopped", 130)
-    return None
+    return Failure(_one_line(str(error)), 2 if isinstance(error, (InputError, EncoderMismatchError)) else 1)
 
 
 def _of_the_command_line(error: Exception) -> Failure:
