@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from sigma_mem.demo.agents import FAULTY, PEERS, team
@@ -96,12 +97,12 @@ def test_table_has_every_row(story: Story) -> None:
 
 
 def test_the_screen_fits_a_small_terminal(story: Story) -> None:
-    story.why = "x" * 230  # as long as it gets
+    story.why = "quite " * 41  # as long as it gets
     console = Console(width=80, height=24, file=io.StringIO(), force_terminal=True)
     lines = console.render_lines(screen(story, 69.0))
     assert len(lines) <= 24
     text = ["".join(part.text for part in line) for line in lines]
-    assert max(map(len, text)) <= 80
+    assert max(map(cell_len, text)) <= 80
     for word in (*PEERS, *DOMAINS, "route", "vote", "majority", "best fixed peer", "Why:"):
         assert any(word in line for line in text)
 

@@ -20,6 +20,7 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False)
 
+_PICTURES = (".png", ".svg", ".pdf")
 _WATCHED = 85.0  # tasks per second that a person can follow
 
 
@@ -68,6 +69,8 @@ def demo(
 
 def _check(picture: Path, memory: Path | None) -> None:
     """Refuse before the run what could not be written after it."""
+    if picture.suffix not in _PICTURES:
+        raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
     if not picture.absolute().parent.is_dir():
         raise InputError(f"got --picture {picture}, in a folder that does not exist; make the folder first")
     if memory is not None and memory.exists():

@@ -101,7 +101,7 @@ def _head(story: Story, half_life: float, blocks: bool) -> Text:
 
 def screen(story: Story, half_life: float, blocks: bool = True) -> RenderableType:
     """Everything that is shown at one moment, at most 24 lines of 80 columns."""
-    pairs = ", ".join(f"{a} and {b} {g:+.2f}" for a, b, g in together(story.relation))
+    pairs = ", ".join(f"{a}–{b} {g:+.2f}" for a, b, g in together(story.relation))
     lines: list[RenderableType] = [
         _head(story, half_life, blocks),
         _trust(story, blocks),

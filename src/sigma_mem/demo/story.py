@@ -64,16 +64,14 @@ class Story:
 
 def fault_words() -> str:
     """What happened to the agent."""
-    return f"{FAULTY} is updated to version 2, which works from left to right: a real bug"
+    return f"{FAULTY} is now version 2, which has a real bug: it works left to right"
 
 
 def moved_words(moved: Moved) -> str:
     """When the memory had moved away from it."""
     if moved.events == 0:
-        return f"the memory has moved away from {FAULTY} at once: it gets no {moved.domain} any more"
-    return (
-        f"the memory has moved away from {FAULTY} after {moved.events} events ({moved.tasks} {moved.domain})"
-    )
+        return f"memory moved away from {FAULTY} at once: no {moved.domain} task went to it"
+    return f"memory moved away from {FAULTY} after {moved.events} events ({moved.tasks} {moved.domain})"
 
 
 def together(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float]]:
