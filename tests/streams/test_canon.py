@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -215,6 +216,20 @@ def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
         assert worker.simplify("x+x") == "2*x"
     finally:
         worker.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarm signal")
+def test_a_bomb_ends_even_without_a_parent() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "sigma_mem.streams.forms.simplify", "2"],
+        input='"x+x"\n"9^{9^{9^{9}}}"\n',
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert run.stdout == '"2*x"\n'
+    assert run.returncode == -signal.SIGALRM
 
 
 def test_math_works_from_any_thread() -> None:

@@ -99,6 +99,13 @@ def test_every_wrong_peer_is_drawn_about_as_often() -> None:
     assert abs(drawn["b"] - 1000) < 100
 
 
+def test_the_events_are_drawn_by_seed() -> None:
+    stream = Stream("s", ("a", "b"), tuple(event(i, "a", "ab") for i in range(40)))
+    drawn = [set(changed(stream, counterfactual(stream, 0.5, seed=seed))) for seed in (0, 1)]
+    assert len(drawn[0]) == len(drawn[1]) == 20
+    assert drawn[0] != drawn[1]
+
+
 def test_seeds_differ() -> None:
     stream = Stream("s", ("a", "b", "c"), tuple(event(i, "a") for i in range(40)))
     assert counterfactual(stream, 0.5, seed=0) != counterfactual(stream, 0.5, seed=1)

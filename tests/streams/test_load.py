@@ -103,6 +103,7 @@ def test_blank_lines_and_byte_order_mark_are_skipped(tmp_path: Path) -> None:
         (lines(other("q9", correct=[True])), '"correct" is a list'),
         (lines(other("q9", correct={"z": True})), "'z' has a label but no answer"),
         (lines(other("q9", correct={"a": 1.5})), "[-1, 1]"),
+        (lines(other("q9", correct={"a": -1.5})), "[-1, 1]"),
         (lines(other("q9", correct={"a": float("nan")})), "[-1, 1]"),
         (lines(other("q9", correct={"a": "yes"})), "[-1, 1]"),
         (lines(other("q9", reference=["4"])), '"reference" is a list'),

@@ -7,6 +7,7 @@ interrupt a long power of integers; and its import takes a second. A process doe
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
@@ -36,6 +37,7 @@ class MathWorker:
             )
         self._timeout = timeout
         self._lock = threading.Lock()
+        self._owner = os.getpid()
         self._process: subprocess.Popen[str] | None = None
         self._replies: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -43,6 +45,8 @@ class MathWorker:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
         with self._lock:
             wait = self._timeout
+            if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
+                self._process, self._owner = None, os.getpid()
             if self._process is None or self._process.poll() is not None:
                 self._start()
                 wait += _START
@@ -60,7 +64,7 @@ class MathWorker:
     def _start(self) -> None:
         self._replies = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sigma_mem.streams.forms.simplify"],
+            [sys.executable, "-m", "sigma_mem.streams.forms.simplify", str(int(self._timeout) + 5)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -12,6 +15,7 @@ from sigma_mem.streams.forms.number import divided
 
 __all__ = ["canonical", "main"]
 
+_MEMORY = 2 << 30  # bytes of address space
 # what sympy and the LaTeX parser raise on nonsense; anything else ends this process, and a new one is started
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -56,16 +60,41 @@ def _expression(value: Any) -> str:
     return "".join(str(simple).split())
 
 
-def main() -> None:
-    """Answer every line of standard input, until it ends."""
+def main(seconds: int) -> None:
+    """Answer every line of standard input until it ends, or an answer takes more than ``seconds``."""
+    _bound_memory()
+    import_module("math_verify")  # before the clock runs
     for line in sys.stdin:
         try:
-            form = canonical(json.loads(line))
+            with _last_resort(seconds):
+                form = canonical(json.loads(line))
         except _UNREADABLE:
             form = None
         sys.stdout.write(json.dumps(form) + "\n")
         sys.stdout.flush()
 
 
+def _bound_memory() -> None:
+    """Let 9^{9^{9^9}} fail instead of filling the machine; where the system can do that."""
+    try:
+        limits: Any = import_module("resource")
+        limits.setrlimit(limits.RLIMIT_AS, (_MEMORY, _MEMORY))
+    except (ImportError, ValueError, OSError):
+        return
+
+
+@contextmanager
+def _last_resort(seconds: int) -> Iterator[None]:
+    """Have the system end this process if nobody else does: its parent may have been killed."""
+    if not hasattr(signal, "alarm"):
+        yield
+        return
+    signal.alarm(seconds)  # not handled in Python, so that it works inside a long power too
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))
