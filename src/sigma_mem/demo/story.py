@@ -64,7 +64,7 @@ class Story:
 
 def fault_words() -> str:
     """What happened to the agent."""
-    return f"{FAULTY} is now version 2, which has a real bug: it works left to right"
+    return f"{FAULTY} is now version 2, with a real bug: it works left to right"
 
 
 def moved_words(moved: Moved) -> str:
