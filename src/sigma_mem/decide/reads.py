@@ -24,6 +24,7 @@ class View:
     prob: FloatArray
     groups: NDArray[np.intp]
     alternatives: float
+    readable: FloatArray
     G: FloatArray
 
 
@@ -44,7 +45,7 @@ ROUTES: dict[str, Callable[[View], Vote]] = {
 }
 
 VOTES: dict[str, Callable[[View], Vote]] = {
-    "calibrated-vote": lambda view: calibrated_vote(view.groups, view.prob, view.alternatives),
+    "calibrated-vote": lambda view: calibrated_vote(view.groups, view.prob, view.alternatives, view.readable),
     "m-vote": lambda view: m_vote(view.groups, view.score),
     "majority": lambda view: majority(view.groups, view.prob),
     "posterior": lambda view: _posterior(view, 1.0),

@@ -16,7 +16,7 @@ from sigma_mem.events import FloatArray
 
 __all__ = ["Vote", "calibrated_vote", "calibrated_weights", "group", "m_vote", "majority", "tally"]
 
-_MARGIN = 1e-6  # p̂ is kept this far from 0 and 1 before its log-odds are taken
+_LOW, _HIGH = 0.001, 0.98  # no peer's word alone is worth more, however good its record
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +76,31 @@ def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Vote:
     return tally(groups, score, score)
 
 
-def calibrated_weights(prob: FloatArray, alternatives: float) -> FloatArray:
-    """log p̂/(1 − p̂) + log(K − 1): the log-likelihood ratio that one independent vote carries."""
-    p = prob.clip(_MARGIN, 1.0 - _MARGIN)
+def calibrated_weights(
+    prob: FloatArray, alternatives: float | FloatArray, readable: float | FloatArray = 1.0
+) -> FloatArray:
+    """log p/(1 − p) + log(K − 1), p = p̂/ρ: the log-likelihood ratio that one independent vote carries.
+
+    Parameters
+    ----------
+    prob : array (..., P)
+        Calibrated competence p̂, which counts an unreadable answer as wrong.
+    alternatives : float or array (..., 1)
+        K − 1, the effective number of wrong answers that compete.
+    readable : float or array (..., P)
+        ρ, the rate at which a peer gives an answer that can be read; p̂/ρ is its competence given that it did.
+    """
+    p = np.clip(prob / readable, _LOW, _HIGH)
     weights: FloatArray = np.log(p / (1.0 - p)) + np.log(alternatives)
     return weights
 
 
-def calibrated_vote(groups: NDArray[np.intp], prob: FloatArray, alternatives: float) -> Vote:
+def calibrated_vote(
+    groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
+) -> Vote:
     """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
 
-    Parameters
-    ----------
-    prob : array (P,)
-        Calibrated competence p̂.
-    alternatives : float
-        K − 1, the effective number of wrong answers that compete.
+    Parameters are those of `group` and `calibrated_weights`.
 
     Examples
     --------
@@ -103,4 +112,4 @@ def calibrated_vote(groups: NDArray[np.intp], prob: FloatArray, alternatives: fl
     >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=1.0).group
     0
     """
-    return tally(groups, calibrated_weights(prob, alternatives), prob)
+    return tally(groups, calibrated_weights(prob, alternatives, readable), prob)

@@ -1,36 +1,48 @@
-"""From decayed sums to probabilities: p̂ with its prior, and its interval."""
+"""From decayed sums to probabilities: p̂ with its prior, and its interval.
+
+p̂ is a mean of labels c ∈ [−1, 1], shrunk towards a prior, and mapped from [−1, 1] to [0, 1].
+The prior is the peer's own mean over all tasks, shrunk towards that of the whole pool.
+"""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
 
-__all__ = ["calibrated", "overall", "wilson"]
+__all__ = ["calibrated", "mean_overall", "probability", "shrunk_mean", "wilson"]
+
+Number = TypeVar("Number", float, FloatArray)
+
+_POOL = 2.0  # labels that the prior of a pool is worth
 
 
-def calibrated(
-    score: FloatArray, effective: FloatArray, prior: FloatArray | float, strength: float
-) -> FloatArray:
-    """Decayed kernel estimate of the probability of being right.
+def shrunk_mean(total: Number, labels: Number, prior: float | FloatArray, strength: float) -> Number:
+    """Mean of c over `labels` labels that sum to `total`, with a prior worth `strength` labels more.
 
-    p̂ = (½(score + effective) + a)/(effective + a + b),  a = strength·prior, b = strength·(1 − prior),
+    (total + strength·prior)/(labels + strength)
 
-    where score = φᵀM_pφ/η sums c ∈ [−1, 1] and effective = φᵀN_pφ/η sums 1 over the same events.
-
-    >>> import numpy as np
-    >>> calibrated(np.array([6.0]), np.array([10.0]), 0.5, 4.0).round(3).tolist()
-    [0.714]
+    >>> shrunk_mean(6.0, 10.0, prior=0.0, strength=4.0).__round__(3)
+    0.429
     """
-    p: FloatArray = score + effective
-    p *= 0.5
-    p += strength * prior
-    p /= effective + strength
+    mean: Number = total + strength * prior  # type: ignore[assignment]
+    mean /= labels + strength
+    return mean
+
+
+def probability(mean: FloatArray) -> FloatArray:
+    """½(1 + mean): how often c = 1, where c is 1 or −1 with this mean."""
+    p = 0.5 * mean
+    p += 0.5
     return p
 
 
-def overall(total: FloatArray, labels: FloatArray, prior: float, strength: float) -> FloatArray:
-    """Every peer's rate of being right over all tasks, shrunk towards the rate of the whole pool.
+def mean_overall(
+    total: FloatArray, labels: FloatArray, prior: float, strength: float, one: float = 1.0
+) -> FloatArray:
+    """Every peer's mean label over all tasks, shrunk towards the mean of the whole pool.
 
     This is the prior of p̂: near a φ where little was seen a peer is taken to be as good as it is
     overall, and a peer of which little was seen to be as good as the pool.
@@ -40,15 +52,35 @@ def overall(total: FloatArray, labels: FloatArray, prior: float, strength: float
     total, labels : array (..., P)
         tr M_p/η and tr N_p/η: decayed sums of c and of 1 over all labels.
     prior : float
-        Rate of a pool of which nothing is known; worth two labels.
+        Rate of being right of a pool of which nothing is known; worth two labels.
+    one : float
+        What a label given now counts in the sums, if they are not kept as of now.
 
     >>> import numpy as np
-    >>> overall(np.array([8.0, 0.0]), np.array([8.0, 0.0]), 0.5, 5.0).round(3).tolist()
+    >>> probability(mean_overall(np.array([8.0, 0.0]), np.array([8.0, 0.0]), 0.5, 5.0)).round(3).tolist()
     [0.962, 0.9]
     """
-    pool = np.add.reduce(labels, axis=-1, keepdims=True)
-    right = 0.5 * (np.add.reduce(total, axis=-1, keepdims=True) + pool)
-    return calibrated(total, labels, (right + 2.0 * prior) / (pool + 2.0), strength)
+    nothing, worth = 2.0 * prior - 1.0, _POOL * one
+    if total.ndim == 1:  # floats: a microsecond each less than arrays of one number
+        pool = shrunk_mean(sum(total.tolist()), sum(labels.tolist()), nothing, worth)
+        return shrunk_mean(total, labels, pool, strength * one)
+    all_total, all_labels = total.sum(axis=-1, keepdims=True), labels.sum(axis=-1, keepdims=True)
+    return shrunk_mean(total, labels, shrunk_mean(all_total, all_labels, nothing, worth), strength * one)
+
+
+def calibrated(score: FloatArray, effective: FloatArray, prior: FloatArray, strength: float) -> FloatArray:
+    """Decayed kernel estimate p̂ of the probability of being right.
+
+    p̂ = (½(score + effective) + a)/(effective + a + b),  a + b = strength, (a − b)/(a + b) = prior,
+
+    where score = φᵀM_pφ/η sums c ∈ [−1, 1], effective = φᵀN_pφ/η sums 1 over the same events, and
+    prior ∈ [−1, 1] is a mean label.
+
+    >>> import numpy as np
+    >>> calibrated(np.array([6.0]), np.array([10.0]), np.array([0.0]), 4.0).round(3).tolist()
+    [0.714]
+    """
+    return probability(shrunk_mean(score, effective, prior, strength))
 
 
 def wilson(p: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:

@@ -41,6 +41,7 @@ class Competence:
         self.rank = rank
         self.discount = discount
         self._sums = np.zeros((2 * n_peers, rank, rank))  # M of every peer, then N of every peer
+        self._rows = self._sums.reshape(-1, rank)  # a view
         self._traces = np.zeros(2 * n_peers)  # traces of the sums, window included
         self._phis = np.zeros((WINDOW, rank))
         self._coefficients = np.zeros((2 * n_peers, WINDOW))
@@ -94,7 +95,7 @@ class Competence:
     def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
         """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
         # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
-        both = self._sums.reshape(-1, self.rank).dot(phi).reshape(-1, self.rank).dot(phi)
+        both = self._rows.dot(phi).reshape(-1, self.rank).dot(phi)
         alignment = self._phis.dot(phi)
         alignment *= alignment
         both += self._coefficients.dot(alignment)
@@ -112,6 +113,10 @@ class Competence:
         """tr M_p/η and tr N_p/η: decayed sums of c and of labels, whatever the direction."""
         both = self._traces * self.discount.factor(now)
         return both[: self.n_peers], both[self.n_peers :]
+
+    def anchored_trace(self, now: float) -> tuple[FloatArray, FloatArray, float]:
+        """The traces as they are kept, and what a label given now counts in them: enough for a ratio."""
+        return self._traces[: self.n_peers], self._traces[self.n_peers :], self.discount.weight(now)
 
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.answering import readable_rate
-from sigma_mem.memory.calibration import calibrated, overall
+from sigma_mem.memory.calibration import calibrated, mean_overall
 from sigma_mem.memory.distractors import agreement, wrong_pairs
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
@@ -82,7 +82,9 @@ def replay(
     patterns, which = _distinct_columns(seen)
     if groups is None:
         groups = np.full(c.shape, -2, dtype=np.intp)
-    same, pairs = wrong_pairs(c, groups)
+        same = pairs = np.zeros(n_events)
+    else:
+        same, pairs = wrong_pairs(c, groups)
     values = np.hstack((right, patterns, same[:, None], pairs[:, None]))  # (T, P + patterns + 2)
     chunk = max(1, min(chunk, n_events))
     powers = _powers(gamma, chunk)
@@ -101,7 +103,7 @@ def replay(
     counts = np.hstack((right, seen, seen * (groups >= 0), seen * (groups >= -1), values[:, -2:]))
     sums_of = _decayed_before(counts, gamma, chunk)
     total, labels, readable, asked = np.split(sums_of[:, :-2], 4, axis=1)
-    prior = overall(total, labels, settings.prior, settings.strength)
+    prior = mean_overall(total, labels, settings.prior, settings.strength)
     return Replay(
         score=settings.step * score,
         effective=effective,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.answering import Answering
-from sigma_mem.memory.calibration import calibrated, overall, wilson
+from sigma_mem.memory.calibration import calibrated, mean_overall, probability, wilson
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.discount import Discount
 from sigma_mem.memory.distractors import Distractors, wrong_pairs
@@ -63,7 +63,7 @@ class SigmaState:
     ...     tick = state.decided()
     ...     _ = state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.99, 0.01]
+    [0.98, 0.02]
     """
 
     def __init__(self, peers: Sequence[str], rank: int, settings: Settings | None = None) -> None:
@@ -72,6 +72,7 @@ class SigmaState:
             raise InputError(f"rank is {rank}; expected at least 1")
         self.rank = rank
         self.settings = settings or Settings()
+        self._eta = self.settings.step
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
@@ -133,18 +134,18 @@ class SigmaState:
     def read(self, phi: FloatArray) -> Reading:
         """Scores, effective sample sizes and calibrated competence of every peer at φ."""
         score, effective = self.competence.score(phi, self.now)
-        # What is taken back may leave a rounding error of either sign behind.
-        np.maximum(effective, 0.0, out=effective)
-        total, labels = self.competence.trace(self.now)
-        strength = self.settings.strength
-        prior = overall(total, labels, self.settings.prior, strength)
-        prob = calibrated(score, effective, prior, strength)
-        return Reading(self.settings.step * score, effective, prob, strength)
+        np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
+        settings = self.settings
+        total, labels, one = self.competence.anchored_trace(self.now)
+        prior = mean_overall(total, labels, settings.prior, settings.strength, one)
+        prob = calibrated(score, effective, prior, settings.strength)
+        score *= self._eta
+        return Reading(score, effective, prob, settings.strength)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         total, labels = self.competence.trace(self.now)
-        return overall(total, labels, self.settings.prior, self.settings.strength), labels
+        return probability(mean_overall(total, labels, self.settings.prior, self.settings.strength)), labels
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""

@@ -13,7 +13,7 @@ from sigma_mem.decide.explore import explore
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
 from sigma_mem.decide.route import calibrated_route, m_route
 from sigma_mem.decide.vote import group
-from sigma_mem.events import Answer
+from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Reading, SigmaState
 
 __all__ = ["Choice", "by_adaptive_read", "by_route", "by_vote"]
@@ -40,9 +40,11 @@ def by_route(reading: Reading, read: str, rng: np.random.Generator | None) -> Ch
     return Choice(read, peer, float(reading.prob[peer]))
 
 
-def by_vote(reading: Reading, state: SigmaState, answers: Mapping[str, Answer], read: str) -> Choice:
+def by_vote(
+    reading: Reading, state: SigmaState, phi: FloatArray, answers: Mapping[str, Answer], read: str
+) -> Choice:
     """Vote over the answers."""
-    view = _view(reading, state, answers)
+    view = _view(reading, state, phi, answers)
     vote = choose(read, view)
     confidence = float(view.prob[vote.peer])
     if read == "calibrated-vote":
@@ -55,12 +57,13 @@ def by_vote(reading: Reading, state: SigmaState, answers: Mapping[str, Answer], 
 def by_adaptive_read(
     reading: Reading,
     state: SigmaState,
+    phi: FloatArray,
     answers: Mapping[str, Answer],
     over_reads: Reading,
     selected: Choice | None,
 ) -> Choice:
     """Make every read, and let the memory over reads choose among them (DESIGN §8)."""
-    view = _view(reading, state, answers)
+    view = _view(reading, state, phi, answers)
     peers = {read: choose(read, view).peer for read in (*VOTES, *ROUTES)}
     if selected is not None:
         peers["select"] = selected.peer
@@ -74,6 +77,6 @@ def by_adaptive_read(
     )
 
 
-def _view(reading: Reading, state: SigmaState, answers: Mapping[str, Answer]) -> View:
+def _view(reading: Reading, state: SigmaState, phi: FloatArray, answers: Mapping[str, Answer]) -> View:
     groups = group([answers[peer].canon if peer in answers else None for peer in state.peers])
-    return View(reading.score, reading.prob, groups, state.alternatives, state.G)
+    return View(reading.score, reading.prob, groups, state.alternatives(phi), state.readable, state.G)

@@ -182,7 +182,7 @@ class Fold:
             _aligned(peers, after),
             entry.tick,
             replaces=None if before is None else _aligned(peers, before),
-            groups=group([entry.canons.get(peer) for peer in peers]) if entry.canons else None,
+            groups=_groups(peers, entry.canons),
             away=self._away(after),
             replaces_away=self._away(before or {}),
         )
@@ -240,6 +240,14 @@ def _entry_from(lines: Iterable[Record], revoked: set[str]) -> Entry | None:
             if body["source"] not in revoked:
                 entry.say(body["labels"], body["source"])
     return entry
+
+
+def _groups(peers: tuple[str, ...], canons: Mapping[str, str | None]) -> NDArray[np.intp] | None:
+    """Answer groups; −1 where an answer could not be read, −2 where none was asked for."""
+    if not canons:
+        return None
+    groups = group([canons.get(peer) for peer in peers])
+    return np.where([peer in canons for peer in peers], groups, -2)
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
