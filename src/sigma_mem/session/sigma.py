@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time as _time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -100,7 +99,6 @@ class SigmaMem:
         seed: int | None = None,
         clock: Callable[[], float] = _time.time,
     ) -> None:
-        self._lock = threading.RLock()
         self._clock = clock
         self._center = center
         self._durable = durable == "all"
@@ -127,32 +125,38 @@ class SigmaMem:
     @property
     def peers(self) -> tuple[str, ...]:
         """The pool, in order."""
-        return self._journal.fold.state.peers
+        with self._journal as fold:
+            return fold.state.peers
 
     @property
     def rank(self) -> int:
         """Dimension of φ."""
-        return self._journal.fold.state.rank
+        with self._journal as fold:
+            return fold.state.rank
 
     @property
     def settings(self) -> Settings:
         """As recorded with the memory."""
-        return self._journal.fold.state.settings
+        with self._journal as fold:
+            return fold.state.settings
 
     @property
     def state(self) -> SigmaState:
         """The state itself, for reading; write only through `feedback`."""
-        return self._journal.fold.state
+        with self._journal as fold:
+            return fold.state
 
     @property
     def reads(self) -> SigmaState:
         """The second memory, whose peers are the reads."""
-        return self._journal.fold.reads
+        with self._journal as fold:
+            return fold.reads
 
     @property
     def events(self) -> int:
         """How many events were decided."""
-        return self._journal.fold.state.clock
+        with self._journal as fold:
+            return fold.state.clock
 
     def namespace(self, name: str, peers: Sequence[str] | None = None, **options: Any) -> SigmaMem:
         """Another memory in the same store."""
@@ -222,7 +226,7 @@ class SigmaMem:
             raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
         given = checked_answers(answers, self.peers, canon)
         return self._decide(
-            question, phi, after, lambda reading, _: by_vote(reading, self.state, given, read), given
+            question, phi, after, lambda reading, at: by_vote(reading, self.state, at, given, read), given
         )
 
     def select(
@@ -267,7 +271,9 @@ class SigmaMem:
             selected = None
             if self._center is not None and question is not None:
                 selected = select(self._center, question, direction, given, self.state)
-            return by_adaptive_read(reading, self.state, given, self.reads.read(direction), selected)
+            return by_adaptive_read(
+                reading, self.state, direction, given, self.reads.read(direction), selected
+            )
 
         return self._decide(question, phi, after, choice, given)
 
@@ -301,9 +307,9 @@ class SigmaMem:
         amend : bool
             Replace what this source said of these peers.
         """
-        clean = checked_labels(labels, {*self.peers, *self._journal.fold.departed})
-        with self._lock:
-            if source in self._journal.fold.revoked:
+        with self._journal as fold:
+            clean = checked_labels(labels, {*self.peers, *fold.departed})
+            if source in fold.revoked:
                 raise InputError(f"source {source!r} was revoked; expected another source")
             event, entry = self._known(decision)
             if id is not None and repeated(self.store, self._namespace, id, (event, clean, source), amend):
@@ -314,9 +320,9 @@ class SigmaMem:
             if not fresh:
                 return feedback
             line = feedback.id if id is None else free_line(self.store, self._namespace, id)
-            tick = self._journal.fold.tick_of(entry)
+            tick = fold.tick_of(entry)
             ticket = self._journal.append(feedback_record(feedback, line, tick))
-            self._journal.fold.learn(entry, fresh, source, tick)
+            fold.learn(entry, fresh, source, tick)
             self._journal.snapshot_when_due()
         ticket.wait()
         return feedback
@@ -326,12 +332,12 @@ class SigmaMem:
 
         The memory is then as if that source had never spoken; it is not heard again.
         """
-        with self._lock:
+        with self._journal as fold:
             lines: int = sum(
                 line.kind == "feedback" and line.body["source"] == source
                 for line in self.store.records(self._namespace)
             )
-            if source not in self._journal.fold.revoked:
+            if source not in fold.revoked:
                 self._journal.commit(revoke_record(source, self._clock()))
         return lines
 
@@ -339,15 +345,15 @@ class SigmaMem:
 
     def add_peer(self, peer: str) -> None:
         """Take a new peer into the pool, last in order, with nothing known of it."""
-        with self._lock:
-            if peer in self._journal.fold.departed:
+        with self._journal as fold:
+            if peer in fold.departed:
                 raise InputError(f"peer {peer!r} was removed before; expected a name not used yet")
             SigmaState((*self.peers, peer), 1)  # the same checks as ever, before anything is written
             self._journal.commit(peer_record(peer, True, self._clock()))
 
     def remove_peer(self, peer: str) -> None:
         """Forget a peer; its name is not used again, so that nobody starts afresh under it."""
-        with self._lock:
+        with self._journal:
             if peer not in self.peers or len(self.peers) == 1:
                 SigmaState(self.peers, 1).remove_peer(peer)  # says what is wrong
             self._journal.commit(peer_record(peer, False, self._clock()))
@@ -378,25 +384,26 @@ class SigmaMem:
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
-        with self._lock:
+        with self._journal:
             return self._journal.replayed()
 
     # --- life ----------------------------------------------------------------------------
 
     def snapshot(self) -> None:
         """Save derived state, so that the next start need not replay the whole ledger."""
-        with self._lock:
+        with self._journal:
             self._journal.snapshot()
 
     def close(self) -> None:
-        """Write everything that is still on its way, and let go of the store."""
-        with self._lock:
-            if self._owns_store and not self._closed:
-                self._closed = True
-                try:
-                    self._journal.snapshot()
-                finally:
-                    self.store.close()
+        """Write everything that is still on its way, and let go of the store; twice is fine."""
+        if self._closed or not self._owns_store:
+            return
+        self._closed = True
+        try:
+            with self._journal:
+                self._journal.snapshot_if_possible()
+        finally:
+            self.store.close()
 
     def __enter__(self) -> SigmaMem:
         return self
@@ -419,7 +426,7 @@ class SigmaMem:
         if phi is not None:
             return checked_phi(phi, self.rank)
         if after is not None:
-            with self._lock:
+            with self._journal:
                 return self._known(after)[1].phi
         if not question:
             raise InputError("neither question nor phi was given; expected one of them")
@@ -435,8 +442,7 @@ class SigmaMem:
     ) -> Decision:
         """Read the memory, choose, and record the choice as a decision on a new or an earlier event."""
         direction = self._direction(question, phi, after)
-        with self._lock:
-            fold = self._journal.fold
+        with self._journal as fold:
             state, now, time = fold.state, fold.state.now, self._clock()
             reading = state.read(direction)
             choice = choose(reading, direction)
@@ -477,11 +483,12 @@ class SigmaMem:
 
     def _known(self, decision: str) -> tuple[str, Entry]:
         """The event of a decision, and what is known of it."""
-        entry = self._journal.fold.entry(decision)
-        if entry is not None:
-            return decision, entry
-        line = self._line(decision)
-        entry = self._journal.fold.entry(line.event)
+        with self._journal as fold:
+            entry = fold.entry(decision)
+            if entry is not None:
+                return decision, entry
+            line = self._line(decision)
+            entry = fold.entry(line.event)
         if entry is None:  # the ledger holds a decision without its event's first one
             raise UnknownDecisionError(f"event {line.event!r} of decision {decision!r} is not in this memory")
         return line.event, entry
