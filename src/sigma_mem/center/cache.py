@@ -14,7 +14,7 @@ import uuid
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,8 +73,7 @@ class StateCache:
         self.max_bytes, self.segment_bytes = max_bytes, segment_bytes
         self.hits = self.misses = 0
         self._where: dict[bytes, tuple[Path, int, int, int, int]] = {}
-        self._data: BinaryIO | None = None
-        self._index: BinaryIO | None = None
+        self._segment: Path | None = None
         for index in self._indexes():
             self._read_index(index)
 
@@ -107,39 +106,20 @@ class StateCache:
         data = bits.numpy().astype(_DTYPES[states.dtype], copy=False).tobytes()
         if len(data) + _RECORD.size > self.segment_bytes:
             return  # one row larger than a whole segment cannot be kept within the bound
-        offset, path = self._append(data)
+        path, offset = self._append(data)
         row_bytes, crc = len(data) // max(len(states), 1), zlib.crc32(data)
-        if self._index is not None:
-            self._index.write(_RECORD.pack(key, offset, len(states), row_bytes, crc))
-            self._index.flush()
+        with path.with_suffix(".index").open("ab") as index:  # after the data that it speaks of
+            index.write(_RECORD.pack(key, offset, len(states), row_bytes, crc))
         self._where[key] = (path, offset, len(states), row_bytes, crc)
 
-    def close(self) -> None:
-        """Close the segment being written; what was put stays."""
-        for file in (self._data, self._index):
-            if file is not None:
-                file.close()
-        self._data = self._index = None
-
-    def __enter__(self) -> StateCache:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def _append(self, data: bytes) -> tuple[int, Path]:
-        if self._data is None or self._data.tell() + len(data) > self.segment_bytes:
-            self.close()
+    def _append(self, data: bytes) -> tuple[Path, int]:
+        if self._segment is None or _size(self._segment) + len(data) > self.segment_bytes:
             self._evict(self.max_bytes - self.segment_bytes)
-            stem = self.path / f"{uuid.uuid4().hex}"
-            self._data, self._index = (
-                stem.with_suffix(".states").open("ab"),
-                stem.with_suffix(".index").open("ab"),
-            )
-        offset = self._data.tell()
-        self._data.write(data)
-        self._data.flush()
-        return offset, Path(self._data.name)
+            self._segment = self.path / f"{uuid.uuid4().hex}.states"
+        with self._segment.open("ab") as file:
+            offset = file.tell()
+            file.write(data)
+        return self._segment, offset
 
     def _evict(self, keep: int) -> None:
         """Drop the oldest segments until the directory holds at most ``keep`` bytes."""

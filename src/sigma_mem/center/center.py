@@ -102,7 +102,7 @@ class Center:
         self.last = len(self.decoder.blocks) - 1 if last is None else last
         with steered(self.decoder.blocks, None, first=self.first, last=self.last):
             pass  # refuses a range that does not fit before anything is computed
-        self.writer = PromptWriter(tokenizer, prompt)
+        self.writer = PromptWriter(tokenizer, prompt, limit=_longest(model))
         self.verdict = Verdict.of(model, self.writer)
         self.fingerprint = fingerprint(model)
         self.split = Split(self.decoder, self.first, probe=fast)
@@ -136,6 +136,11 @@ class Center:
     def hidden(self) -> int:
         """d, the width of the residual stream."""
         return self.split.width
+
+    @property
+    def shares_prefix(self) -> bool:
+        """Whether the lower half runs a question once for all its answers."""
+        return self.fast and self._lower.lower.shares
 
     def use(self, steering: Steering | str | Path | None) -> None:
         """Judge with this steering (or checkpoint) from now on; None is the base judge."""
@@ -207,6 +212,8 @@ class Center:
         """
         if delta is not None and delta.shape != (len(rows), self.hidden):
             raise InputError(f"delta has shape {tuple(delta.shape)}; expected ({len(rows)}, {self.hidden})")
+        if not rows:
+            raise InputError("no answer to judge; expected at least one")
         order: list[int] = []
         found: list[tuple[Tensor, Tensor]] = []
         with self._lock:
@@ -218,22 +225,17 @@ class Center:
         utility, masses = (torch.cat(parts) for parts in zip(*found, strict=True))
         return utility[back.to(utility.device)], masses[back.to(masses.device)]
 
-    def question_states(self, question: str) -> tuple[Tensor, int]:
-        """(S, d) lower-half states of the question in the judging prompt, and where the question begins.
-
-        No answer is seen: attention is causal and the answers come after.
-        """
-        ids = tuple(self.writer.question_ids(question))
-        with self._lock, torch.no_grad():
-            states = self._lower.prefix(ids) if self.fast else self._block_input(ids)
-        return states, self.writer.question_start()
+    def forget(self) -> None:
+        """Drop the question states that are kept in memory; the cache on disk stays."""
+        with self._lock:
+            self._lower.forget()
 
     def _run(self, rows: Sequence[Row], delta: Tensor | None, mass: bool) -> tuple[Tensor, Tensor]:
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
         only = lengths if self.scope == "last" else None
         with steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only):
             if not self.fast:
-                return self._from_logits(self._whole_logits(rows, lengths), mass)
+                return self.verdict.from_logits(self._whole_logits(rows, lengths))
             states = pad_states([row.states for row in rows if row.states is not None])
             final = self.split.upper(states)
         last = _at(final, lengths)
@@ -244,20 +246,12 @@ class Center:
         ids = pad_ids([row.ids for row in rows], self.device)
         return _at(self.model(input_ids=ids, use_cache=False).logits, lengths).float()
 
-    def _from_logits(self, logits: Tensor, mass: bool) -> tuple[Tensor, Tensor]:
-        yes, no = (
-            logits[:, list(self.verdict.yes)].logsumexp(-1),
-            logits[:, list(self.verdict.no)].logsumexp(-1),
-        )
-        both = torch.logaddexp(yes, no) - logits.logsumexp(-1)
-        return yes - no, both.exp() if mass else torch.full_like(yes, torch.nan)
-
     @torch.no_grad()
     def _reads_like_the_model(self) -> bool:
         """Whether Yes/No rows of the unembedding say what the model's own logits say."""
         ids = pad_ids([self.writer.row(*_SAMPLE).ids], self.device)
         logits = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
-        want = self._from_logits(logits, mass=True)
+        want = self.verdict.from_logits(logits)
         last = self.split.whole(ids)[:, -1]
         got = self.verdict.utility(last), self.verdict.yes_no_mass(last)
         tolerance = 1e-3 if logits.dtype == torch.float32 else 0.1
@@ -290,6 +284,13 @@ class Center:
         finally:
             handle.remove()
         return caught[0][0]
+
+
+def _longest(model: nn.Module) -> int | None:
+    config: Any = getattr(model, "config", None)
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    longest = getattr(text, "max_position_embeddings", None)
+    return None if longest is None else int(longest)
 
 
 def _at(values: Tensor, lengths: Tensor) -> Tensor:

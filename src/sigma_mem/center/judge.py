@@ -84,6 +84,11 @@ class Verdict:
         logits = self._logits(last, None)
         return (logits[:, [*self.yes, *self.no]].logsumexp(-1) - logits.logsumexp(-1)).exp()
 
+    def from_logits(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, vocabulary) logits of the model's own forward → (n,) U and (n,) yes+no mass."""
+        yes, no = logits[:, list(self.yes)].logsumexp(-1), logits[:, list(self.no)].logsumexp(-1)
+        return yes - no, (torch.logaddexp(yes, no) - logits.logsumexp(-1)).exp()
+
     def _logits(self, last: Tensor, rows: list[int] | None) -> Tensor:
         weight: Any = self.unembed.weight
         bias: Any = getattr(self.unembed, "bias", None)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from sigma_mem.center.errors import CenterError
+from sigma_mem.center.quiet import bars_on_terminals_only
 from sigma_mem.errors import InputError
 
 __all__ = ["DEFAULT", "LoadedModel", "fingerprint", "load_model"]
@@ -51,7 +52,10 @@ def load_model(
     if device is not None and device_map is not None:
         raise InputError(f"got device={device!r} and device_map={device_map!r}; expected one of the two")
     source = _source(name)
-    model = _from_pretrained(name, source, _dtype(dtype, device, device_map), device_map, trust_remote_code)
+    with bars_on_terminals_only():
+        model = _from_pretrained(
+            name, source, _dtype(dtype, device, device_map), device_map, trust_remote_code
+        )
     if device is not None:
         model = model.to(device)
     return LoadedModel(name, model.eval().requires_grad_(False), _tokenizer(name, source, trust_remote_code))

@@ -55,34 +55,53 @@ class PromptWriter:
 
     The chat template is rendered once, around two marks; a prompt is then its three pieces with question
     and answer between them, encoded as one text without added special tokens.
+
+    Parameters
+    ----------
+    limit
+        Longest prompt that the model reads, in tokens; the prompt's own budgets shrink to fit.
     """
 
-    def __init__(self, tokenizer: Any, prompt: JudgePrompt | None = None) -> None:
+    def __init__(
+        self, tokenizer: Any, prompt: JudgePrompt | None = None, *, limit: int | None = None
+    ) -> None:
         self.tokenizer = tokenizer
         self.prompt = prompt or JudgePrompt()
         self.opening, self._middle, self.tail = self._pieces()
         # A peer that writes the template's own control tokens must not end its turn and speak for the judge.
         self._control = sorted({t for t in self._control_tokens() if len(t) > 2}, key=len, reverse=True)
+        self._question_budget, self._answer_budget = self._budgets(limit)
 
     def row(self, question: str, answer: str) -> PromptRow:
         """Tokens of the prompt for one (question, answer)."""
-        q, a = self._fit(question, self.prompt.question_tokens), self._fit(answer, self.prompt.answer_tokens)
+        q, a = self._fit(question, self._question_budget), self._fit(answer, self._answer_budget)
         before = self.opening + q + self._middle
         whole = self.encode(before + a + self.tail)
         return PromptRow(tuple(whole), _common_prefix(self.encode(before), whole[:-1]))
-
-    def question_ids(self, question: str) -> list[int]:
-        """Tokens of the prompt up to where an answer would begin, for φ."""
-        return self.encode(self.opening + self._fit(question, self.prompt.question_tokens) + self._middle)
-
-    def question_start(self) -> int:
-        """How many leading tokens of a prompt stand before any question."""
-        return len(self.encode(self.opening))
 
     def encode(self, text: str) -> list[int]:
         """Token ids of ``text`` as it is, without added special tokens."""
         ids = self.tokenizer.encode(text, add_special_tokens=False)
         return [int(i) for i in ids]
+
+    def _budgets(self, limit: int | None) -> tuple[int, int]:
+        question, answer = self.prompt.question_tokens, self.prompt.answer_tokens
+        # Texts may take a few tokens more in their place than alone.
+        room = (
+            question + answer if limit is None else limit - 8 - sum(map(len, map(self.encode, self._fixed)))
+        )
+        if room < 32:
+            raise InputError(
+                f"the model reads {limit} tokens, of which the judging prompt itself leaves {room}; "
+                "expected at least 32 for question and answer: shorten the instruction"
+            )
+        if question + answer <= room:
+            return question, answer
+        return question * room // (question + answer), answer * room // (question + answer)
+
+    @property
+    def _fixed(self) -> tuple[str, str, str]:
+        return self.opening, self._middle, self.tail
 
     def _pieces(self) -> tuple[str, str, str]:
         body = (
@@ -132,10 +151,15 @@ def cut_middle(tokenizer: Any, text: str, budget: int) -> str:
     ids = tokenizer.encode(text, add_special_tokens=False)
     if len(ids) <= budget and not left_out:
         return text
-    half = max((min(budget, len(ids)) - 8) // 2, 1)
-    start = tokenizer.decode(ids[:half], skip_special_tokens=False).rstrip("\ufffd")
-    end = tokenizer.decode(ids[-half:], skip_special_tokens=False).lstrip("\ufffd")
-    return f"{start}\n[… {left_out + len(text) - len(start) - len(end)} characters left out …]\n{end}"
+    reserve = len(tokenizer.encode(_cut(left_out + len(text)), add_special_tokens=False))
+    half = max((min(budget, len(ids)) - reserve) // 2, 1)
+    start = str(tokenizer.decode(ids[:half], skip_special_tokens=False)).rstrip("\ufffd")
+    end = str(tokenizer.decode(ids[-half:], skip_special_tokens=False)).lstrip("\ufffd")
+    return start + _cut(left_out + len(text) - len(start) - len(end)) + end
+
+
+def _cut(characters: int) -> str:
+    return f"\n[… {characters} characters left out …]\n"
 
 
 def _opening(template: str, rendered: str) -> str:

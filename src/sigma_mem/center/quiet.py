@@ -1,0 +1,24 @@
+"""Progress bars of transformers on a terminal, and none in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["bars_on_terminals_only"]
+
+
+@contextmanager
+def bars_on_terminals_only() -> Iterator[None]:
+    """Let transformers draw its bars only where a person looks at them."""
+    from transformers.utils import logging
+
+    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.center.batches import by_length, pad_ids, pad_states
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
+def test_every_row_is_in_one_batch_that_fits(lengths: list[int], max_tokens: int) -> None:
+    batches = by_length(lengths, max_tokens)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= max_tokens
+
+
+def test_rows_are_padded_on_the_right() -> None:
+    assert pad_ids([[5, 6], [7]], "cpu").tolist() == [[5, 6], [7, 0]]
+    padded = pad_states([torch.ones(2, 3), torch.ones(1, 3)])
+    assert padded.shape == (2, 2, 3)
+    assert padded[1, 1].tolist() == [0, 0, 0]
