@@ -43,7 +43,9 @@ def tiny_center(seed: int = 0, width: int = 32) -> Center:
         max_position_embeddings=256,
     )
     model = LlamaForCausalLM(config).eval().requires_grad_(False)
-    prompt = JudgePrompt(instruction="Judge.", request="Trust? Yes or No.", question_tokens=16, answer_tokens=16)
+    prompt = JudgePrompt(
+        instruction="Judge.", request="Trust? Yes or No.", question_tokens=16, answer_tokens=16
+    )
     return Center(model, tiny_tokenizer(), name=f"tiny-{seed}", prompt=prompt)
 
 

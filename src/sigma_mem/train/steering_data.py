@@ -60,6 +60,12 @@ def prepared(
             f"the stream has {len(stream)} events of {len(stream.peers)} peers; "
             "expected at least 10 events of 2 peers to learn from"
         )
+    clean = stream.labels()
+    if not ((clean > 0).any(axis=1) & (clean < 0).any(axis=1)).any():
+        raise InputError(
+            "the peers of the stream are all right or all wrong at every event; "
+            "expected events on which they differ"
+        )
     answers = tuple(tuple(e.answers[p].text if p in e.answers else "" for p in stream.peers) for e in stream)
     empty = np.array([[not text for text in row] for row in answers])
     domains = np.unique([e.domain for e in stream], return_inverse=True)[1].astype(np.intp)
@@ -69,7 +75,7 @@ def prepared(
     return TrainingStream(
         questions=tuple(e.question for e in stream),
         answers=answers,
-        labels=np.where(empty, np.nan, stream.labels()),
+        labels=np.where(empty, np.nan, clean),
         domains=domains,
         features=features,
         train=train,

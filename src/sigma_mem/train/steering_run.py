@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sigma_mem.errors import InputError
 from sigma_mem.train.checkpoint import load_checkpoint, save_checkpoint
 from sigma_mem.train.episodes import Episode, EpisodeSettings, IntArray
 from sigma_mem.train.steering_learner import Learner
@@ -56,8 +57,8 @@ class RunSettings:
     rate_phi: float = 1e-4
     pointwise: float = 0.1
     width: float = 0.1
-    check_every: int = 20
-    check_rows: int = 72
+    check_every: int = 10
+    check_rows: int = 48
     patience: int = 2
     save_every: int = 10
 
@@ -161,9 +162,9 @@ class SteeringRun:
             if len(places):
                 break
         else:
-            raise ValueError(
-                "no event on which peers disagree was found in 100 episodes; expected a training stream in "
-                "which some peers are right where others are wrong"
+            raise InputError(
+                "100 episodes held no judged event on which peers differ; "
+                "let the language model read more events"
             )
         rng = np.random.default_rng((self.seed, *seed, 99))
         n = max(rows // episode.labels.shape[1], 1)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from sigma_mem.center.learned import PhiMap
+from sigma_mem.train.episodes import EpisodeSettings
+from sigma_mem.train.steering_phi import PhiSettings, fit_phi, phi_of, start_map
+from sigma_mem.train.steering_reading import fit_reading
+
+from .tiny import tiny_features, tiny_stream
+
+STREAM = tiny_stream(150, peers=3)
+FEATURES = tiny_features(STREAM)
+DOMAINS = np.array([int(e.domain[1:]) for e in STREAM])
+
+
+def test_the_start_tells_domains_apart() -> None:
+    phi = start_map(FEATURES, DOMAINS, PhiSettings())(FEATURES)
+    assert phi.shape == (150, 4)
+    gram = phi @ phi.T
+    same = DOMAINS[:, None] == DOMAINS[None, :]
+    assert gram[same].mean() > gram[~same].mean() + 0.5
+
+
+def test_one_domain_falls_back_to_principal_coordinates() -> None:
+    phi = start_map(FEATURES, np.zeros(150, dtype=np.intp), PhiSettings(rank=5))
+    assert phi.rank == 5
+    z = (FEATURES - phi.mean) @ phi.whiten.T @ phi.weight.T
+    covariance = np.cov(z.T)
+    np.testing.assert_allclose(covariance / covariance[0, 0], np.eye(4), atol=1e-9)
+
+
+def test_a_larger_rank_than_domains_keeps_room_to_grow() -> None:
+    phi = start_map(FEATURES, DOMAINS, PhiSettings(rank=8))
+    assert phi.rank == 8
+    norms = np.linalg.norm(phi.weight, axis=1)
+    assert (norms > 0).all()
+    assert norms[3:].max() < norms[:3].min()
+
+
+def test_the_graph_and_the_map_agree() -> None:
+    phi = start_map(FEATURES, DOMAINS, PhiSettings())
+    x = torch.from_numpy((FEATURES - phi.mean) @ phi.whiten.T)
+    np.testing.assert_allclose(
+        phi_of(x, torch.from_numpy(phi.weight), phi.const).numpy(), phi(FEATURES), atol=1e-12
+    )
+
+
+def test_fitting_helps_on_events_it_never_saw() -> None:
+    noisy = np.hstack([FEATURES, np.random.default_rng(1).normal(size=(150, 12))])
+    fit = fit_phi(
+        noisy,
+        STREAM.labels(),
+        np.zeros(150, dtype=np.intp),  # W starts from principal coordinates, noise among them
+        np.arange(0, 150, 4),
+        gamma=0.97,
+        seed=0,
+        settings=PhiSettings(rank=9, steps=40, rate=1e-2),
+        episodes=EpisodeSettings(length=100, min_peers=3, max_peers=3),
+    )
+    start, best = fit.history[0][2], min(held for _, _, held in fit.history)
+    assert best < start - 0.005
+    assert isinstance(fit.phi, PhiMap)
+
+
+def test_a_reading_finds_the_coordinate_that_matters() -> None:
+    rng = torch.Generator().manual_seed(0)
+    readouts = torch.randn(400, 3, 4, generator=rng) * torch.tensor([1.0, 0.1, 1.0, 1.0])
+    right = torch.rand(400, 3, generator=rng) < torch.sigmoid(20 * readouts[..., 1])
+    w = fit_reading([(readouts, right)])
+    assert abs(w[1]) > 5 * np.abs(np.delete(w, 1)).max()
+    spread = (readouts @ torch.from_numpy(w).float()).std(dim=1).mean()
+    assert abs(float(spread) - 1.0) < 1e-3
