@@ -12,12 +12,13 @@ from . import naive
 SINGLE = [read for read in READS if read in ROUTES or read in VOTES]
 
 
-def view(score, prob, groups, G=None, alternatives=3.0):
+def view(score, prob, groups, G=None, alternatives=3.0, readable=None):
     return View(
         np.array(score),
         np.array(prob),
         np.array(groups),
         alternatives,
+        np.ones(len(score)) if readable is None else np.array(readable),
         np.eye(len(score)) if G is None else G,
     )
 

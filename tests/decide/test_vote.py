@@ -114,4 +114,13 @@ def test_weights_are_log_odds_plus_log_k_minus_1_and_stay_finite():
     assert weights[0] == pytest.approx(math.log(3.0))
     assert weights[1] == pytest.approx(math.log(4.0) + math.log(3.0))
     assert np.isfinite(weights).all()
-    assert weights[2] < -10 < 10 < weights[3]
+    assert weights[2] < -5 < 4 < weights[3]  # however good or bad its record
+
+
+def test_a_peer_that_often_cannot_be_read_is_trusted_more_where_it_can():
+    """p̂ counts an unreadable answer as wrong; p̂/ρ is the competence of an answer that was read."""
+    plain = calibrated_weights(np.array([0.8]), 3.0)
+    np.testing.assert_allclose(calibrated_weights(np.array([0.4]), 3.0, np.array([0.5])), plain)
+    groups, prob = np.array([0, 1]), np.array([0.5, 0.6])
+    assert calibrated_vote(groups, prob, 3.0).peer == 1
+    assert calibrated_vote(groups, prob, 3.0, np.array([0.6, 1.0])).peer == 0

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory import naive
 from memory.strategies import assert_same, by_event, decays, play, probe, streams
 from sigma_mem.memory import Settings, SigmaState
 
@@ -22,22 +23,24 @@ def test_permuting_peers_permutes_the_memory(stream, seed):
     np.testing.assert_allclose(two.M, one.M[order], atol=1e-12)
     np.testing.assert_allclose(two.N, one.N[order], atol=1e-12)
     np.testing.assert_allclose(two.G, one.G[np.ix_(order, order)], atol=1e-12)
-    assert two.alternatives == one.alternatives
+    np.testing.assert_allclose(two.readable, one.readable[order], atol=1e-12)
     for phi in probe(one.rank):
+        assert abs(two.alternatives(phi) - one.alternatives(phi)) < 1e-12
         np.testing.assert_allclose(two.read(phi).prob, one.read(phi).prob[order], atol=1e-12)
 
 
 @given(stream=streams(decay=decays()), late=st.booleans())
 def test_a_new_peer_leaves_the_others_as_they_are(stream, late):
     state, ticks = play(stream)
-    M, N, G, alternatives = state.M, state.N, state.G, state.alternatives
+    M, N, G, readable = state.M, state.N, state.G, state.readable
     readings = [state.read(phi) for phi in probe(state.rank)]
     state.add_peer("newcomer")
     n = len(stream.peers)
     assert state.M[:n].tobytes() == M.tobytes()
     assert state.N[:n].tobytes() == N.tobytes()
     assert np.ascontiguousarray(state.G[:n, :n]).tobytes() == G.tobytes()
-    assert state.alternatives == alternatives
+    assert state.readable[:n].tobytes() == readable.tobytes()
+    assert state.readable[n] == 1.0
     assert not state.M[n].any()
     assert not state.N[n].any()
     for phi, before in zip(probe(state.rank), readings, strict=True):
@@ -45,7 +48,7 @@ def test_a_new_peer_leaves_the_others_as_they_are(stream, late):
         # A BLAS product may sum in another order when there are more rows: the last bit or two.
         np.testing.assert_allclose(after.prob[:n], before.prob, rtol=1e-14)
         np.testing.assert_allclose(after.effective[:n], before.effective, rtol=1e-13, atol=1e-15)
-        assert after.prob[n] == stream.settings.prior
+        assert np.isclose(after.prob[n], state.overall()[0][n], atol=1e-15)
     if late:  # and it can be labelled for an event that it did answer
         before = np.append(stream.c[0], np.nan)
         state.write(stream.phis[0], np.append(stream.c[0], 1.0), ticks[0], replaces=before)
@@ -57,16 +60,23 @@ def test_a_peer_that_leaves_takes_only_itself(stream, seed):
     state, _ = play(stream)
     gone = seed % len(stream.peers)
     stay = [p for p in range(len(stream.peers)) if p != gone]
-    M, N, G, alternatives = state.M, state.N, state.G, state.alternatives
-    probs = [state.read(phi).prob for phi in probe(state.rank)]
+    M, N, G, readable = state.M, state.N, state.G, state.readable
+    readings = [(state.read(phi), state.alternatives(phi)) for phi in probe(state.rank)]
     state.remove_peer(stream.peers[gone])
     assert state.peers == tuple(stream.peers[p] for p in stay)
     assert state.M.tobytes() == M[stay].tobytes()
     assert state.N.tobytes() == N[stay].tobytes()
     assert state.G.tobytes() == G[np.ix_(stay, stay)].tobytes()
-    assert state.alternatives == alternatives
-    for phi, before in zip(probe(state.rank), probs, strict=True):
-        np.testing.assert_allclose(state.read(phi).prob, before[stay], rtol=1e-14)
+    assert state.readable.tobytes() == readable[stay].tobytes()
+    settings = stream.settings
+    for phi, (before, alternatives) in zip(probe(state.rank), readings, strict=True):
+        after = state.read(phi)
+        np.testing.assert_allclose(after.score, before.score[stay], rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(after.effective, before.effective[stay], rtol=1e-13, atol=1e-15)
+        assert state.alternatives(phi) == alternatives
+        # p̂ moves only with the rate of the pool, of which the one who left is no longer a part.
+        expected = naive.calibrated(M[stay], N[stay], phi, settings.step, settings.prior, settings.strength)
+        np.testing.assert_allclose(after.prob, expected, atol=1e-10)
 
 
 @given(stream=streams(decay=decays()), seed=seeds)

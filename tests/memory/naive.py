@@ -60,27 +60,47 @@ def relation(c, gamma_g, eta_g):
 
 
 def wrong_pairs(labels, groups):
-    """Pairs of wrong peers with an answer, and how many of them gave the same one."""
+    """Pairs of wrong peers with an answer that agree, and all of them."""
     wrong = [g for x, g in zip(labels, groups, strict=True) if x < 0 and g >= 0]
     pairs = list(combinations(wrong, 2))
-    return len(pairs), sum(a == b for a, b in pairs)
+    return sum(a == b for a, b in pairs), len(pairs)
 
 
-def alternatives(c, groups, gamma):
-    """K − 1 after all events: decayed wrong pairs over agreeing ones, with the prior 6 and 2."""
-    pairs, agreeing = 0.0, 0.0
+def alternatives(phis, c, groups, gamma, phi):
+    """K − 1 at φ: wrong pairs over agreeing ones near φ, with a prior of 10 pairs at the overall rate."""
+    same = pairs = all_same = all_pairs = 0.0
+    for direction, labels, row in zip(phis, c, groups, strict=True):
+        agree, n = wrong_pairs(labels, row)
+        near = float(direction @ phi) ** 2
+        same, pairs = gamma * same + near * agree, gamma * pairs + near * n
+        all_same, all_pairs = gamma * all_same + agree, gamma * all_pairs + n
+    overall = (all_same + 1.0) / (all_pairs + 4.0)
+    return (pairs + 10.0) / (same + 10.0 * overall)
+
+
+def readable(c, groups, gamma):
+    """Rate, per peer, of labelled answers that could be read among those that were asked for."""
+    read, asked = np.zeros(c.shape[1]), np.zeros(c.shape[1])
     for labels, row in zip(c, groups, strict=True):
-        n, same = wrong_pairs(labels, row)
-        pairs, agreeing = gamma * pairs + n, gamma * agreeing + same
-    return max(1.0, (pairs + 6.0) / (agreeing + 2.0))
+        for p in range(c.shape[1]):
+            seen = 0.0 if np.isnan(labels[p]) else 1.0
+            read[p] = gamma * read[p] + seen * (row[p] >= 0)
+            asked[p] = gamma * asked[p] + seen * (row[p] >= -1)
+    return (read + 2.0) / (asked + 2.0)
+
+
+def overall(M, N, eta, prior, strength):
+    """Every peer's rate of being right over all tasks, with the pool's rate as its prior."""
+    right = [0.5 * np.trace(m + n) / eta for m, n in zip(M, N, strict=True)]
+    labels = [np.trace(n) / eta for n in N]
+    pool = (sum(right) + 2.0 * prior) / (sum(labels) + 2.0)
+    return [(r + strength * pool) / (n + strength) for r, n in zip(right, labels, strict=True)]
 
 
 def calibrated(M, N, phi, eta, prior, strength):
-    """p̂ of DESIGN §4, whose prior is the peer's overall rate, whose prior is `prior`."""
+    """p̂ of DESIGN §4, a and b worth `strength` labels at the peer's overall rate."""
     out = []
-    for m, n in zip(M, N, strict=True):
-        right_everywhere = 0.5 * np.trace(m + n) / eta
-        overall = (right_everywhere + strength * prior) / (np.trace(n) / eta + strength)
-        a, b = strength * overall, strength * (1.0 - overall)
+    for m, n, rate in zip(M, N, overall(M, N, eta, prior, strength), strict=True):
+        a, b = strength * rate, strength * (1.0 - rate)
         out.append((0.5 * phi @ (m + n) @ phi / eta + a) / (phi @ n @ phi / eta + a + b))
     return np.array(out)

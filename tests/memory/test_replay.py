@@ -10,11 +10,11 @@ from . import naive
 from .strategies import streams
 
 
-@given(stream=streams(), chunk=st.integers(1, 200))
-def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk):
-    got = replay(stream.phis, stream.c, stream.settings, chunk)
+@given(stream=streams(), chunk=st.integers(1, 200), voted=st.booleans())
+def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, voted):
+    got = replay(stream.phis, stream.c, stream.settings, stream.groups if voted else None, chunk)
     state = stream.state()
-    for t, (phi, c) in enumerate(zip(stream.phis, stream.c, strict=True)):
+    for t, (phi, c, groups) in enumerate(zip(stream.phis, stream.c, stream.groups, strict=True)):
         reading = state.read(phi)
         total, labels = state.competence.trace(state.now)
         for name, expected in (
@@ -24,14 +24,16 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk):
             ("total", total),
             ("labels", labels),
             ("G", state.G),
+            ("alternatives", state.alternatives(phi)),
+            ("readable", state.readable),
         ):
             np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.decided(), groups=groups if voted else None)
 
 
 @given(stream=streams(max_events=40), chunk=st.integers(1, 50))
 def test_replay_is_the_papers_memory_before_every_event(stream, chunk):
-    got = replay(stream.phis, stream.c, stream.settings, chunk)
+    got = replay(stream.phis, stream.c, stream.settings, stream.groups, chunk)
     s = stream.settings
     for t in {0, len(stream) // 2, len(stream) - 1}:
         M, N = naive.competence(stream.phis[:t], stream.c[:t], s.gamma, s.step)
@@ -49,11 +51,10 @@ def test_a_label_is_not_seen_before_its_event():
     changed = c.copy()
     changed[3] = [1.0, -1.0]
     one, two = replay(phis, c), replay(phis, changed)
-    for name in ("score", "effective", "prob", "total", "labels", "G"):
+    for name in ("score", "effective", "prob", "total", "labels", "G", "alternatives", "readable"):
         assert np.array_equal(getattr(one, name)[:4], getattr(two, name)[:4]), name
-        assert name in ("effective", "labels") or not np.array_equal(
-            getattr(one, name)[4], getattr(two, name)[4]
-        )
+        blind = name in ("effective", "labels", "alternatives", "readable")
+        assert blind or not np.array_equal(getattr(one, name)[4], getattr(two, name)[4])
 
 
 def test_an_empty_stream_has_nothing_to_say():

@@ -21,7 +21,9 @@ def test_the_memory_is_that_of_the_papers_equations(stream):
     np.testing.assert_allclose(
         state.G, naive.relation(stream.c, settings.gamma_g, settings.eta_g), atol=1e-10
     )
-    assert state.alternatives == pytest.approx(naive.alternatives(stream.c, stream.groups, settings.gamma))
+    np.testing.assert_allclose(
+        state.readable, naive.readable(stream.c, stream.groups, settings.gamma), atol=1e-10
+    )
     for phi in probe(state.rank):
         reading = state.read(phi)
         np.testing.assert_allclose(reading.score, [phi @ m @ phi for m in M], atol=1e-10)
@@ -29,6 +31,8 @@ def test_the_memory_is_that_of_the_papers_equations(stream):
         np.testing.assert_allclose(reading.effective, [phi @ n @ phi / settings.step for n in N], atol=1e-10)
         expected = naive.calibrated(M, N, phi, settings.step, settings.prior, settings.strength)
         np.testing.assert_allclose(reading.prob, expected, atol=1e-10)
+        expected = naive.alternatives(stream.phis, stream.c, stream.groups, settings.gamma, phi)
+        assert state.alternatives(phi) == pytest.approx(expected, rel=1e-9)
 
 
 @given(stream=streams(decay=decays()))
@@ -44,6 +48,9 @@ def test_probabilities_and_sample_sizes_stay_in_their_range(stream):
         assert (low >= 0.0).all()
         assert (high <= 1.0).all()
         assert (low < high).all()
+        assert state.alternatives(phi) >= 1.0
+    assert (state.readable > 0.0).all()
+    assert (state.readable <= 1.0).all()
 
 
 def test_an_event_has_weight_one_right_after_it_and_gamma_after_the_next():
@@ -94,18 +101,19 @@ def test_sums_are_weighted_by_the_age_on_the_decay_axis(stream):
 def test_overall_is_the_rate_whatever_the_direction(stream):
     state, _ = play(stream)
     gamma = stream.settings.gamma
-    right = labels = 0.0
+    right, labels = np.zeros(stream.c.shape[1]), np.zeros(stream.c.shape[1])
     for row in stream.c:
         seen = ~np.isnan(row)
         right = gamma * right + np.where(seen, (row + 1.0) / 2.0, 0.0)
         labels = gamma * labels + seen
     s = stream.settings.strength
+    pool = (right.sum() + 2.0 * stream.settings.prior) / (labels.sum() + 2.0)
     rate, n = state.overall()
     np.testing.assert_allclose(n, labels, atol=1e-10)
-    np.testing.assert_allclose(rate, (right + s * stream.settings.prior) / (labels + s), atol=1e-10)
+    np.testing.assert_allclose(rate, (right + s * pool) / (labels + s), atol=1e-10)
 
 
-def test_a_peer_nobody_knows_is_read_at_the_prior():
+def test_a_pool_nobody_knows_is_read_at_the_prior():
     state = SigmaState(["a", "b"], 3, Settings(prior=0.3))
     reading = state.read(np.array([0.0, 1.0, 0.0]))
     assert reading.prob.tolist() == pytest.approx([0.3, 0.3])
@@ -113,13 +121,20 @@ def test_a_peer_nobody_knows_is_read_at_the_prior():
     assert not reading.effective.any()
 
 
+def test_a_peer_nobody_knows_is_read_at_the_rate_of_the_pool():
+    state = SigmaState(["known", "new"], 2, Settings(gamma=1.0))
+    for _ in range(18):
+        state.write(np.array([1.0, 0.0]), np.array([1.0, math.nan]), state.decided())
+    assert state.read(np.array([0.0, 1.0])).prob[1] == pytest.approx((18 + 1) / (18 + 2))
+
+
 def test_away_from_what_it_has_seen_a_peer_is_read_at_its_overall_rate():
-    state = SigmaState(["a"], 2, Settings(gamma=1.0))
+    state = SigmaState(["a"], 2, Settings(gamma=1.0, strength=4.0))
     for _ in range(16):
         state.write(np.array([1.0, 0.0]), np.array([1.0]), state.decided())
     elsewhere = state.read(np.array([0.0, 1.0]))
     assert elsewhere.effective[0] == 0.0
-    assert elsewhere.prob[0] == pytest.approx((16 + 2) / (16 + 4))
+    assert elsewhere.prob[0] == pytest.approx((16 + 4 * 17 / 18) / (16 + 4))
 
 
 def test_following_another_memory_ages_alike():
