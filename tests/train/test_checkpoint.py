@@ -48,6 +48,10 @@ def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
         load_checkpoint(path, "steering run")
     with pytest.raises(CheckpointError, match="seed = 1, expected 2"):
         load_checkpoint(path, "phi").require(seed=2)
+    save_checkpoint(path, "phi", {"a": np.ones(2)}, {"settings": {"run": {"steps": 3}, "seed": 0}})
+    load_checkpoint(path, "phi").require(settings={"run": {"steps": 3}})
+    with pytest.raises(CheckpointError, match=r"settings\.run\.steps = 3, expected 4"):
+        load_checkpoint(path, "phi").require(settings={"run": {"steps": 4}, "seed": 0})
 
 
 def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:

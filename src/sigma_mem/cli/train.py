@@ -15,8 +15,6 @@ from sigma_mem.errors import InputError
 from sigma_mem.streams import Stream, load_stream
 
 if TYPE_CHECKING:
-    from sigma_mem.center.center import Center
-    from sigma_mem.center.features import Features
     from sigma_mem.train.steering import Learned
 
 __all__ = ["app"]
@@ -55,6 +53,7 @@ def steering(
     """Learn W, P and g of the steering through a frozen center. A killed run continues where it stood."""
     from sigma_mem.center.center import Center
     from sigma_mem.center.feature_cache import kept_features
+    from sigma_mem.center.opened import source_of
     from sigma_mem.center.prompt import JudgePrompt
     from sigma_mem.center.pull import cache_dir
     from sigma_mem.train.steering import SteeringSettings, train_steering
@@ -67,7 +66,7 @@ def steering(
     model = Center.load(
         center, dtype=dtype, device=device, device_map=device_map, prompt=prompt, cache=folder
     )
-    source = _source(encoder, model)
+    source = source_of(encoder, model)
     with steps_shown() as show:
         questions = [event.question for event in part]
         features = kept_features(source, questions, folder, say=lambda n, of: show("features", n, of))
@@ -89,15 +88,6 @@ def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
     names = None if peers is None else [name.strip() for name in peers.split(",")]
     whole = load_stream(file, peers=names, seed=seed)
     return whole.select(limit=int(share * len(whole)))
-
-
-def _source(encoder: str, model: Center) -> Features:
-    from sigma_mem.center.features import CenterFeatures, EncoderFeatures
-    from sigma_mem.encode import open_encoder
-
-    if encoder == "center":
-        return CenterFeatures(model)
-    return EncoderFeatures(open_encoder(encoder))
 
 
 def _finish(learned: Learned, out: Path, plot: Path | None, as_json: bool) -> None:

@@ -52,12 +52,22 @@ class Checkpoint:
         Traceback (most recent call last):
         sigma_mem.train.checkpoint.CheckpointError: the checkpoint has seed = 1, expected 2; ...
         """
-        for name, value in expected.items():
-            if self.about.get(name) != value:
+        for name, value in _leaves(expected).items():
+            found = _leaves(self.about).get(name)
+            if found != value:
                 raise CheckpointError(
-                    f"the checkpoint has {name} = {self.about.get(name)!r}, expected {value!r}; "
-                    "use the setting it was made with, or start anew with another file"
+                    f"the checkpoint has {name} = {found!r}, expected {value!r}; "
+                    "use the setting it was made with, or delete the file to start anew"
                 )
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values under dotted names, so that an error can name the one that differs."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = _leaves(value, f"{prefix}{name}.") if isinstance(value, Mapping) and value else None
+        found.update(inner if inner is not None else {f"{prefix}{name}": value})
+    return found
 
 
 def save_checkpoint(

@@ -43,7 +43,7 @@ class PhiSettings:
     """
 
     rank: int | None = None
-    coordinates: int = 192
+    coordinates: int = 384
     const: float = 0.4
     shrink: float = 0.1
     steps: int = 60

@@ -1,0 +1,148 @@
+"""Spread the judging of a large stream over a cluster with Ray (extra ``[ray]``).
+
+Every worker loads the center once and scores chunks of prompts. A worker that dies is started again and its
+chunk is scored anew. The chunks are the same however many workers there are, so the numbers are, too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sigma_mem.bench.center_rows import Scorer
+from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.events import FloatArray
+
+__all__ = ["checkpoint_scorer", "in_chunks", "ray_scorer"]
+
+Pairs = Sequence[tuple[str, str]]
+
+
+def checkpoint_scorer(
+    path: str | Path, center: str | None = None, cache: str | Path | None = None, threads: int | None = None
+) -> Scorer:
+    """A scorer that judges with the center and the steering of a checkpoint, in this process."""
+    import torch
+
+    from sigma_mem.center.opened import open_checkpoint
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    opened = open_checkpoint(path, center=center, cache=cache)
+    return lambda pairs, readouts: opened.center.judge_pairs(pairs, readouts).utility
+
+
+def in_chunks(scorer: Scorer, chunk: int = 48) -> Scorer:
+    """The same scorer, asked for ``chunk`` prompts at a time: bounded memory, and a cluster's numbers."""
+
+    def score(pairs: Pairs, readouts: FloatArray | None) -> FloatArray:
+        parts = [scorer(*part) for part in _parts(pairs, readouts, chunk)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    return score
+
+
+@contextmanager
+def ray_scorer(
+    build: Callable[[], Scorer], *, address: str, workers: int = 2, chunk: int = 48
+) -> Iterator[Scorer]:
+    """A scorer spread over workers of a Ray cluster while the ``with`` lasts.
+
+    Parameters
+    ----------
+    build
+        Makes the scorer in each worker, such as ``partial(checkpoint_scorer, "steering.safetensors")``; the
+        file must be readable there.
+    address
+        Of the cluster, as ``ray.init`` takes it: ``auto``, ``ray://host:10001``; ``local`` starts one here.
+    workers
+        How many; each is one process with a center of its own.
+    chunk
+        Prompts per task.
+    """
+    if workers < 1 or chunk < 1:
+        raise InputError(f"got {workers} workers and chunks of {chunk}; expected at least 1 of each")
+    ray = _ray()
+    mine = not ray.is_initialized()
+    if mine:
+        _connect(ray, address, workers)
+    # Ray starts a dead worker again (restarts) and gives it the task that it had (task retries).
+    remote = ray.remote(max_restarts=-1, max_task_retries=-1, num_cpus=1)(_Worker)
+    pool = [remote.remote(build) for _ in range(workers)]
+    try:
+        yield partial(_spread, ray, pool, chunk)
+    finally:
+        for worker in pool:
+            ray.kill(worker)
+        if mine:
+            ray.shutdown()
+
+
+class _Worker:
+    """One process of the cluster with a scorer of its own."""
+
+    def __init__(self, build: Callable[[], Scorer]) -> None:
+        self._scorer = build()
+
+    def score(self, pairs: Pairs, readouts: FloatArray | None) -> FloatArray:
+        return self._scorer(pairs, readouts)
+
+    def process(self) -> int:
+        """Id of the process, for those who want to watch it or to see it die."""
+        return os.getpid()
+
+
+def _spread(
+    ray: Any, pool: Sequence[Any], chunk: int, pairs: Pairs, readouts: FloatArray | None
+) -> FloatArray:
+    """Give the next chunk to whichever worker is free, and put the results back in order."""
+    waiting = list(enumerate(_parts(pairs, readouts, chunk)))[::-1]
+    found: dict[int, FloatArray] = {}
+    running: dict[Any, tuple[int, Any]] = {}
+    idle = list(pool)
+    while waiting or running:
+        while waiting and idle:
+            worker, (place, part) = idle.pop(), waiting.pop()
+            running[worker.score.remote(*part)] = (place, worker)
+        (done, *_), _ = ray.wait(list(running), num_returns=1)
+        place, worker = running.pop(done)
+        found[place] = ray.get(done)
+        idle.append(worker)
+    return np.concatenate([found[place] for place in sorted(found)]) if found else np.zeros(0)
+
+
+def _parts(pairs: Pairs, readouts: FloatArray | None, chunk: int) -> list[tuple[Pairs, FloatArray | None]]:
+    return [
+        (list(pairs[start : start + chunk]), None if readouts is None else readouts[start : start + chunk])
+        for start in range(0, len(pairs), chunk)
+    ]
+
+
+def _connect(ray: Any, address: str, workers: int) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == "local":
+        ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+        return
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"no Ray cluster answers at {address!r} ({str(error).splitlines()[0]}); start one with "
+            "ray start --head, or give --ray local"
+        ) from error
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError(
+            "scoring on a cluster needs the package ray; run: pip install 'sigma-mem[ray]'"
+        ) from error
+    return ray
