@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,22 @@ from sigma_mem.store.codec import pack_arrays, phi_from_bytes, unpack_arrays
 
 __all__ = ["Entry", "Fold"]
 
+_NONE: Mapping[str, Any] = {}
 _OPEN_EVENTS = 4096  # kept at hand; older ones are read back from the ledger when feedback comes
 
 
-@dataclass(slots=True)
 class Entry:
     """An event that feedback may still speak of: where it stands, and what was said of it."""
 
-    phi: FloatArray
-    tick: float
-    canons: Mapping[str, str | None] = field(default_factory=dict)
-    reads: Mapping[str, str] = field(default_factory=dict)
-    said: dict[str, dict[str, float]] = field(default_factory=dict)  # peer → source → c
-    lines: int = 0  # of feedback
+    __slots__ = ("canons", "lines", "phi", "reads", "said", "tick")
+
+    def __init__(self, phi: FloatArray, tick: float) -> None:
+        self.phi = phi
+        self.tick = tick
+        self.canons: Mapping[str, str | None] = _NONE
+        self.reads: Mapping[str, str] = _NONE
+        self.said: dict[str, dict[str, float]] = {}  # peer → source → c
+        self.lines = 0  # of feedback
 
     def labels(self) -> dict[str, float]:
         """The event's labels: where several sources spoke of a peer, their mean, so that |c| ≤ 1."""
@@ -156,6 +159,10 @@ class Fold:
         else:
             self.state.remove_peer(peer)
             self.departed.add(peer)
+
+    def known_peers(self) -> Collection[str]:
+        """Peers that feedback may speak of: those in the pool, and those that were."""
+        return {*self.state.peers, *self.departed} if self.departed else self.state.peers
 
     # --- events --------------------------------------------------------------------------
 

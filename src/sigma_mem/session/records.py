@@ -79,7 +79,7 @@ def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
     """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place."""
     body = {
         "id": feedback.id,
-        "labels": dict(feedback.labels),
+        "labels": feedback.labels,
         "source": feedback.source,
         "amends": feedback.amends,
         "tick": tick,

@@ -113,6 +113,8 @@ class SigmaMem:
         try:
             opening = open_memory(self.store, namespace, peers, rank, encoder, settings, clock())
             self._opening = opening
+            self._rank: int = opening.body["rank"]
+            self._settings = Settings(**opening.body["settings"])
             self._journal = Journal(self.store, namespace, opening, snapshot_every)
             self._check_pool(peers)
         except BaseException:
@@ -131,14 +133,12 @@ class SigmaMem:
     @property
     def rank(self) -> int:
         """Dimension of φ."""
-        with self._journal as fold:
-            return fold.state.rank
+        return self._rank
 
     @property
     def settings(self) -> Settings:
         """As recorded with the memory."""
-        with self._journal as fold:
-            return fold.state.settings
+        return self._settings
 
     @property
     def state(self) -> SigmaState:
@@ -308,7 +308,7 @@ class SigmaMem:
             Replace what this source said of these peers.
         """
         with self._journal as fold:
-            clean = checked_labels(labels, {*self.peers, *fold.departed})
+            clean = checked_labels(labels, fold.known_peers())
             if source in fold.revoked:
                 raise InputError(f"source {source!r} was revoked; expected another source")
             event, entry = self._known(decision)
@@ -317,14 +317,16 @@ class SigmaMem:
             else:
                 fresh = news(entry, clean, source, amend)
             feedback = Feedback(id or f"{event}/{entry.lines}", event, clean, source, self._clock(), amend)
-            if not fresh:
-                return feedback
-            line = feedback.id if id is None else free_line(self.store, self._namespace, id)
-            tick = fold.tick_of(entry)
-            ticket = self._journal.append(feedback_record(feedback, line, tick))
-            fold.learn(entry, fresh, source, tick)
-            self._journal.snapshot_when_due()
-        ticket.wait()
+            if fresh:
+                line = feedback.id if id is None else free_line(self.store, self._namespace, id)
+                tick = fold.tick_of(entry)
+                ticket = self._journal.append(feedback_record(feedback, line, tick))
+                fold.learn(entry, fresh, source, tick)
+                self._journal.snapshot_when_due()
+        if fresh:
+            ticket.wait()
+        else:
+            self.store.flush()  # what was said before may still be on its way
         return feedback
 
     def revoke(self, source: str) -> int:
@@ -424,7 +426,7 @@ class SigmaMem:
 
     def _direction(self, question: str | None, phi: ArrayLike | None, after: str | None) -> FloatArray:
         if phi is not None:
-            return checked_phi(phi, self.rank)
+            return checked_phi(phi, self._rank)
         if after is not None:
             with self._journal:
                 return self._known(after)[1].phi

@@ -47,7 +47,7 @@ def phi_to_bytes(phi: FloatArray) -> bytes:
     >>> phi_to_bytes(np.array([1.0, 0.0])).hex()
     '000000000000f03f0000000000000000'
     """
-    return np.ascontiguousarray(phi, dtype="<f8").tobytes()
+    return phi.astype("<f8", copy=False).tobytes()
 
 
 def phi_from_bytes(raw: bytes) -> FloatArray:
