@@ -33,7 +33,7 @@ class Features(Protocol):
 
 
 class EncoderFeatures:
-    """The φ of any encoder of `sigma_mem.encode`, taken as features."""
+    """What any encoder of `sigma_mem.encode` makes of a text: its embedding where it shows one, else its φ."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -44,8 +44,9 @@ class EncoderFeatures:
         return f"{self.encoder.name}/{self.encoder.version}"
 
     def features(self, texts: Sequence[str]) -> FloatArray:
-        """φ of every text."""
-        return self.encoder.encode(texts)
+        """(n, D) embeddings, or φ."""
+        embed = getattr(self.encoder, "embed", None)
+        return self.encoder.encode(texts) if embed is None else np.asarray(embed(texts), dtype=np.float64)
 
 
 class CenterFeatures:

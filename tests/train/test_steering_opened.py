@@ -1,0 +1,137 @@
+"""From a trained checkpoint back to a working center, through files and through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sigma_mem.center.errors import CenterError, SteeringMismatchError
+from sigma_mem.center.feature_cache import kept_features
+from sigma_mem.center.features import CenterFeatures, EncoderFeatures
+from sigma_mem.center.learned import LearnedEncoder
+from sigma_mem.center.opened import Opened, open_checkpoint
+from sigma_mem.center.project import Steering
+from sigma_mem.cli.train import app
+from sigma_mem.encode.hashed import HashedEncoder
+from sigma_mem.events import FloatArray
+from sigma_mem.streams import save_stream
+
+from .tiny import tiny_center, tiny_stream
+
+
+def saved_center(folder: Path, seed: int = 0) -> str:
+    center = tiny_center(seed)
+    center.model.save_pretrained(folder)  # type: ignore[operator]
+    center.writer.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+class Trained:
+    def __init__(self, folder: Path) -> None:
+        self.model, self.out = saved_center(folder / "model"), folder / "s.safetensors"
+        self.stream = folder / "tiny.jsonl"
+        save_stream(tiny_stream(60, peers=3), self.stream)
+        self.options = [
+            *("steering", str(self.stream), "--center", self.model, "--out", str(self.out)),
+            *("--cache", str(folder / "cache"), "--events", "20", "--steps", "2", "--margin-steps", "1"),
+            *("--rows", "6", "--gamma", "0.97", "--question-tokens", "16", "--answer-tokens", "16", "--json"),
+        ]
+        self.said = json.loads(CliRunner().invoke(app, self.options, catch_exceptions=False).stdout)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    pytest.importorskip("matplotlib")
+    return Trained(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture(scope="module")
+def opened(trained: Trained) -> Opened:
+    return open_checkpoint(trained.out)
+
+
+def test_the_command_says_what_it_did(trained: Trained) -> None:
+    assert trained.said["checkpoint"] == str(trained.out)
+    assert Path(trained.said["picture"]).read_bytes()[:4] == b"\x89PNG"
+    assert trained.said["best"]["held_loss"] <= trained.said["base"]["held_loss"]
+    assert not trained.out.with_name("s.safetensors.run").exists()
+
+
+def test_a_checkpoint_opens_with_its_prompt_encoder_and_memory(opened: Opened) -> None:
+    assert opened.center.writer.prompt.question_tokens == 16
+    assert opened.center.steering is not None
+    assert opened.gamma == 0.97
+    assert opened.fast.shape == (opened.encoder.rank,)
+    phi = opened.encoder.encode(["aaa 1", "a rather longer question of no use at all"])
+    np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1.0)
+
+
+def test_another_model_in_its_place_is_one_clear_error(trained: Trained, tmp_path: Path) -> None:
+    with pytest.raises(SteeringMismatchError, match="learned for"):
+        open_checkpoint(trained.out, center=saved_center(tmp_path / "other", seed=1))
+
+
+def test_a_bare_steering_is_told_apart(tmp_path: Path) -> None:
+    Steering(8, 3, 1.0).save(tmp_path / "bare.safetensors")
+    with pytest.raises(CenterError, match="no learned φ"):
+        open_checkpoint(tmp_path / "bare.safetensors")
+
+
+def test_features_do_not_depend_on_the_batch() -> None:
+    source = CenterFeatures(tiny_center(), tokens=12)
+    texts = ["short", "a question that is a good deal longer than twelve tokens are", ""]
+    together = source.features(texts)
+    alone = np.concatenate([source.features([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert np.isfinite(together).all()
+
+
+def test_features_leave_the_first_token_out() -> None:
+    center = tiny_center()
+    source = CenterFeatures(center, tokens=12, block=1)
+    ids = source._ids("what is it?")
+    states = source._states([ids])[0]
+    np.testing.assert_allclose(source.features(["what is it?"])[0], states[1:].double().mean(0).numpy())
+    np.testing.assert_allclose(source._caught(_batch(ids))[0].numpy(), states.numpy(), atol=1e-6)
+
+
+def _batch(ids: list[int]):  # type: ignore[no-untyped-def]
+    import torch
+
+    return torch.tensor([ids])
+
+
+def test_a_map_for_other_features_is_refused(opened: Opened) -> None:
+    with pytest.raises(SteeringMismatchError, match="learned on features center/"):
+        LearnedEncoder(
+            EncoderFeatures(HashedEncoder()), opened.encoder.phi, expected=opened.encoder.source.name
+        )
+
+
+class Counting:
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def features(self, texts: list[str]) -> FloatArray:
+        self.asked += texts
+        return np.array([[float(len(text)), 1.0] for text in texts]).reshape(-1, 2)
+
+
+def test_features_are_computed_once(tmp_path: Path) -> None:
+    source, texts = Counting(), ["a", "bb", "a", "ccc"]
+    first = kept_features(source, texts, tmp_path, chunk=2)
+    np.testing.assert_array_equal(first[:, 0], [1, 2, 1, 3])
+    assert source.asked == ["a", "bb", "ccc"]
+    again = kept_features(source, ["ccc", "dddd"], tmp_path)
+    np.testing.assert_array_equal(again[:, 0], [3, 4])
+    assert source.asked == ["a", "bb", "ccc", "dddd"]
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"damaged")
+    np.testing.assert_array_equal(kept_features(source, texts, tmp_path), first)
+    assert len(source.asked) == 7
