@@ -33,7 +33,7 @@ class Features(Protocol):
 
 
 class EncoderFeatures:
-    """What any encoder of `sigma_mem.encode` makes of a text: its embedding where it shows one, else its φ."""
+    """What an encoder of `sigma_mem.encode` makes of a text: its embedding where it shows one, else its φ."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
