@@ -18,7 +18,7 @@ def test_the_rate_is_that_of_labelled_answers_which_were_asked_for(gamma):
     for t in range(120):
         answering.advance(t + 1.0)
         seen = 1.0 - np.isnan(c[t])
-        answering.write(seen * (groups[t] >= 0), seen * (groups[t] >= -1), t + 1.0)
+        answering.write(seen, groups[t], t + 1.0)
     np.testing.assert_allclose(answering.rate(120.0), naive.readable(c, groups, gamma), atol=1e-12)
 
 
@@ -26,15 +26,21 @@ def test_a_peer_is_credited_with_readable_answers_until_it_fails():
     answering = Answering(2, Discount(0.0))
     assert answering.rate(0.0).tolist() == [1.0, 1.0]
     for _ in range(6):
-        answering.write(np.array([1.0, 0.0]), np.ones(2), 1.0)
+        answering.write(np.ones(2), np.array([0, -1]), 1.0)
     assert answering.rate(1.0).tolist() == [1.0, 0.25]
 
 
 def test_take_and_merge():
     one, two = (Answering(2, Discount(math.log(2.0))) for _ in range(2))
-    one.write(np.array([0.0, 1.0]), np.ones(2), 2.0)
-    two.write(np.array([1.0, 0.0]), 2.0 * np.ones(2), 1.0)
+    one.write(np.ones(2), np.array([-1, 0]), 2.0)
+    two.write(np.ones(2), np.array([7, -1]), 1.0)
     moved = two.take([1, -1, 0])
-    assert moved.rate(1.0).tolist() == [2 / 4, 1.0, 3 / 4]
+    assert moved.rate(1.0).tolist() == [2 / 3, 1.0, 1.0]
     one.merge(two, mine=2.0, theirs=2.0)
-    assert one.rate(2.0).tolist() == pytest.approx([2.5 / 4, 3 / 4])
+    assert one.rate(2.0).tolist() == pytest.approx([2.5 / 3.5, 3 / 3.5])
+
+
+def test_an_answer_that_was_not_asked_for_does_not_count():
+    answering = Answering(2, Discount(0.0))
+    answering.write(np.ones(2), np.array([-2, -1]), 1.0)
+    assert answering.rate(1.0).tolist() == [1.0, 2 / 3]

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.discount import Discount
 
 __all__ = ["Answering", "readable_rate"]
 
+_READABLE_ASKED = np.array([[0], [-1]])  # the least group of an answer that was read, and that was asked for
 _PRIOR = 2.0  # readable answers that every peer is credited with
 
 
@@ -37,11 +39,19 @@ class Answering:
         self.discount = discount
         self._counts = np.zeros((2, n_peers))
 
-    def write(self, readable: FloatArray, asked: FloatArray, tick: float) -> None:
-        """Add an event's counts (or, for a correction, their differences)."""
-        weight = self.discount.weight(tick)
-        self._counts[0] += weight * readable
-        self._counts[1] += weight * asked
+    def write(self, seen: FloatArray, groups: NDArray[np.intp], tick: float) -> None:
+        """Count an event's labelled answers.
+
+        Parameters
+        ----------
+        seen : array (P,)
+            1 where there is a label (for a correction, the difference to what there was).
+        groups : int array (P,)
+            Answer groups; −1 where an answer could not be read, −2 where none was asked for.
+        """
+        counts = (groups >= _READABLE_ASKED) * seen
+        counts *= self.discount.weight(tick)
+        self._counts += counts
 
     def advance(self, now: float) -> None:
         """Keep the numbers in range as the decay axis moves on; reads do not change."""

@@ -74,8 +74,7 @@ class Competence:
     def _fold(self) -> None:
         for total, update in zip(self._sums, self._window(), strict=True):
             total += update
-        self._coefficients[:] = 0.0
-        self._phis[:] = 0.0
+        self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
 
     def _window(self) -> Iterator[FloatArray]:

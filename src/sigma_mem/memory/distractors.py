@@ -9,6 +9,7 @@ answers compete depends on the task, so q is a decayed kernel estimate, like com
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.discount import Discount
 
-__all__ = ["Distractors", "agreement", "wrong_pairs"]
+__all__ = ["Distractors", "agreement", "wrong_pairs", "wrong_pairs_of"]
+
+Number = TypeVar("Number", float, FloatArray)
 
 _PRIOR = (1.0, 4.0)  # agreeing, pairs: as of five options, until something was seen
 _STRENGTH = 10.0  # pairs that the overall rate is worth at a φ where nothing was seen
@@ -45,11 +48,22 @@ def wrong_pairs(c: FloatArray, groups: NDArray[np.intp]) -> tuple[FloatArray, Fl
     return same / 2.0, n * (n - 1) / 2.0
 
 
-def agreement(same: FloatArray, pairs: FloatArray, all_same: FloatArray, all_pairs: FloatArray) -> FloatArray:
+def wrong_pairs_of(c: FloatArray, groups: NDArray[np.intp]) -> tuple[float, float]:
+    """`wrong_pairs` of one event, (P,) each: quicker than comparing everyone with everyone.
+
+    >>> import numpy as np
+    >>> wrong_pairs_of(np.array([-1.0, -1.0, -1.0, 1.0]), np.array([0, 0, 1, 2]))
+    (1.0, 3.0)
+    """
+    wrong = groups[(c < 0) & (groups >= 0)].tolist()
+    same = sum(wrong.count(answer) - 1 for answer in wrong)  # every pair counts from both its ends
+    return same / 2.0, len(wrong) * (len(wrong) - 1) / 2.0
+
+
+def agreement(same: Number, pairs: Number, all_same: Number, all_pairs: Number) -> Number:
     """q: near φ, shrunk towards the rate over all tasks, shrunk towards a constant."""
     overall = (all_same + _PRIOR[0]) / (all_pairs + _PRIOR[1])
-    q: FloatArray = (same + _STRENGTH * overall) / (pairs + _STRENGTH)
-    return q
+    return (same + _STRENGTH * overall) / (pairs + _STRENGTH)
 
 
 class Distractors:
@@ -63,7 +77,7 @@ class Distractors:
     >>> round(d.alternatives(phi, now=0), 2)
     4.0
     >>> for tick in range(50):
-    ...     d.write(phi, np.array([1.0]), np.array([1.0]), tick)
+    ...     d.write(phi, same=1.0, pairs=1.0, tick=tick)
     >>> round(d.alternatives(phi, now=50), 2)
     1.01
     """
@@ -76,9 +90,10 @@ class Distractors:
         """Of the sums."""
         return self._pairs.discount
 
-    def write(self, phi: FloatArray, same: FloatArray, pairs: FloatArray, tick: float) -> None:
-        """Add an event's pairs, each of shape (1,) (or, for a correction, their differences)."""
-        self._pairs.write(phi, same, pairs, tick)
+    def write(self, phi: FloatArray, same: float, pairs: float, tick: float) -> None:
+        """Add an event's pairs (or, for a correction, their differences)."""
+        if same or pairs:
+            self._pairs.write(phi, np.array([same]), np.array([pairs]), tick)
 
     def advance(self, now: float) -> None:
         """Keep the numbers in range as the decay axis moves on; reads do not change."""
@@ -86,8 +101,10 @@ class Distractors:
 
     def alternatives(self, phi: FloatArray, now: float) -> float:
         """K − 1 = 1/q at φ."""
-        q = agreement(*self._pairs.score(phi, now), *self._pairs.trace(now))
-        return 1.0 / float(q[0])
+        same, pairs, all_same, all_pairs = (
+            x.item() for x in (*self._pairs.score(phi, now), *self._pairs.trace(now))
+        )
+        return 1.0 / agreement(same, pairs, all_same, all_pairs)
 
     def merge(self, other: Distractors, mine: float, theirs: float) -> None:
         """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""

@@ -14,7 +14,7 @@ from sigma_mem.memory.answering import Answering
 from sigma_mem.memory.calibration import calibrated, mean_overall, probability, wilson
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.discount import Discount
-from sigma_mem.memory.distractors import Distractors, wrong_pairs
+from sigma_mem.memory.distractors import Distractors, wrong_pairs_of
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
 
@@ -212,13 +212,12 @@ class SigmaState:
             self.relation.write(centred(c, away), tick, centred(replaces, replaces_away))
         self.competence.write(phi, change, seen, tick)
         if groups is not None:
-            self.answering.write(seen * (groups >= 0), seen * (groups >= -1), tick)
-            same, pairs = wrong_pairs(c[None], groups[None])
+            self.answering.write(seen, groups, tick)
+            same, pairs = wrong_pairs_of(c, groups)
             if replaces is not None:
-                before = wrong_pairs(replaces[None], groups[None])
+                before = wrong_pairs_of(replaces, groups)
                 same, pairs = same - before[0], pairs - before[1]
-            if same.any() or pairs.any():
-                self.distractors.write(phi, same, pairs, tick)
+            self.distractors.write(phi, same, pairs, tick)
 
     # --- peers ---------------------------------------------------------------------------
 
