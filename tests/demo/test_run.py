@@ -14,6 +14,7 @@ from rich.console import Console
 from sigma_mem.demo.agents import FAULTY, PEERS, team
 from sigma_mem.demo.league import CEILING, League
 from sigma_mem.demo.picture import draw_picture
+from sigma_mem.demo.play import play
 from sigma_mem.demo.screen import bar, screen
 from sigma_mem.demo.show import Plan, run
 from sigma_mem.demo.step import READS, Step
@@ -44,6 +45,15 @@ def test_grades_are_those_of_the_agents_themselves(story: Story) -> None:
             start = 0 if part[0].id == "task-1" else 450
             share = sum(is_right(task, agents[peer].answer(task.question)) for task in part) / 450
             assert story.league.accuracy(peer, start, start + 450) == pytest.approx(share)
+
+
+def test_the_fault_comes_after_exactly_so_many_tasks() -> None:
+    task = Task("t", "arithmetic", "What is 2 + 3 * 4?", "14")
+    mem = SigmaMem(PEERS, encoder="hashed")
+    steps = list(play(mem, [task] * 6, fault_at=3))
+    assert [step.right[FAULTY] for step in steps] == [True, True, True, False, False, False]
+    assert [step.answers["guesser"] for step in steps] == ["14"] * 3 + ["20"] * 3
+    assert mem.events == 6  # route, vote and decide on one task are one event
 
 
 def test_route_and_vote_are_above_majority_and_the_best_fixed_peer(story: Story) -> None:
