@@ -1,0 +1,64 @@
+"""More peers, parameters fixed: pools of 3, 4, 5 … under the same attack (tab:scaling_results)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, labelled
+from sigma_mem.bench.league import Say
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Settings
+from sigma_mem.streams import Stream
+
+__all__ = ["PeerTable", "peer_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerTable:
+    """A counterfactual table for every size of the pool."""
+
+    stream: str
+    pools: Mapping[int, CounterfactualTable]
+
+    def values(self) -> dict[str, Any]:
+        """The object that ``bench peers --json`` prints."""
+        return {
+            "stream": self.stream,
+            "events": next(iter(self.pools.values())).events,
+            "pools": {
+                str(size): {"peers": list(table.peers), "ratios": table.values()["ratios"]}
+                for size, table in self.pools.items()
+            },
+        }
+
+
+def peer_table(
+    stream: Stream,
+    phis: FloatArray,
+    sizes: Sequence[int] | None = None,
+    ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
+    settings: Settings | None = None,
+    *,
+    rivals: Sequence[str] = (),
+    seed: int = 0,
+    say: Say | None = None,
+) -> PeerTable:
+    """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
+
+    Nothing is fitted to a pool: φ, γ and the prior are the same for all. The attack is made anew in
+    every pool, since the strong peer of a domain may be one that was added.
+    """
+    n = len(stream.peers)
+    chosen = list(sizes) if sizes is not None else list(range(min(3, n), n + 1))
+    wrong = [size for size in chosen if not 2 <= size <= n]
+    if wrong or not chosen:
+        raise InputError(f"pool sizes are {chosen}; expected numbers from 2 to {n}, the peers of the stream")
+    pools = {}
+    for size in chosen:
+        pool = stream.select(peers=stream.peers[:size])
+        heard = None if say is None else labelled(say, f"{size} peers")
+        pools[size] = counterfactual_table(pool, phis, ratios, settings, rivals=rivals, seed=seed, say=heard)
+    return PeerTable(stream.name, pools)

@@ -1,0 +1,168 @@
+"""Theorem 1 against simulation, and Weyl's bound at every event of a real stream."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sigma_mem.bench.league import Say
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Competence, Discount, Settings, SigmaState
+from sigma_mem.memory.spectrum import (
+    eigenvalues,
+    signal_to_noise,
+    theorem1_bound,
+    weyl_excess,
+    weyl_excess_relation,
+)
+from sigma_mem.streams import Stream
+
+__all__ = ["BoundCheck", "TheoryTable", "WeylCheck", "simulate_bound", "theory_table", "weyl_on_stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCheck:
+    """One setting of Theorem 1: the bound, and what simulated memories did.
+
+    Attributes
+    ----------
+    violations : float
+        Share of simulated memories below the bound; at most δ if the theorem holds.
+    lowest, mean : float
+        λ_max over the simulations.
+    snr, snr_simulated : float
+        μ√((1+γ)/(1−γ)), and mean over standard deviation of the simulated score times the
+        standard deviation of one label, the same ratio without the bound's constants.
+    """
+
+    mu: float
+    gamma: float
+    horizon: int
+    delta: float
+    bound: float
+    lowest: float
+    mean: float
+    violations: float
+    snr: float
+    snr_simulated: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeylCheck:
+    """Largest |λᵢ(M′) − γλᵢ(M)| − η, the same of G, and ‖M‖₂ against η/(1 − γ), over a stream."""
+
+    events: int
+    worst_excess: float
+    worst_excess_relation: float
+    largest_norm: float
+    norm_bound: float
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TheoryTable:
+    """Both checks."""
+
+    stream: str
+    bounds: tuple[BoundCheck, ...]
+    weyl: WeylCheck
+    trajectory: FloatArray  # (events, leading eigenvalues) of the first peer, for the figure
+
+    def values(self) -> dict[str, Any]:
+        """The object that ``bench theory --json`` prints."""
+        return {
+            "stream": self.stream,
+            "theorem1": [_plain(check) for check in self.bounds],
+            "weyl": _plain(self.weyl),
+        }
+
+
+def theory_table(
+    stream: Stream,
+    phis: FloatArray,
+    settings: Settings | None = None,
+    *,
+    simulations: int = 1000,
+    seed: int = 0,
+    say: Say | None = None,
+) -> TheoryTable:
+    """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
+    grid = [
+        (mu, gamma, horizon)
+        for mu in (0.1, 0.4, 0.8)
+        for gamma in (0.9, 0.99, 0.999)
+        for horizon in (20, 5000)
+    ]
+    bounds = []
+    for done, (mu, gamma, horizon) in enumerate(grid, start=1):
+        bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, seed))
+        if say is not None:
+            say("theorem 1", done, len(grid))
+    weyl, trajectory = weyl_on_stream(stream, phis, settings or Settings(), say)
+    return TheoryTable(stream.name, tuple(bounds), weyl, trajectory)
+
+
+def simulate_bound(
+    mu: float, gamma: float, horizon: int, delta: float, simulations: int, seed: int = 0
+) -> BoundCheck:
+    """λ_max after ``horizon`` events along one direction, in many memories (thm:sigma-mem-snr-main).
+
+    The memories are the peers of one `Competence`, so what is simulated is the code that ships.
+    """
+    rng = np.random.default_rng(seed)
+    eta = 1.0 - gamma
+    memory = Competence(simulations, 2, Discount(-math.log(gamma)))
+    phi, seen = np.array([0.6, 0.8]), np.ones(simulations)
+    for tick in range(1, horizon + 1):
+        c = np.where(rng.random(simulations) < (1.0 + mu) / 2.0, 1.0, -1.0)
+        memory.advance(tick)
+        memory.write(phi, c, seen, tick)
+    top = eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
+    score = eta * memory.score(phi, horizon)[0]
+    bound = theorem1_bound(mu, gamma, eta, horizon, delta)
+    noise = float(score.std()) / np.sqrt(1.0 - mu**2)  # of labels with variance 1, as the corollary has it
+    return BoundCheck(
+        mu,
+        gamma,
+        horizon,
+        delta,
+        bound,
+        float(top.min()),
+        float(top.mean()),
+        float((top < bound).mean()),
+        signal_to_noise(mu, gamma),
+        float(score.mean()) / noise,
+    )
+
+
+def weyl_on_stream(
+    stream: Stream, phis: FloatArray, settings: Settings, say: Say | None = None
+) -> tuple[WeylCheck, FloatArray]:
+    """Write a stream event by event and measure how far every eigenvalue of every M_p and of G moves."""
+    state = SigmaState(stream.peers, phis.shape[1], settings)
+    labels = stream.labels()
+    before, relation = state.M, state.G
+    worst, worst_g, norm, path = -np.inf, -np.inf, 0.0, []
+    for t, (phi, c) in enumerate(zip(phis, labels, strict=True)):
+        state.write(phi, c, state.decided())
+        after, now = state.M, state.G
+        for old, new in zip(before, after, strict=True):
+            worst = max(worst, weyl_excess(old, new, settings.gamma, settings.step))
+        worst_g = max(worst_g, weyl_excess_relation(relation, now, settings.gamma_g))
+        spectrum = eigenvalues(after[0])
+        path.append(np.concatenate((spectrum[:3], spectrum[-1:])))
+        norm = max(norm, float(np.abs(eigenvalues(after)).max()))
+        before, relation = after, now
+        if say is not None:
+            say("Weyl", t + 1, len(stream))
+    limit = settings.step / (1.0 - settings.gamma) if settings.gamma < 1.0 else np.inf
+    holds = worst <= 1e-9 and worst_g <= 1e-9 and norm <= limit + 1e-9
+    check = WeylCheck(len(stream), float(worst), float(worst_g), norm, float(limit), bool(holds))
+    return check, np.array(path)
+
+
+def _plain(check: BoundCheck | WeylCheck) -> dict[str, Any]:
+    return {name: getattr(check, name) for name in check.__dataclass_fields__}

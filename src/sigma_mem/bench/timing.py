@@ -1,0 +1,249 @@
+"""Timings in one run on one machine: the memory beside ParetoBandit, replay beside the loop.
+
+Ours and theirs are timed in turns, block by block, and the best block counts: what a busy machine
+adds falls on both. Ratios, not microseconds, are compared with the targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from sigma_mem.bench.league import Say
+from sigma_mem.bench.rivals.extra import rival_module
+from sigma_mem.encode.base import unit
+from sigma_mem.errors import MissingExtraError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import SigmaState, replay
+from sigma_mem.session import SigmaMem
+
+__all__ = ["Timing", "Timings", "measure", "print_timings"]
+
+RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
+_BLOCK = 400
+_QUESTION = (
+    "A reversible heat engine works between two reservoirs at 600 K and 300 K and takes in 1200 J of heat "
+    "per cycle from the hot one. How much work does it deliver per cycle, and how much heat does it reject?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of ours and of what it stands beside; ``target`` bounds ours/theirs (or theirs/ours)."""
+
+    what: str
+    beside: str
+    ours: float
+    theirs: float
+    target: float
+    faster: bool = False  # the target is a speed-up, theirs/ours, at least
+
+    @property
+    def ratio(self) -> float:
+        """The number that the target speaks of."""
+        return self.theirs / self.ours if self.faster else self.ours / self.theirs
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is met."""
+        return self.ratio >= self.target if self.faster else self.ratio <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """All of them, and the seconds of one event after so many events."""
+
+    rows: tuple[Timing, ...]
+    per_event: dict[int, float]
+    notes: tuple[str, ...]
+
+    def values(self) -> dict[str, Any]:
+        """The object that ``bench speed --json`` prints."""
+        return {
+            "timings": [
+                {
+                    "what": t.what,
+                    "beside": t.beside,
+                    "ours_us": 1e6 * t.ours,
+                    "theirs_us": 1e6 * t.theirs,
+                    "ratio": t.ratio,
+                    "target": t.target,
+                    "target_is": "at least" if t.faster else "at most",
+                    "met": t.met,
+                }
+                for t in self.rows
+            ],
+            "per_event_us": {str(n): 1e6 * seconds for n, seconds in self.per_event.items()},
+            "flat": self.flat,
+            "notes": list(self.notes),
+        }
+
+    @property
+    def flat(self) -> float:
+        """Cost of an event at the end over that at the start."""
+        seconds = list(self.per_event.values())
+        return seconds[-1] / seconds[0]
+
+
+def measure(rounds: int = 5, longest: int = 1_000_000, say: Say | None = None) -> Timings:
+    """Run all timings."""
+    tell = say or (lambda what, done, total: None)
+    rng = np.random.default_rng(0)
+    phis = unit(rng.normal(size=(4096, RANK)))
+    labels = rng.choice([-1.0, 1.0], size=(4096, len(PEERS)))
+    rows, notes = [], []
+    tell("memory", 0, 4)
+    try:
+        rows += _beside_pareto(phis, labels, rounds)
+        tell("from text", 1, 4)
+        rows.append(_from_text(rounds))
+    except MissingExtraError as error:
+        notes.append(str(error))
+    tell("replay", 2, 4)
+    rows.append(_replay(phis[:2048], labels[:2048], rounds))
+    tell("cost per event", 3, 4)
+    return Timings(tuple(rows), _per_event(phis, labels, longest, tell), tuple(notes))
+
+
+def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _BLOCK) -> dict[str, float]:
+    """Seconds per call of each, in turns; the best block counts."""
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(2 * rounds):
+        for name, call in calls.items():
+            start = perf_counter()
+            for i in range(block):
+                call(i)
+            best[name] = min(best[name], (perf_counter() - start) / block)
+    return best
+
+
+def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Timing]:
+    router = _pareto(rival_module("pareto_bandit"))
+    contexts = np.random.default_rng(1).normal(size=(_BLOCK, THEIR_SIZE))
+    state = SigmaState(PEERS, RANK)
+    memory = SigmaMem(PEERS, rank=RANK, keep_text=False)
+    says = [dict(zip(PEERS, row.tolist(), strict=True)) for row in labels[:_BLOCK]]
+    ids: list[str] = []
+
+    def feedback(i: int) -> None:
+        memory.feedback(ids.pop(), says[i])
+
+    found = _best(
+        {
+            "read": lambda i: state.read(phis[i]),
+            "route of ParetoBandit": lambda i: router.route(contexts[i]),
+            "write": lambda i: state.write(phis[i], labels[i], state.decided()),
+            "update of ParetoBandit": lambda i: router.update(
+                str(i % 5), contexts[i], 1.0, advance_time=False
+            ),
+            "route": lambda i: ids.append(memory.route(phi=phis[i]).id),
+            "feedback": feedback,
+        },
+        rounds,
+    )
+    route, update = found["route of ParetoBandit"], found["update of ParetoBandit"]
+    return [
+        Timing("state read, rank 64, 5 peers", "ParetoBandit route, d = 26", found["read"], route, 0.5),
+        Timing("state write, 5 labels", "ParetoBandit update, 1 label", found["write"], update, 0.5),
+        Timing("SigmaMem.route(phi=…)", "ParetoBandit route, d = 26", found["route"], route, 1.0),
+        Timing("SigmaMem.feedback, 5 labels", "ParetoBandit update, 1 label", found["feedback"], update, 1.0),
+    ]
+
+
+def _pareto(module: Any, features: Any = None) -> Any:
+    price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
+    return module.BanditRouter.create(
+        model_registry={str(i): dict(price) for i in range(len(PEERS))},
+        priors="none",
+        feature_service=features or module.FeatureService.for_precomputed(dimension=THEIR_SIZE),
+        bandit_seed=0,
+    )
+
+
+def _from_text(rounds: int) -> Timing:
+    """From a question to a decision. Their encoder, all-MiniLM-L6-v2, is rebuilt with random weights.
+
+    Its time does not depend on the weights, and no model hub is needed. The tokenizer's time is left
+    out on their side, in their favour.
+    """
+    module = rival_module("pareto_bandit")
+    torch, transformers = rival_module("torch"), rival_module("transformers")
+    config = transformers.BertConfig(
+        hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
+    )
+    model = transformers.BertModel(config).eval()
+    memory = SigmaMem(PEERS, keep_text=False)
+    tokens = torch.randint(1000, 20000, (1, 48))  # about as many word pieces as the question has
+
+    def encode(text: object) -> FloatArray:
+        with torch.inference_mode():
+            return np.asarray(model(input_ids=tokens).last_hidden_state.mean(dim=1)[0], dtype=np.float64)
+
+    features = module.FeatureService(custom_encoder=encode, embedding_dim=384)
+    router = _pareto(module, features)
+    found = _best(
+        {"ours": lambda i: memory.route(_QUESTION), "theirs": lambda i: router.route(_QUESTION)},
+        rounds,
+        block=20,
+    )
+    return Timing(
+        "from text to decision", "ParetoBandit from text (MiniLM-L6)", found["ours"], found["theirs"], 0.1
+    )
+
+
+def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
+    def loop(i: int) -> None:
+        state = SigmaState(PEERS, RANK)
+        for phi, c in zip(phis, labels, strict=True):
+            state.read(phi)
+            state.write(phi, c, state.decided())
+
+    found = _best({"replay": lambda i: replay(phis, labels), "loop": loop}, max(1, rounds // 2), block=1)
+    n = len(phis)
+    return Timing("chunked replay", "the loop", found["replay"] / n, found["loop"] / n, 5.0, faster=True)
+
+
+def _per_event(phis: FloatArray, labels: FloatArray, longest: int, tell: Say) -> dict[int, float]:
+    """Seconds of a read and a write after 10³, 10⁴, … events: the best of ten blocks of 100."""
+    state = SigmaState(PEERS, RANK)
+    marks = [10**k for k in range(3, 10) if 10**k <= longest]
+    found: dict[int, float] = {}
+    best = float("inf")
+    start = perf_counter()
+    for n in range(1, marks[-1] + 1):
+        i = n % len(phis)
+        state.read(phis[i])
+        state.write(phis[i], labels[i], state.decided())
+        if n % 100 == 0:
+            best = min(best, (perf_counter() - start) / 100)
+            start = perf_counter()
+        if n in marks:
+            found[n], best = best, float("inf")
+        elif n % 1000 == 0:
+            best = float("inf")  # only the thousand events before a mark count
+            tell("cost per event", n, marks[-1])
+    return found
+
+
+def print_timings(found: Timings) -> None:
+    """Print a table for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    out = Console(highlight=False, width=150)
+    table = Table("what", "µs", "beside", "µs", "ratio", "target", "", box=None, pad_edge=False)
+    for t in found.rows:
+        bound = f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}"
+        met = "met" if t.met else "NOT met"
+        table.add_row(
+            t.what, f"{1e6 * t.ours:.1f}", t.beside, f"{1e6 * t.theirs:.1f}", f"{t.ratio:.2f}", bound, met
+        )
+    out.print(table)
+    costs = ", ".join(f"{n:,}: {1e6 * seconds:.1f} µs" for n, seconds in found.per_event.items())
+    out.print(f"read and write of one event after so many events: {costs} (last/first {found.flat:.2f})")
+    for note in found.notes:
+        out.print(note, markup=False)

@@ -1,0 +1,129 @@
+"""Each experiment on a small stream: its values, and the claims that must hold anywhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from madeup import made_up
+
+from sigma_mem.bench.experiments.cf import counterfactual_table
+from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer, strongest
+from sigma_mem.bench.experiments.drift import CONDITIONS, drift_table
+from sigma_mem.bench.experiments.feedback import feedback_table
+from sigma_mem.bench.experiments.mechanisms import mechanism_table
+from sigma_mem.bench.experiments.ood import transfer_table
+from sigma_mem.bench.experiments.peers import peer_table
+from sigma_mem.bench.experiments.theory import simulate_bound, theory_table
+from sigma_mem.bench.report import write_report
+from sigma_mem.bench.tables import Result, grid
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.spectrum import signal_to_noise
+from sigma_mem.streams import Stream
+
+Data = tuple[Stream, FloatArray]
+
+
+def experiments(data: Data) -> dict[str, Result]:
+    stream, phis = data
+    return {
+        "cf": counterfactual_table(stream, phis, ratios=(0.0, 0.9)),
+        "peers": peer_table(stream, phis, ratios=(0.5,)),
+        "ood": transfer_table(stream, stream, {"φ": (phis, phis)}),
+        "mechanisms": mechanism_table(stream, phis),
+        "feedback": feedback_table(stream, phis, shares=(0.1, 1.0), seeds=(0, 1)),
+        "theory": theory_table(stream.select(limit=60), phis[:60], simulations=50),
+        "drift": drift_table(stream, phis),
+    }
+
+
+def test_every_experiment_is_json_and_has_a_report(tmp_path: Path) -> None:
+    stream, phis = made_up(80)
+    for name, result in experiments((stream, phis)).items():
+        json.dumps(result.values(), allow_nan=False)
+        files = write_report(result, tmp_path / name, stream, phis)
+        assert {"report.md", "table.csv"} <= {file.name for file in files}
+        assert all(file.stat().st_size > 0 for file in files)
+        header, rows = grid(result)
+        with (tmp_path / name / "table.csv").open(newline="", encoding="utf-8") as file:
+            assert list(csv.reader(file)) == [header, *rows]
+        page = (tmp_path / name / "report.md").read_text(encoding="utf-8")
+        assert all(f"]({file.name})" in page for file in files if file.suffix == ".png")
+    names = {file.name for file in (tmp_path / "cf").iterdir()}
+    assert {"accuracy.png", "reliability.png", "domains.png", "relation.png"} <= names
+
+
+def test_pools_grow_and_keep_their_first_peers(small: Data) -> None:
+    table = peer_table(*small, ratios=(0.0,))
+    assert list(table.pools) == [3, 4]
+    assert table.pools[4].peers[:3] == table.pools[3].peers
+    with pytest.raises(InputError, match="from 2 to 4"):
+        peer_table(*small, sizes=(9,))
+
+
+def test_more_feedback_helps_and_masks_are_seeded() -> None:
+    data = made_up(1200)
+    table = feedback_table(*data, shares=(0.02, 1.0), seeds=(0, 1, 2))
+    low, full = (np.mean(table.accuracy[share]["calibrated-route"]) for share in (0.02, 1.0))
+    assert full > low + 0.05
+    assert len(set(table.accuracy[1.0]["adaptive"])) == 1  # with all labels there is nothing to draw
+    again = feedback_table(*data, shares=(0.02, 1.0), seeds=(0, 1, 2))
+    assert again.accuracy == table.accuracy
+
+
+def test_theorem_one_holds_in_simulation_and_its_ratio_is_right() -> None:
+    for mu, gamma in ((0.2, 0.9), (0.6, 0.98)):
+        check = simulate_bound(mu, gamma, 800, 0.05, 800, seed=1)
+        assert check.violations <= 0.05
+        assert check.bound < check.lowest
+        assert check.snr_simulated == pytest.approx(signal_to_noise(mu, gamma), rel=0.12)
+
+
+def test_a_bound_that_is_too_high_would_be_seen() -> None:
+    check = simulate_bound(0.5, 0.98, 800, 0.05, 400, seed=1)
+    # Without the noise term the bound is the mean itself: about half of the memories lie below it.
+    signal = 0.5 * (1 - 0.98**800)
+    assert check.lowest < signal < 2 * check.mean
+
+
+def test_weyl_holds_on_the_stream(small: Data) -> None:
+    stream, phis = small
+    table = theory_table(stream.select(limit=80), phis[:80], simulations=20)
+    assert table.weyl.holds
+    assert table.weyl.worst_excess > -0.5 * 0.0005  # the bound is nearly reached: it is not vacuous
+    assert table.trajectory.shape == (80, 4)
+
+
+def test_conditions_change_what_they_say(small: Data) -> None:
+    stream, _ = small
+    best, worst = strongest(stream)[0], strongest(stream)[-1]
+    half = len(stream) // 2
+    moved = abrupt(stream)
+    assert moved.events[:half] == stream.events[:half]
+    for old, new in zip(stream.events[half:], moved.events[half:], strict=True):
+        assert (new.correct[best], new.correct[worst]) == (old.correct[worst], old.correct[best])
+        assert new.answers[best] == old.answers[worst]
+    changed = [a != b for a, b in zip(stream.events, gradual(stream).events, strict=True)]
+    assert np.mean(changed[:half]) < np.mean(changed[half:])
+    late, newcomer, at = late_peer(stream)
+    assert (newcomer, late.peers[-1]) == (best, best)
+    assert newcomer not in late.events[at - 1].answers
+    assert newcomer in late.events[at].answers
+
+
+def test_a_restart_changes_no_choice_and_lies_can_be_revoked() -> None:
+    table = drift_table(*made_up(160), conditions=("restart", "poisoned", "poisoned-revoked"))
+    assert table.conditions["restart"].facts["same_choices_as_without_restart"] is True
+    # Until the source is revoked, halfway, both runs are the same.
+    lied, revoked = (table.conditions[c].correct["adaptive"] for c in ("poisoned", "poisoned-revoked"))
+    assert np.array_equal(lied[:80], revoked[:80])
+
+
+def test_unknown_conditions_are_refused(small: Data) -> None:
+    with pytest.raises(InputError, match="stationary"):
+        drift_table(*small, conditions=("sunny",))
+    assert len(CONDITIONS) == 11

@@ -1,0 +1,82 @@
+"""The table's rows, intervals and values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from madeup import made_up
+
+from sigma_mem.bench.bootstrap import intervals
+from sigma_mem.bench.experiments.cf import counterfactual_table
+from sigma_mem.bench.league import MECHANISMS, league
+from sigma_mem.bench.tables import standing
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.streams import Stream
+
+
+def test_the_table_has_the_agreed_shape(small: tuple[Stream, FloatArray]) -> None:
+    stream, phis = small
+    values = counterfactual_table(stream, phis, ratios=(0.0, 0.5)).values()
+    assert values["stream"] == "made-up"
+    assert values["events"] == len(stream)
+    assert values["peers"] == list(stream.peers)
+    assert list(values["ratios"]) == ["0", "0.5"]
+    for rows in values["ratios"].values():
+        assert list(rows) == list(MECHANISMS)
+        for row in rows.values():
+            assert 0.0 <= row["accuracy"] <= 1.0
+            assert list(row["selections"]) == list(stream.peers)
+            assert sum(row["selections"].values()) == len(stream)
+            assert row["interval"][0] <= row["accuracy"] <= row["interval"][1]
+
+
+def test_oracles_bound_what_can_be_chosen(small: tuple[Stream, FloatArray]) -> None:
+    stream, phis = small
+    rows = league(stream, phis)
+    for name, row in rows.items():
+        assert row.accuracy <= rows["any-right"].accuracy, name
+    assert rows["best-fixed"].accuracy <= rows["domain-oracle"].accuracy
+
+
+def test_session_and_replay_give_the_same_table(small: tuple[Stream, FloatArray]) -> None:
+    stream, phis = small
+    fast, slow = league(stream, phis), league(stream, phis, session=True)
+    for name in MECHANISMS:
+        assert np.array_equal(fast[name].correct, slow[name].correct), name
+
+
+def test_a_warm_start_teaches_before_the_first_event() -> None:
+    stream, phis = made_up(400)
+    before, directions = made_up(400, seed=9)
+    cold = league(stream, phis)["calibrated-route"]
+    warm = league(stream, phis, warm=(before, directions))["calibrated-route"]
+    assert len(warm.correct) == len(stream)
+    assert warm.correct[:60].mean() > cold.correct[:60].mean()
+    other = Stream(before.name, tuple(reversed(before.peers)), before.events)
+    with pytest.raises(InputError, match="--peers"):
+        league(stream, phis, warm=(other, directions))
+
+
+def test_bootstrap_matches_a_naive_one_and_pairs_events() -> None:
+    rng = np.random.default_rng(0)
+    base = (rng.random(400) < 0.5).astype(float)
+    better = np.maximum(base, (rng.random(400) < 0.1).astype(float))
+    found = intervals({"base": base, "better": better}, "base", resamples=2000)
+    draws = rng.integers(400, size=(2000, 400))
+    naive = np.quantile((better - base)[draws].mean(axis=1), [0.025, 0.975])
+    i = found["better"]
+    assert i.difference == pytest.approx(better.mean() - base.mean())
+    assert i.difference_low == pytest.approx(naive[0], abs=0.006)
+    assert i.difference_high == pytest.approx(naive[1], abs=0.006)
+    # Paired: the difference is known far better than either accuracy.
+    assert i.difference_high - i.difference_low < 0.5 * (i.high - i.low)
+
+
+def test_the_report_says_who_is_on_top(small: tuple[Stream, FloatArray]) -> None:
+    stream, phis = small
+    rows = league(stream, phis)
+    fair = [n for n in MECHANISMS if n not in ("random", "best-fixed", "domain-oracle", "any-right")]
+    best = max(fair, key=lambda name: rows[name].accuracy)
+    assert best in standing(rows)
+    assert "adaptive is" in standing(rows)
