@@ -26,11 +26,11 @@ from sigma_mem.train.steering_run import RunSettings, SteeringRun
 
 from .tiny import tiny_center, tiny_features, tiny_stream
 
-STREAM = tiny_stream(72, peers=3)
+STREAM = tiny_stream(60, peers=3)
 FEATURES = tiny_features(STREAM)
 EPISODES = EpisodeSettings(length=50, max_peers=3)
 RUN = RunSettings(
-    steps=6, margin_steps=2, rows=6, check_every=3, check_rows=24, save_every=2, rate_gain=0.02, patience=9
+    steps=6, margin_steps=2, rows=6, check_every=3, check_rows=12, save_every=2, rate_gain=0.02, patience=9
 )
 SETTINGS = SteeringSettings(
     judged=30, gamma=0.97, cap=0.5, episodes=EPISODES, phi=PhiSettings(steps=10), run=RUN
@@ -38,8 +38,8 @@ SETTINGS = SteeringSettings(
 
 
 @pytest.fixture(scope="module")
-def center() -> Center:
-    return tiny_center()
+def center(tmp_path_factory: pytest.TempPathFactory) -> Center:
+    return tiny_center(cache=tmp_path_factory.mktemp("states"))
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,8 @@ def run_of(center: Center, about: dict[str, object] | None = None) -> SteeringRu
 
 def test_the_start_is_the_base_judge_bit_for_bit(center: Center) -> None:
     run = run_of(center)
+    with torch.no_grad():
+        run.learner.log_temperature.zero_()
     episode, at = run._held[0]
     _, utility, _ = run.learner.losses(episode, at)
     pairs = run.learner.data.pairs(episode, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def tiny_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<|end|>", eos_token="<|end|>")
 
 
-def tiny_center(seed: int = 0, width: int = 32) -> Center:
+def tiny_center(seed: int = 0, width: int = 32, cache: Path | None = None) -> Center:
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=400,
@@ -46,7 +47,7 @@ def tiny_center(seed: int = 0, width: int = 32) -> Center:
     prompt = JudgePrompt(
         instruction="Judge.", request="Trust? Yes or No.", question_tokens=16, answer_tokens=16
     )
-    return Center(model, tiny_tokenizer(), name=f"tiny-{seed}", prompt=prompt)
+    return Center(model, tiny_tokenizer(), name=f"tiny-{seed}", prompt=prompt, cache=cache)
 
 
 def tiny_stream(n: int = 120, peers: int = 4, seed: int = 0) -> Stream:

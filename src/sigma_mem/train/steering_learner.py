@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,8 @@ from sigma_mem.train.steering_memory import memory_readouts
 from sigma_mem.train.steering_phi import phi_of
 
 __all__ = ["Learner", "mean_gradient"]
+
+START_TEMPERATURE = 4.0
 
 
 class Learner(nn.Module):
@@ -49,6 +52,10 @@ class Learner(nn.Module):
         super().__init__()
         self.center, self.data, self.gamma, self._phi = center, data, gamma, phi
         self.weight = nn.Parameter(torch.from_numpy(phi.weight).float())
+        # Selection looks at U within an event, whatever its scale (eq:sigma_normalized_utility). A loss on U
+        # as it is would hold the memory's part to the log-odds it deserves, often less than the judge's own
+        # noise; under a learned temperature memory and judge are only weighed against each other.
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(START_TEMPERATURE)))
         self.steering = Steering(center.hidden, phi.rank, center.h_median, gain=0.0, cap=cap)
         unit = direction / torch.linalg.vector_norm(direction).clamp_min(1e-12)
         with torch.no_grad():
@@ -67,10 +74,11 @@ class Learner(nn.Module):
         return memory_readouts(phi, written, torch.from_numpy(at), self.gamma, reset)
 
     def utility(self, episode: Episode, at: IntArray, readouts: Tensor) -> Tensor:
-        """(B, S) U of every seat, steered by these readouts."""
+        """(B, S) U of every seat, steered by these readouts, over the temperature."""
         rows = self.center.rows(self.data.pairs(episode, at))
         delta = self.steering(readouts.flatten(0, 1))
-        return self.center.upper(rows, delta)[0].cpu().reshape(readouts.shape[:2])
+        utility = self.center.upper(rows, delta)[0].cpu().reshape(readouts.shape[:2])
+        return utility / self.log_temperature.exp()
 
     def losses(self, episode: Episode, at: IntArray) -> tuple[Tensor, Tensor, Tensor]:
         """Listwise losses (B,), utilities (B, S) and who is right (B, S)."""

@@ -38,7 +38,7 @@ class RunSettings:
         At most this many steps of stage 2 and of stage 3.
     rows : int
         Prompts per step: as many events as fit.
-    rate_gain, rate_projection, rate_phi : float
+    rate_gain, rate_projection, rate_phi, rate_temperature : float
         Adam's learning rates; g has its own.
     pointwise, width : float
         Weight of the pointwise term; margin of stage 3, in nats of the listwise loss.
@@ -55,6 +55,7 @@ class RunSettings:
     rate_gain: float = 3e-4
     rate_projection: float = 1e-3
     rate_phi: float = 1e-4
+    rate_temperature: float = 0.03
     pointwise: float = 0.1
     width: float = 0.1
     check_every: int = 10
@@ -96,8 +97,14 @@ class SteeringRun:
             "gain": learner.steering.gain,
             "projection": learner.steering.projection,
             "weight": learner.weight,
+            "log_temperature": learner.log_temperature,
         }
-        rates = {"gain": s.rate_gain, "projection": s.rate_projection, "weight": s.rate_phi}
+        rates = {
+            "gain": s.rate_gain,
+            "projection": s.rate_projection,
+            "weight": s.rate_phi,
+            "log_temperature": s.rate_temperature,
+        }
         groups = [{"params": [value], "lr": rates[name]} for name, value in self._named.items()]
         self._adam = torch.optim.Adam(groups, betas=(0.9, 0.98))
         self._best = self._values()
