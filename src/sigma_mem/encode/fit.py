@@ -1,0 +1,76 @@
+"""Fit the default encoder on its reference: ``python -m sigma_mem.encode.fit [FILE]``, about a minute.
+
+A change of the result is a change of φ: raise ``StaticEncoder.version`` with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.encode.reference import prompts
+from sigma_mem.encode.static import direction
+from sigma_mem.encode.wordllama import TokenVectors
+from sigma_mem.events import FloatArray
+
+__all__ = ["fit", "logistic", "whitening"]
+
+DIRECTIONS = 48
+TEMPERATURE = 0.25  # sharper than the classifier's own doubt: see docs/encoders
+_SCALE = np.sqrt(DIRECTIONS) / 4.0
+_PENALTY = 1e-3
+
+
+def whitening(h: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Mean, and the map (d, k) onto the k leading principal directions at unit variance."""
+    mean = h.mean(axis=0)
+    _, s, vt = np.linalg.svd(h - mean, full_matrices=False)
+    return mean, vt[:k].T * (np.sqrt(len(h)) / s[:k])
+
+
+def logistic(
+    x: FloatArray, y: NDArray[np.intp], penalty: float, steps: int = 400
+) -> tuple[FloatArray, FloatArray]:
+    """W, b of multinomial logistic regression, mean cross-entropy plus penalty·‖W‖².
+
+    Böhning's bound: the Hessian is at most ½ XᵀX/n for every class, so one fixed solve serves every step.
+    """
+    n, k = x.shape
+    target = np.eye(int(y.max()) + 1)[y]
+    ones = np.column_stack([x, np.ones(n)])
+    ridge = np.diag([2.0 * penalty] * k + [1e-9])
+    solve = np.linalg.inv(0.5 * ones.T @ ones / n + ridge)
+    theta = momentum = np.zeros((k + 1, target.shape[1]))
+    for step in range(steps):
+        ahead = theta + step / (step + 3.0) * (theta - momentum)
+        logits = ones @ ahead
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        momentum, theta = theta, ahead - solve @ (ones.T @ (p - target) / n + ridge @ ahead)
+    return theta[:-1], theta[-1]
+
+
+def fit() -> dict[str, FloatArray]:
+    """The arrays of ``data/static.npz``."""
+    texts, labels = prompts()
+    h = TokenVectors.load().embed(texts)
+    mean, whiten = whitening(h, DIRECTIONS)
+    names = sorted(set(labels))
+    y = np.array([names.index(label) for label in labels], dtype=np.intp)
+    W, bias = logistic(_SCALE * direction(h, mean, whiten), y, _PENALTY)
+    return {"mean": mean, "whiten": whiten, "W": W * (_SCALE / TEMPERATURE), "bias": bias / TEMPERATURE}
+
+
+def main() -> None:
+    """Write the fitted arrays in single precision."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "data" / "static.npz")
+    a = {name: array.astype(np.float32) for name, array in fit().items()}
+    np.savez_compressed(path, mean=a["mean"], whiten=a["whiten"], W=a["W"], bias=a["bias"])
+    print(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""φ from any sentence-transformers model, behind the extra ``[sentence]``.
+
+    φ = unit([R·unit(h − mean) ; const])
+
+The mean is that of the model's own embeddings of the reference prompts, so that φ does not collapse onto one
+direction; R is a fixed Gaussian projection to rank − 1, which keeps inner products up to 1/√rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Protocol
+
+import numpy as np
+
+from sigma_mem.encode.base import unit
+from sigma_mem.encode.reference import prompts
+from sigma_mem.errors import MissingExtraError
+from sigma_mem.events import FloatArray
+
+__all__ = ["SentenceEncoder", "SentenceModel"]
+
+_CONST = 0.5
+_PER_SUBJECT = 4  # reference prompts of each subject: enough for a mean
+
+
+class SentenceModel(Protocol):
+    """What is needed of a sentence-transformers model."""
+
+    def encode(self, sentences: list[str]) -> FloatArray:
+        """Embeddings (n, d)."""
+        ...
+
+
+class SentenceEncoder:
+    """φ from a sentence-transformers model, by hub name, local path, or as an object.
+
+    Parameters
+    ----------
+    model : str or SentenceModel
+        What ``SentenceTransformer`` takes, or an object with its ``encode``.
+    name : str, optional
+        Name that a memory records; needed where `model` is an object.
+    rank : int
+    """
+
+    def __init__(
+        self,
+        model: str | SentenceModel = "sentence-transformers/all-MiniLM-L6-v2",
+        name: str | None = None,
+        rank: int = 64,
+    ) -> None:
+        self._model: SentenceModel = _open(model) if isinstance(model, str) else model
+        self.rank = rank
+        self.name = f"sentence:{name or model}"
+        reference = np.asarray(self._model.encode(prompts(_PER_SUBJECT)[0]), dtype=np.float64)
+        self._mean = reference.mean(axis=0)
+        width = len(self._mean)
+        rng = np.random.default_rng(0)
+        self._projection = rng.standard_normal((width, rank - 1)) / np.sqrt(rank - 1)
+        # Two models of one name differ in their embeddings, and so in this.
+        self.version = f"1-{sha256(np.round(self._mean, 4).tobytes()).hexdigest()[:8]}"
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """φ of every text."""
+        part = unit(self.embed(texts) - self._mean) @ self._projection
+        return unit(np.column_stack([part, np.full(len(part), _CONST)]))
+
+    def embed(self, texts: Sequence[str]) -> FloatArray:
+        """h of every text."""
+        if not texts:
+            return np.zeros((0, len(self._mean)))
+        return np.asarray(self._model.encode(list(texts)), dtype=np.float64)
+
+
+def _open(model: str) -> SentenceModel:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtraError(
+            "the sentence encoder needs sentence-transformers: pip install 'sigma-mem[sentence]', "
+            "or use encoder='static'"
+        ) from error
+    opened: SentenceModel = SentenceTransformer(model)
+    return opened

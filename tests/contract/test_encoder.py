@@ -1,0 +1,104 @@
+"""What every encoder must do, whatever it is made of."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sigma_mem.encode import Encoder, open_encoder
+from sigma_mem.encode.hashed import HashedEncoder
+from sigma_mem.encode.learned import LearnedEncoder
+from sigma_mem.encode.sentence import SentenceEncoder
+from sigma_mem.encode.static import StaticEncoder
+
+
+def _learned() -> Encoder:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "mean": rng.normal(size=64), "whiten": rng.normal(size=(64, 8)), "W": rng.normal(size=(8, 64)),
+        "bias": rng.normal(size=64), "scale": np.ones(1),
+    }  # fmt: skip
+    return LearnedEncoder(HashedEncoder(), arrays)
+
+
+class _Counts:
+    """Stands where a sentence-transformers model stands: counts of characters, 32 wide."""
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        return np.array([[text.count(chr(97 + i)) + 0.1 for i in range(32)] for text in sentences])
+
+
+MAKERS: dict[str, Callable[[], Encoder]] = {
+    "static": StaticEncoder,
+    "hashed": HashedEncoder,
+    "learned": _learned,
+    "sentence": lambda: SentenceEncoder(_Counts(), name="counts"),
+}
+if importlib.util.find_spec("wordllama") is None:
+    del MAKERS["static"]
+
+
+@pytest.fixture(params=list(MAKERS), scope="module")
+def encoder(request: pytest.FixtureRequest) -> Encoder:
+    return MAKERS[request.param]()
+
+
+TEXTS = [
+    "What is 17 * 23?",
+    "Who wrote Hamlet?",
+    "def f(x):\n    return x\nassert f(1) == ?",
+    "合同是否有效？",
+]
+
+
+def test_names_itself(encoder: Encoder) -> None:
+    assert encoder.name
+    assert encoder.version
+    assert encoder.rank > 1
+
+
+def test_rows_are_unit_float64_of_its_rank(encoder: Encoder) -> None:
+    phi = encoder.encode(TEXTS)
+    assert phi.shape == (len(TEXTS), encoder.rank)
+    assert phi.dtype == np.float64
+    np.testing.assert_allclose((phi**2).sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_a_batch_is_its_texts(encoder: Encoder) -> None:
+    together = encoder.encode(TEXTS)
+    alone = np.vstack([encoder.encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(together, alone, atol=1e-12)
+
+
+def test_no_texts_are_no_rows(encoder: Encoder) -> None:
+    assert encoder.encode([]).shape == (0, encoder.rank)
+
+
+def test_the_same_again_and_in_another_instance(encoder: Encoder, request: pytest.FixtureRequest) -> None:
+    again = MAKERS[request.node.callspec.params["encoder"]]()
+    assert (again.name, again.version, again.rank) == (encoder.name, encoder.version, encoder.rank)
+    np.testing.assert_array_equal(encoder.encode(TEXTS), again.encode(TEXTS))
+
+
+def test_tells_texts_apart(encoder: Encoder) -> None:
+    phi = encoder.encode(TEXTS[:3])
+    cosines = (phi @ phi.T)[np.triu_indices(3, 1)]
+    assert (cosines < 0.999).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(max_size=200))
+def test_any_text_has_a_direction(encoder: Encoder, text: str) -> None:
+    phi = encoder.encode([text, text * 3])
+    assert np.isfinite(phi).all()
+    np.testing.assert_allclose((phi**2).sum(axis=1), 1.0, atol=1e-9)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected 'static', 'hashed', 'sentence'"):
+        open_encoder("word2vec")

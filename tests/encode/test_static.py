@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sigma_mem.encode.static import CONST, StaticEncoder, direction, project
+from sigma_mem.encode.wordllama import TokenVectors
+
+pytest.importorskip("wordllama")
+
+ENCODER = StaticEncoder()
+SUBJECTS = {
+    "law": ["The defendant was charged with burglary and moved to suppress his confession.",
+            "A buyer sued the seller for breach of contract after the goods arrived damaged.",
+            "Does a tenant owe rent after the landlord has evicted him without notice?"],
+    "mathematics": ["Find the real roots of $x^3 - 4x + 1 = 0$.", "Let $n$ be prime. Compute $2^n \\bmod n$.",
+                    "What is the area of a triangle with sides $5$, $12$ and $13$?"],
+    "code": ["def g(s):\n    return s[::-1]\nprint(g('abc'))",
+             "for i in range(3):\n    nums.append(i)\nprint(nums)",
+             "What does sorted(d.items(), key=lambda x: x[1]) return for d = {'a': 2, 'b': 1}?"],
+    "biology": ["Which organelle carries out photosynthesis in plant cells?",
+                "How does DNA replication begin?",
+                "What is the role of ribosomes in protein synthesis?"],
+}  # fmt: skip
+
+
+def test_questions_of_one_subject_share_more_than_questions_of_two() -> None:
+    phi = ENCODER.encode([text for texts in SUBJECTS.values() for text in texts])
+    kernel = (phi @ phi.T) ** 2
+    same = np.kron(np.eye(len(SUBJECTS)), np.ones((3, 3))).astype(bool)
+    within = kernel[same & ~np.eye(len(kernel), dtype=bool)].mean()
+    across = kernel[~same].mean()
+    assert within > 0.4
+    assert across < 0.05
+
+
+def test_the_last_coordinate_is_constant_and_none_is_negative() -> None:
+    phi = ENCODER.encode(["Why is the sky blue?", "SELECT 1;", ""])
+    np.testing.assert_allclose(phi[:, -1], CONST / np.sqrt(1.0 + CONST**2), atol=1e-15)
+    assert (phi >= 0).all()
+
+
+def test_phi_is_the_formula_of_its_docstring() -> None:
+    rng = np.random.default_rng(0)
+    h, mean, whiten = rng.normal(size=(5, 6)), rng.normal(size=6), rng.normal(size=(6, 3))
+    W, bias = rng.normal(size=(3, 4)), rng.normal(size=4)
+    for row, phi in zip(h, project(h, mean, whiten, W, bias), strict=True):
+        z = whiten.T @ (row - mean)
+        z /= np.sqrt(z @ z)
+        weight = np.exp(W.T @ z + bias)
+        expected = np.append(np.sqrt(weight / weight.sum()), CONST)
+        np.testing.assert_allclose(phi, expected / np.sqrt(expected @ expected), atol=1e-12)
+
+
+def test_a_text_without_tokens_points_nowhere_in_particular() -> None:
+    assert not direction(np.zeros((1, 4)), np.ones(4), np.eye(4)).any()
+    assert ENCODER.embed([""]).tolist() == [[0.0] * 256]
+
+
+def test_embeddings_are_wordllamas_own() -> None:
+    # In a process of its own: importing wordllama configures the root logger.
+    code = (
+        "import os, sys, numpy as np, wordllama\n"
+        "folder = os.path.dirname(wordllama.__file__)\n"
+        "model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)\n"
+        "np.save(sys.stdout.buffer, model.embed(['What is 17 * 23?', 'Who wrote Hamlet?']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    theirs = np.load(io.BytesIO(done.stdout))
+    np.testing.assert_allclose(
+        TokenVectors.load().embed(["What is 17 * 23?", "Who wrote Hamlet?"]), theirs, atol=1e-5
+    )
+
+
+def test_long_texts_cost_no_more_than_their_beginning() -> None:
+    start = "the defendant appealed " * 500
+    np.testing.assert_array_equal(ENCODER.encode([start[:8192]]), ENCODER.encode([start * 50]))
+
+
+def test_encoding_touches_neither_the_network_nor_the_logger() -> None:
+    code = (
+        "import logging, socket, sys\n"
+        "def refuse(*a, **k): raise SystemExit('network')\n"
+        "socket.socket.connect = refuse\n"
+        "from sigma_mem.encode.static import StaticEncoder\n"
+        "StaticEncoder().encode(['Why?'])\n"
+        "assert not logging.getLogger().handlers\n"
+        "assert 'torch' not in sys.modules and 'wordllama' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
