@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.strategies import assert_bitwise, decays, play, probe, streams
-from sigma_mem.memory import SigmaState, discount
+from sigma_mem.memory import Settings, SigmaState, discount
 
 
 def copied(state):
@@ -30,12 +30,12 @@ def test_a_snapshot_continues_bit_for_bit(stream, cut):
 
 
 def test_a_snapshot_of_a_memory_that_has_not_begun_does_not_begin_it():
-    from sigma_mem.memory import Settings
-
     empty = copied(SigmaState(["a"], 1, Settings(eta=1.0, decay="time", half_life=10.0)))
     unit = np.array([1.0])
-    empty.write(unit, unit, empty.decided(1.7e9))
-    assert empty.M.item() == 1.0
+    empty.write(unit, unit, empty.decided(1.7e9 + 1.0 / 3.0))
+    empty.decided(1.7e9 + 3.7)
+    # Ages that counted from 1970 would be right to eight digits only.
+    assert empty.M.item() == pytest.approx(0.5 ** ((1.7e9 + 3.7 - (1.7e9 + 1.0 / 3.0)) / 10.0), rel=1e-13)
 
 
 @given(stream=streams(decay=decays()))
