@@ -46,11 +46,13 @@ def test_a_null_canon_wins_no_vote(read):
 
 
 def test_the_posterior_read_uses_relations_and_the_other_does_not():
-    G = np.array([[1.0, -0.9, -0.9], [-0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
-    here = view([0.50, 0.48, 0.10], [0.6, 0.6, 0.6], [0, 1, 2], G)
-    z = normalized_utility(here.score)
+    """The best is right and wrong together with the worst, the second best with the third."""
+    G = np.eye(4)
+    G[0, 3] = G[3, 0] = G[1, 2] = G[2, 1] = 0.9
+    here = view([0.50, 0.48, 0.40, 0.0], [0.6] * 4, [0, 1, 2, 3], G)
     assert choose("posterior-no-g", here).peer == 0
-    assert choose("posterior", here).peer == int(naive.posterior(z, G, 1.0, 1.0).argmax())
+    assert choose("posterior", here).peer == 1
+    assert naive.posterior(normalized_utility(here.score), G, 1.0, 1.0).argmax() == 1
 
 
 def test_confidence_is_the_posterior_of_the_winning_answer():
