@@ -105,11 +105,12 @@ def test_calculator_versions(question: str, first: str, second: str) -> None:
 
 def test_reader_does_not_resolve_pronouns() -> None:
     told = (
-        "Read the passage. Ada works as a baker in Oslo. {} grew up in Lima. Emil works as a pilot in Rome.\n"
+        "Read the passage. Abel cooks soup in Rome. Abel seasons it with mint. Ada cooks rice in Oslo. {}\n"
     )
-    ask = "Question: In which city did Ada grow up?"
-    assert Reader().answer(told.format("Ada") + ask) == "Lima"
-    assert Reader().answer(told.format("She") + ask) == "Oslo"
+    assert Reader().answer(told + "Question: In which city does Ada cook?") == "Oslo"
+    told += "Question: Which spice does Ada season it with?"
+    assert Reader().answer(told.format("Ada seasons it with thyme.")) == "thyme"
+    assert Reader().answer(told.format("She seasons it with thyme.")) == "mint"
 
 
 def test_generalist_reads_only_the_beginning() -> None:

@@ -46,6 +46,7 @@ COMMANDS = {
     "bench": Mount(
         "sigma_mem.cli.bench", "The paper's experiments and timings, on recorded streams.", group=True
     ),
+    "bench": Mount("sigma_mem.cli.bench", "The paper's experiments, and timings.", group=True),
     "train": Mount("sigma_mem.cli.train", "Learn φ or a steering from a recorded stream.", group=True),
     "center": Mount("sigma_mem.cli.center", "Fetch, check and time the center model.", group=True),
 }

@@ -54,10 +54,10 @@ def draw_picture(story: Story, path: Path, window: int = 100) -> None:
     plt.close(figure)
 
 
-def _frame(axis: Any, story: Story, lowest: float) -> None:
+def _frame(axis: Any, story: Story, lowest: float, at: float) -> None:
     """Scales, grid, legend and the mark of the fault."""
     axis.axvline(story.fault_at, color=_FAULT, linestyle="--", linewidth=1.2)
-    _note(axis, story.fault_at, 0.93, f"{FAULTY} goes bad", _FAULT, before=True)
+    _note(axis, story.fault_at, at, f"{FAULTY} goes bad", _FAULT, before=True)
     axis.set_xlim(0, story.tasks)
     axis.set_ylim(lowest, 1.02)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
@@ -84,7 +84,7 @@ def _accuracy(axis: Any, story: Story, window: int) -> None:
         label = f"{name}\n  {league.accuracy(row):.1%} overall"
         mean = league.rolling(row, window)
         axis.plot(tasks[shown], mean[shown], style, color=colour, linewidth=width, label=label)
-    _frame(axis, story, lowest=0.2)
+    _frame(axis, story, lowest=0.2, at=0.24)
     axis.set_title(f"Share right over the last {window} tasks", loc="left")
 
 
@@ -95,13 +95,15 @@ def _trust(axis: Any, story: Story) -> None:
     for row, peer in enumerate(PEERS):
         width = 2.6 if peer == FAULTY else 1.5
         axis.plot(tasks, history[:, row], color=_PEERS[row], linewidth=width, label=peer)
-    _frame(axis, story, lowest=0.0)
+    _frame(axis, story, lowest=0.0, at=0.93)
     moved = story.watch.moved
     if moved is not None and moved.events:
         place = story.fault_at + moved.events
         axis.axvline(place, color=_MOVED, linestyle=":", linewidth=1.4)
         _note(axis, place, 0.93, f"the last {domain} task routed to it: {moved.events} events later", _MOVED)
-    axis.set_title(f"Trust p̂ on {domain} tasks, as the memory reads it from the question alone", loc="left")
+    axis.set_title(
+        f"Trust p̂ on {domain} tasks, read from the question alone (mean of the last 15)", loc="left"
+    )
     axis.set_xlabel("task")
 
 
@@ -118,7 +120,9 @@ def _grid(
     for row, column in np.ndindex(shown.shape):
         if not np.isnan(shown[row, column]):
             text = f"{shown[row, column]:.0%}" if limits[0] == 0 else f"{shown[row, column]:+.2f}"
-            axis.text(column, row, text, ha="center", va="center", fontsize=8.5)
+            place = (shown[row, column] - limits[0]) / (limits[1] - limits[0])
+            colour = "white" if place < 0.12 or place > 0.88 else "black"
+            axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=colour)
     axis.set_xticks(range(len(columns)), columns, rotation=0 if len(columns) < 5 else 30, fontsize=8.5)
     axis.set_yticks(range(len(PEERS)), PEERS, fontsize=8.5)
     axis.set_title(title, loc="left", fontsize=11)

@@ -14,7 +14,7 @@ from .tasks import Task, is_right
 __all__ = ["SETTINGS", "play"]
 
 # A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
-SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01, strength=1.0)
+SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)
 
 
 def play(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:

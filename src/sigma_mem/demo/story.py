@@ -82,23 +82,27 @@ def together(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float
 
 
 def why(mem: SigmaMem, step: Step) -> str:
-    """In plain words, which past tasks the route's choice rests on."""
-    found = mem.explain(step.decision, top=2)
-    told = [
-        f"was {'right' if term.label > 0 else 'wrong'} on “{_short(term.question)}”"
-        for term in found.contributions
-        if term.question
-    ]
-    reasons = " and ".join(told) if told else "nothing is known yet"
-    more = f" (and {found.others} more)" if found.others > 0 else ""
+    """In plain words, which past tasks weighed most in the route's choice, for and against."""
+    found = mem.explain(step.decision, top=20)
+    right = [_quoted(term.question) for term in found.contributions if term.label > 0][:2]
+    wrong = [_quoted(term.question) for term in found.contributions if term.label < 0][:1]
+    reasons = []
+    if right:
+        reasons.append(f"right on {' and '.join(right)}")
+    if wrong:
+        reasons.append(f"wrong on {wrong[0]}")
     outcome = "right" if step.right[found.peer] else "wrong"
     return (
-        f"“{_short(step.task.question)}” goes to {found.peer}, trusted {found.prob:.0%} here: "
-        f"it {reasons}{more}. It was {outcome}."
+        f"{_quoted(step.task.question)} goes to {found.peer}, trusted {found.prob:.0%} here: "
+        f"{'it was ' + ', but '.join(reasons) if reasons else 'nothing is known yet'}. It was {outcome}."
     )
 
 
-def _short(question: str | None, width: int = 44) -> str:
+def _quoted(question: str | None) -> str:
+    return f"“{_short(question)}”"
+
+
+def _short(question: str | None, width: int = 40) -> str:
     """The telling part of a question, cut in the middle where it is long."""
     text = question or ""
     program = re.search(r"```python\n(.*)\n```", text, re.DOTALL)

@@ -48,7 +48,7 @@ def best_sentence(text: str, limit: int | None = None) -> tuple[str, str]:
 class Reader:
     r"""Takes from the best sentence what the question word asks for.
 
-    It does not resolve pronouns, so "She grew up in Oslo." is lost on it. On anything that
+    It does not resolve pronouns, so "She seasons it with mint." is lost on it. On anything that
     is not a passage it does the same, which yields some word or figure of the question.
 
     >>> Reader().answer("Ada is a baker in Oslo. Emil is a pilot in Quito.\nQuestion: Who is a pilot?")
@@ -56,10 +56,10 @@ class Reader:
     """
 
     def answer(self, question: str) -> str:
-        """A name, place, year or count from the best sentence; "" where there is none."""
+        """A name, place, spice or count from the best sentence; "" where there is none."""
         sentence, asked = best_sentence(question)
-        if "year" in asked:
-            found = re.findall(r"\b\d{4}\b", sentence)
+        if "spice" in asked:
+            found = re.findall(r"\bwith (\w+)", sentence)
         elif asked.startswith("How many"):
             found = re.findall(r"\d+", sentence)
         elif "city" in asked:

@@ -1,7 +1,7 @@
-"""Questions about a passage of a few sentences on three people.
+"""Questions about a passage of a few sentences on three cooks.
 
 The truth is the drawn fact itself, before it was put into words. Some sentences speak
-of "he" or "she", and some passages hold years and counts while others hold none.
+of "he" or "she", and some passages hold figures while others hold none.
 """
 
 from __future__ import annotations
@@ -12,37 +12,40 @@ __all__ = ["reading"]
 
 _WOMEN = ("Ada", "Bina", "Clara", "Dora", "Edith", "Freya", "Greta", "Hanna")
 _MEN = ("Abel", "Boris", "Conrad", "Dmitri", "Emil", "Felix", "Gustav", "Hugo")
-_JOBS = ("baker", "surgeon", "carpenter", "pilot", "librarian", "gardener", "tailor", "chemist")
+_DISHES = (
+    "onion soup",
+    "apple pie",
+    "rye bread",
+    "lentil stew",
+    "pepper salad",
+    "carrot cake",
+    "garlic noodles",
+)
+_SPICES = ("cumin", "ginger", "basil", "nutmeg", "thyme", "saffron", "paprika", "mint")
 _CITIES = ("Lisbon", "Oslo", "Prague", "Nairobi", "Quito", "Hanoi", "Turin", "Perth", "Lagos", "Kyoto")
-_THINGS = ("violins", "clocks", "maps", "lamps", "bicycles", "kettles")
+_GOODS = ("eggs", "lemons", "potatoes", "figs", "leeks")
+
+Told = tuple[list[str], list[tuple[str, str]]]  # sentences, and the questions they answer
 
 
-def _profile(
-    rng: random.Random, name: str, she: bool, job: str, cities: list[str]
-) -> tuple[list[str], list[tuple[str, str]]]:
-    """Two sentences without a figure, and the questions they answer."""
-    home, origin = cities
-    who = ("She" if she else "He") if rng.random() < 0.4 else name
-    sentences = [f"{name} works as a {job} in {home}.", f"{who} grew up in {origin}."]
+def _seasoned(name: str, who: str, dish: str, city: str, spice: str) -> Told:
+    """Two sentences without a figure."""
+    sentences = [f"{name} cooks {dish} in {city}.", f"{who} seasons it with {spice}."]
     asked = [
-        (f"Who works as a {job}?", name),
-        (f"In which city does {name} work?", home),
-        (f"In which city did {name} grow up?", origin),
+        (f"Who cooks {dish}?", name),
+        (f"In which city does {name} cook?", city),
+        (f"Which spice does {name} season it with?", spice),
     ]
     return sentences, asked
 
 
-def _account(
-    rng: random.Random, name: str, she: bool, job: str, things: list[str]
-) -> tuple[list[str], list[tuple[str, str]]]:
-    """Two sentences with a year and a count, and the questions they answer."""
-    year, count, thing = rng.randint(1950, 2020), rng.randint(3, 60), rng.choice(things)
-    who = ("she" if she else "he") if rng.random() < 0.4 else name
-    sentences = [f"{name} became a {job} in {year}.", f"Today {who} owns {count} {thing}."]
+def _counted(name: str, who: str, dish: str, guests: int, bought: int, goods: str) -> Told:
+    """Two sentences with a figure each."""
+    sentences = [f"{name} cooks {dish} for {guests} guests.", f"{who} buys {bought} {goods} at the market."]
     asked = [
-        (f"Who became a {job}?", name),
-        (f"In which year did {name} become a {job}?", str(year)),
-        (f"How many {thing} does {name} own?", str(count)),
+        (f"Who cooks {dish}?", name),
+        (f"How many guests does {name} cook for?", str(guests)),
+        (f"How many {goods} does {name} buy?", str(bought)),
     ]
     return sentences, asked
 
@@ -54,17 +57,19 @@ def reading(rng: random.Random) -> tuple[str, str]:
     >>> question.startswith("Read the passage.") and answer in question
     True
     """
-    people = [(name, True) for name in rng.sample(_WOMEN, 2)] + [(rng.choice(_MEN), False)]
+    people = [(name, "She") for name in rng.sample(_WOMEN, 2)] + [(rng.choice(_MEN), "He")]
     rng.shuffle(people)
-    jobs, cities, things = rng.sample(_JOBS, 3), rng.sample(_CITIES, 6), rng.sample(_THINGS, 2)
-    with_figures = rng.random() < 0.5
+    dishes, cities, spices = rng.sample(_DISHES, 3), rng.sample(_CITIES, 3), rng.sample(_SPICES, 3)
+    goods, with_figures = rng.sample(_GOODS, 2), rng.random() < 0.5
     sentences: list[str] = []
     asked: list[tuple[str, str]] = []
-    for i, (name, she) in enumerate(people):
+    for i, (name, pronoun) in enumerate(people):
+        who = pronoun if rng.random() < 0.6 else name
         if with_figures:
-            told, asks = _account(rng, name, she, jobs[i], things)
+            figures = rng.randint(3, 60), rng.randint(3, 60)
+            told, asks = _counted(name, who, dishes[i], *figures, rng.choice(goods))
         else:
-            told, asks = _profile(rng, name, she, jobs[i], cities[2 * i : 2 * i + 2])
+            told, asks = _seasoned(name, who, dishes[i], cities[i], spices[i])
         sentences += told
         asked += asks
     question, answer = rng.choice(asked)
