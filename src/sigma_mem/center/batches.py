@@ -10,23 +10,35 @@ from torch import Tensor
 __all__ = ["by_length", "pad_ids", "pad_states"]
 
 
-def by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Indices grouped into batches of similar length, no batch over ``max_tokens`` with its padding.
+def by_length(lengths: Sequence[int], max_tokens: int, slack: float = 1.0) -> list[list[int]]:
+    """Indices grouped into batches of similar length.
 
-    A row longer than ``max_tokens`` is a batch by itself.
+    Parameters
+    ----------
+    max_tokens
+        No batch is larger with its padding; a longer row is a batch by itself.
+    slack
+        Largest share of a batch that may be padding. A CPU gains nothing from a batch and pays for
+        every padded token; an accelerator prefers fewer, larger batches.
 
     Examples
     --------
     >>> by_length([5, 2, 9, 3], max_tokens=8)
     [[1, 3], [0], [2]]
+    >>> by_length([50, 52, 90], max_tokens=500, slack=0.05)
+    [[0, 1], [2]]
     """
     batches: list[list[int]] = []
+    real = 0
     for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
+        real += lengths[index]
         # Rows come by rising length, so the newest one sets the padded width.
-        if batches and (len(batches[-1]) + 1) * lengths[index] <= max_tokens:
+        padded = (len(batches[-1]) + 1) * lengths[index] if batches else 0
+        if batches and padded <= max_tokens and padded - real <= slack * padded:
             batches[-1].append(index)
         else:
             batches.append([index])
+            real = lengths[index]
     return batches
 
 

@@ -107,7 +107,8 @@ class Center:
         self.fingerprint = fingerprint(model)
         self.split = Split(self.decoder, self.first, probe=fast)
         self.device = model.get_input_embeddings().weight.device  # type: ignore[operator]
-        self.max_tokens = max_tokens or (1024 if torch.device(self.device).type == "cpu" else 32768)
+        on_cpu = torch.device(self.device).type == "cpu"
+        self.max_tokens, self._slack = max_tokens or (1024 if on_cpu else 32768), 0.05 if on_cpu else 0.5
         self.fast = fast and self.split.exact and self._reads_like_the_model()
         self._lower = self._lower_half(cache)
         self._lock = threading.RLock()
@@ -217,7 +218,7 @@ class Center:
         order: list[int] = []
         found: list[tuple[Tensor, Tensor]] = []
         with self._lock:
-            for batch in by_length([len(row) for row in rows], self.max_tokens):
+            for batch in by_length([len(row) for row in rows], self.max_tokens, self._slack):
                 shifts = None if delta is None else delta[torch.tensor(batch, device=delta.device)]
                 found.append(self._run([rows[i] for i in batch], shifts, mass))
                 order += batch
@@ -262,7 +263,9 @@ class Center:
             cache = StateCache(cache)
         weight = next(self.decoder.blocks[0].parameters())
         opening = self.writer.encode(self.writer.opening)
-        lower = PrefixedLower(self.split, self.device, max_tokens=self.max_tokens, opening=opening)
+        lower = PrefixedLower(
+            self.split, self.device, max_tokens=self.max_tokens, slack=self._slack, opening=opening
+        )
         return LowerHalf(lower, model=self.fingerprint, dtype=weight.dtype, cache=cache)
 
     def _median_norm(self) -> float:

@@ -30,9 +30,15 @@ class PrefixedLower:
     """
 
     def __init__(
-        self, split: Split, device: torch.device, *, max_tokens: int, opening: Sequence[int] = ()
+        self,
+        split: Split,
+        device: torch.device,
+        *,
+        max_tokens: int,
+        slack: float = 1.0,
+        opening: Sequence[int] = (),
     ) -> None:
-        self.split, self.device, self.max_tokens = split, device, max_tokens
+        self.split, self.device, self.max_tokens, self.slack = split, device, max_tokens, slack
         self._opening: tuple[tuple[int, ...], Tensor, Any] | None = None
         self.shares = self._prefix_is_harmless()
         if self.shares and opening:
@@ -52,7 +58,7 @@ class PrefixedLower:
     def suffixes(self, rows: Sequence[Sequence[int]], start: int, cache: Any) -> list[Tensor]:
         """States of each row's tokens after a common prefix of ``start`` tokens, as (len, d)."""
         states: list[Tensor | None] = [None] * len(rows)
-        for batch in by_length([len(row) for row in rows], self.max_tokens):
+        for batch in by_length([len(row) for row in rows], self.max_tokens, self.slack):
             found, _ = self._continue([rows[i] for i in batch], start, cache)
             for i, state in zip(batch, found, strict=True):
                 states[i] = state
@@ -62,7 +68,7 @@ class PrefixedLower:
     def plain(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
         """States of whole prompts, as (len, d), sharing nothing."""
         states: list[Tensor | None] = [None] * len(rows)
-        for batch in by_length([len(row) for row in rows], self.max_tokens):
+        for batch in by_length([len(row) for row in rows], self.max_tokens, self.slack):
             hidden = self.split.lower(pad_ids([rows[i] for i in batch], self.device))
             for i, state in zip(batch, hidden, strict=True):
                 states[i] = state[: len(rows[i])]
