@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sigma_mem.bench.center_cf import center_cf, table_values
-from sigma_mem.bench.center_rows import ROWS, CenterRow, center_rows, judged_events, paired_interval
+from sigma_mem.bench.center_rows import ROWS, center_rows, judged_events
+from sigma_mem.bench.league import Row
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event, FloatArray
 from sigma_mem.memory import Settings, SigmaState
@@ -48,7 +49,7 @@ class Linear:
         return base if readouts is None else base + readouts @ W
 
 
-def rows_of(stream: Stream = STREAM, **settings: object) -> dict[str, CenterRow]:
+def rows_of(stream: Stream = STREAM, **settings: object) -> dict[str, Row]:
     options: dict[str, object] = {"fast": W, **settings}
     return center_rows(stream, PHIS, JUDGED, Linear(), **options)  # type: ignore[arg-type]
 
@@ -113,8 +114,9 @@ def test_base_is_asked_once_for_all_ratios() -> None:
     values = table_values(table)
     assert values["events"] == 60
     assert set(values["ratios"]) == {"0", "0.5", "0.9"}
-    gap = values["ratios"]["0"]["differences"]["sigma − base"]
-    assert gap["low"] <= gap["gap"] <= gap["high"]
+    gap = values["ratios"]["0"]["sigma"]["vs_base"]
+    assert 0 < gap["interval"][0] <= gap["difference"] <= gap["interval"][1]
+    assert values["ratios"]["0"]["swapped-M"]["vs_sigma"]["interval"][1] < 0
     want = center_rows(
         counterfactual(STREAM, 0.9), PHIS, JUDGED, Linear(), fast=W, settings=Settings(gamma=0.99)
     )
@@ -127,16 +129,6 @@ def test_samples_of_judged_events_are_nested_and_shared_by_all_ratios() -> None:
     assert min(more) >= 30
     assert few == sorted(few) == judged_events(counterfactual(STREAM, 0.9), after=30, limit=10)
     assert judged_events(STREAM, after=30, limit=10, seed=1) != few
-
-
-def test_paired_intervals_narrow_as_rows_agree() -> None:
-    def row(correct: list[float]) -> CenterRow:
-        return CenterRow(np.zeros(len(correct), dtype=np.intp), np.array(correct), {})
-
-    gap, low, high = paired_interval(row([1.0] * 80 + [0.0] * 20), row([0.0] * 100))
-    assert gap == 0.8
-    assert 0.7 < low < 0.8 < high < 0.9
-    assert paired_interval(row([1.0, 0.0] * 50), row([1.0, 0.0] * 50)) == (0.0, 0.0, 0.0)
 
 
 def test_bad_input_is_named() -> None:

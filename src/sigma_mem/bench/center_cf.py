@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sigma_mem.bench.center_rows import CenterRow, Scorer, center_rows, judged_events, paired_interval
+from sigma_mem.bench.center_rows import Scorer, center_rows, judged_events
+from sigma_mem.bench.experiments.cf import table_of
+from sigma_mem.bench.league import Row
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream, counterfactual
 
 __all__ = ["center_cf", "table_values"]
-
-# The comparisons that the claims are about; each gets a paired bootstrap interval.
-COMPARED = (
-    ("sigma", "base"),
-    ("sigma", "zero-M"),
-    ("sigma", "swapped-M"),
-    ("sigma", "sigma-no-g"),
-    ("sigma", "fast"),
-)
 
 
 def center_cf(
@@ -34,7 +27,7 @@ def center_cf(
     limit: int | None = None,
     seed: int = 0,
     say: Callable[[int, int], None] = lambda done, total: None,
-) -> dict[float, dict[str, CenterRow]]:
+) -> dict[float, dict[str, Row]]:
     """Rows of every ratio on the same judged events.
 
     Parameters
@@ -64,17 +57,12 @@ def center_cf(
     return table
 
 
-def table_values(table: Mapping[float, Mapping[str, CenterRow]]) -> dict[str, Any]:
-    """The table as plain values: accuracy, selections, and how far rows differ."""
+def table_values(table: Mapping[float, Mapping[str, Row]], seed: int = 0) -> dict[str, Any]:
+    """The table as plain values, each row beside its paired differences to ``base`` and to ``sigma``."""
     ratios: dict[str, Any] = {}
     for ratio, rows in table.items():
-        values: dict[str, Any] = {
-            name: {"accuracy": row.accuracy, "selections": dict(row.selections)} for name, row in rows.items()
-        }
-        values["differences"] = {
-            f"{a} − {b}": dict(zip(("gap", "low", "high"), paired_interval(rows[a], rows[b]), strict=True))
-            for a, b in COMPARED
-            if a in rows and b in rows
-        }
+        values = table_of(rows, seed, reference="base")
+        for name, against in table_of(rows, seed, reference="sigma").items():
+            values[name]["vs_sigma"] = against["vs_sigma"]
         ratios[f"{ratio:g}"] = values
-    return {"events": len(next(iter(next(iter(table.values())).values())).correct), "ratios": ratios}
+    return {"events": len(table[next(iter(table))]["base"].correct), "ratios": ratios}

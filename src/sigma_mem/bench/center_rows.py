@@ -15,12 +15,12 @@ what costs time, may judge a part of them only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.bench.league import Row
 from sigma_mem.decide.select import normalized_utility, posterior
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
@@ -28,36 +28,12 @@ from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
 from sigma_mem.streams.chance import chance
 
-__all__ = ["ROWS", "CenterRow", "Scorer", "center_rows", "judged_events", "paired_interval"]
+__all__ = ["ROWS", "Scorer", "center_rows", "judged_events"]
 
 ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M")
 
 # (question, answer) pairs and one readout each, or None for the base judge → utilities.
 Scorer = Callable[[Sequence[tuple[str, str]], FloatArray | None], FloatArray]
-
-
-@dataclass(frozen=True, slots=True)
-class CenterRow:
-    """One row: what was chosen at every judged event, and whether it was right.
-
-    Attributes
-    ----------
-    chosen : (n,) int
-        Index of the selected peer.
-    correct : (n,) float
-        1 where the selected peer was right, else 0; for paired comparisons between rows.
-    selections : mapping
-        How often each peer was selected.
-    """
-
-    chosen: NDArray[np.intp]
-    correct: FloatArray
-    selections: Mapping[str, int]
-
-    @property
-    def accuracy(self) -> float:
-        """Share of judged events whose selected peer was right."""
-        return float(self.correct.mean())
 
 
 def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, seed: int = 0) -> list[int]:
@@ -85,7 +61,7 @@ def center_rows(
     w_g: float = 1.0,
     bases: dict[tuple[str, str], float] | None = None,
     rows: Sequence[str] = ROWS,
-) -> dict[str, CenterRow]:
+) -> dict[str, Row]:
     """Judge some events of a stream, as it stands under attack, with and without memory.
 
     Parameters
@@ -105,7 +81,8 @@ def center_rows(
 
     Returns
     -------
-    mapping of row name to CenterRow
+    mapping of row name to Row
+        What was chosen at every judged event, and whether it was right.
     """
     unknown = [name for name in rows if name not in ROWS]
     if unknown:
@@ -184,18 +161,7 @@ def _selected(utility: FloatArray, relations: FloatArray | None, w_u: float, w_g
     return np.array([posterior(row, G, w_u, w_g).peer for row, G in zip(z, relations, strict=True)])
 
 
-def _row(chosen: NDArray[np.intp], labels: FloatArray, peers: Sequence[str]) -> CenterRow:
+def _row(chosen: NDArray[np.intp], labels: FloatArray, peers: Sequence[str]) -> Row:
     right = (labels[np.arange(len(chosen)), chosen] > 0).astype(np.float64)
     counts = np.bincount(chosen, minlength=len(peers)).tolist()
-    return CenterRow(chosen, right, dict(zip(peers, counts, strict=True)))
-
-
-def paired_interval(
-    row: CenterRow, other: CenterRow, *, seed: int = 0, draws: int = 2000, level: float = 0.95
-) -> tuple[float, float, float]:
-    """Accuracy of ``row`` less that of ``other``, with a paired bootstrap interval over events."""
-    gap = row.correct - other.correct
-    picks = np.random.default_rng(seed).integers(0, len(gap), size=(draws, len(gap)))
-    tail = (1.0 - level) / 2.0
-    low, high = np.quantile(gap[picks].mean(axis=1), [tail, 1.0 - tail])
-    return float(gap.mean()), float(low), float(high)
+    return Row(chosen, right, dict(zip(peers, counts, strict=True)))
