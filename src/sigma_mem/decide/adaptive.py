@@ -17,7 +17,7 @@ from sigma_mem.events import FloatArray
 
 __all__ = ["adaptive", "margin"]
 
-_DISCORD = 0.05  # v; on real streams majority and the calibrated vote differ on 2 to 18 % of events, mostly 5 to 9
+_DISCORD = 0.05  # v; majority and the calibrated vote differ so on 2 to 18 % of real events, mostly 5 to 9
 
 
 def margin(evidence: FloatArray, first: int) -> FloatArray:
