@@ -33,7 +33,7 @@ def test_examples_run(name):
         if (error.name or "").startswith("sigma_mem"):
             raise
         pytest.skip(f"{error.name} is not installed")
-    result = doctest.testmod(module)
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0, f"{result.failed} of {result.attempted} examples of {name} fail (see above)"
 
 

@@ -47,7 +47,7 @@ def test_imports_point_down_only():
     command = [
         sys.executable,
         "-c",
-        "from importlinter.cli import lint_imports_command; lint_imports_command()",
+        "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])",
     ]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
