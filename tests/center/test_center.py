@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from sigma_mem.center.cache import StateCache
 from sigma_mem.center.center import Center
 from sigma_mem.center.errors import CenterError, ModelShapeError, SteeringMismatchError
 from sigma_mem.center.load import fingerprint, load_model
@@ -177,10 +179,24 @@ def test_threads_may_share_a_center(tiny_center: Center) -> None:
         np.testing.assert_array_equal(got[i], want[i])
 
 
-def test_memory_does_not_grow_with_the_stream(tiny_center: Center) -> None:
-    for i in range(40):
-        tiny_center.judge(f"What is {i} + 1?", [str(i + 1), str(i)])
-    assert len(tiny_center._lower._recent) <= 4
+def peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def test_a_ten_times_longer_stream_needs_no_more_memory_or_disk(tokenizer: Any, tmp_path: Path) -> None:
+    cache = StateCache(tmp_path, max_bytes=1 << 19)
+    center = Center(tiny("llama"), tokenizer, cache=cache)
+
+    def score(events: range) -> None:
+        for i in events:
+            center.judge(f"What is {i} + 1?", [str(i + 1), str(i)])
+
+    score(range(30))
+    before, entries = peak_megabytes(), len(cache)
+    score(range(30, 300))
+    assert peak_megabytes() - before < 8
+    assert cache.nbytes <= 1 << 19
+    assert len(cache) <= 2 * entries
 
 
 def test_any_pretrained_folder_loads_as_a_center(tokenizer: Any, tmp_path: Path) -> None:
