@@ -1,44 +1,47 @@
+"""The memory over reads: paired duels with the first read."""
+
+from __future__ import annotations
+
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.decide.adaptive import adaptive, margin
+from sigma_mem.decide.adaptive import adaptive, duels, over_reads
+from sigma_mem.memory import Settings, SigmaState
 
-PROBS = st.lists(st.floats(0, 1), min_size=2, max_size=6)
-
-
-def test_the_first_read_stays_until_another_leads_by_a_standard_error():
-    evidence = np.full(3, 100.0)
-    needed = float(margin(evidence, 0)[1])
-    assert needed == pytest.approx(np.sqrt(0.05 / 100))
-    assert adaptive(np.array([0.5, 0.4, 0.5 + 0.99 * needed]), [0, 1, 2], evidence) == 0
-    assert adaptive(np.array([0.5, 0.4, 0.5 + 1.01 * needed]), [0, 1, 2], evidence) == 2
+LABELS = st.lists(st.sampled_from([-1.0, 1.0, 0.25, np.nan]), min_size=2, max_size=6)
 
 
-def test_a_read_of_which_little_is_known_must_lead_by_more():
-    prob = np.array([0.5, 0.54, 0.53])
-    assert adaptive(prob, [0, 1, 2], np.array([400.0, 4.0, 400.0])) == 2
+def test_the_first_read_stays_until_another_wins_more_than_half_of_its_duels() -> None:
+    assert adaptive(np.array([0.5, 0.519, 0.1]), [0, 1, 2]) == 0
+    assert adaptive(np.array([0.5, 0.521, 0.1]), [0, 1, 2]) == 1
+    assert adaptive(np.array([0.9, 0.1, 0.2]), [0, 1, 2]) == 0
 
 
-def test_falls_back_on_the_first_that_is_available():
-    assert adaptive(np.array([0.9, 0.5, 0.5]), [1, 2], np.full(3, 10.0)) == 1
-    assert adaptive(np.array([0.9, 0.5, 0.9]), [1, 2], np.full(3, 1e6)) == 2
+def test_only_an_available_read_is_chosen_and_ties_go_to_the_first_listed() -> None:
+    assert adaptive(np.array([0.5, 0.6, 0.9]), [0, 1]) == 1
+    assert adaptive(np.array([0.5, 0.6, 0.6]), [0, 1, 2]) == 1
 
 
-def test_without_evidence_the_largest_wins_and_ties_go_to_the_first_listed():
-    assert adaptive(np.array([0.5, 0.7, 0.7]), [0, 1, 2]) == 1
-    assert adaptive(np.array([0.7, 0.7, 0.5]), [0, 1, 2]) == 0
+@given(LABELS)
+def test_a_duel_is_counted_only_where_the_two_differ(values: list[float]) -> None:
+    c = np.array(values)
+    out = duels(c)
+    assert np.isnan(out[0])
+    for mine, label in zip(c, out, strict=True):
+        if np.isnan(mine) or np.isnan(c[0]) or mine == c[0]:
+            assert np.isnan(label)
+        else:
+            assert np.sign(label) == np.sign(mine - c[0])
+            assert abs(label) <= 1.0
 
 
-@given(PROBS)
-def test_a_flood_of_evidence_gives_the_largest(values):
-    prob = np.array(values)
-    best = adaptive(prob, range(len(prob)), np.full(len(prob), 1e30))
-    assert prob[best] >= prob.max() - 1e-12
-
-
-@given(PROBS)
-def test_what_is_chosen_is_never_below_the_first(values):
-    prob = np.array(values)
-    assert prob[adaptive(prob, range(len(prob)), np.full(len(prob), 10.0))] >= prob[0]
+def test_what_other_reads_do_does_not_move_a_read() -> None:
+    """A peer is shrunk towards its pool; a read towards an even chance."""
+    state = SigmaState(["first", "bad", "unknown"], 2, over_reads(Settings()))
+    phi = np.array([1.0, 0.0])
+    for _ in range(200):
+        state.write(phi, np.array([np.nan, -1.0, np.nan]), state.decided())
+    prob = state.read(phi).prob
+    assert prob[1] < 0.2
+    assert abs(prob[2] - 0.5) < 1e-6

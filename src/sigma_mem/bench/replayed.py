@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.progressive import Choices
-from sigma_mem.decide.adaptive import adaptive
+from sigma_mem.decide.adaptive import adaptive, duels, over_reads
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose
 from sigma_mem.decide.vote import group
 from sigma_mem.errors import InputError
@@ -74,7 +74,7 @@ def _adaptive(
     # A read was as right as the peer it chose; `select` takes no part without a center.
     of_reads = np.full((len(chosen), len(READS)), np.nan)
     of_reads[:, : chosen.shape[1]] = labels[rows[:, None], chosen]
-    prob = replay(phis, of_reads, settings).prob
+    prob = replay(phis, duels(of_reads), over_reads(settings)).prob
     available = list(range(chosen.shape[1]))
     best = np.array([adaptive(p, available) for p in prob], dtype=np.intp)
     return np.asarray(chosen[rows, best], dtype=np.intp)

@@ -1,63 +1,67 @@
 """Choosing among reads: the reads are the peers of a second, small Σ memory (DESIGN §8).
 
-Reads agree on most events, so their p̂ differ by little, and the largest of several noisy numbers is
-often not the best. The read listed first keeps its place until another leads by one standard error of
-the difference of two means,
-
-    √(v·½(1/n_r + 1/n_first)),   v = share of events of which exactly one of two reads is right.
+Reads agree on most events, so that their rates of being right differ by little and their noise
+is shared: the largest of several such rates is often not the best read. What tells two reads apart
+are the events that only one of them got right. So every read is labelled only where it differs
+from the first one, and p̂ becomes the probability that it is the right one of the two: the same
+write, the same φ, a paired comparison. The first read keeps its place until another wins more than half
+of their duels here, by a margin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
+from sigma_mem.memory import Settings
 
-__all__ = ["adaptive", "margin"]
+__all__ = ["adaptive", "duels", "over_reads"]
 
-_DISCORD = 0.05  # v; majority and the calibrated vote differ so on 2 to 18 % of real events, mostly 5 to 9
+_STRENGTH = 40.0  # duels that a read's overall rate is worth at a φ where little was seen
+_MARGIN = 0.02
+_EVEN = 1e9  # labels that an even chance is worth: reads start level, whatever the others do
 
 
-def margin(evidence: FloatArray, first: int) -> FloatArray:
-    """By how much every read must lead the read `first` to be preferred.
+def over_reads(settings: Settings) -> Settings:
+    """Settings of the memory over reads, for a memory with these."""
+    return replace(settings, prior=0.5, prior_labels=_EVEN, strength=_STRENGTH)
+
+
+def duels(c: FloatArray) -> FloatArray:
+    """Labels of the reads, relative to the first one; NaN where they were equally right.
 
     Parameters
     ----------
-    evidence : array (reads,)
-        Effective number of labels behind every read's p̂ at φ, its prior included.
+    c : array (..., reads)
+        How right the answer was that each read chose, NaN where that is not known.
 
-    >>> margin(np.array([5.0, 500.0, 500.0]), first=1).round(4).tolist()
-    [0.0711, 0.01, 0.01]
+    >>> duels(np.array([-1.0, -1.0, 1.0, np.nan])).tolist()
+    [nan, nan, 1.0, nan]
     """
-    needed: FloatArray = np.sqrt(_DISCORD * 0.5 * (1.0 / evidence + 1.0 / evidence[first]))
-    return needed
+    lead = c - c[..., :1]
+    out: FloatArray = np.where(lead == 0.0, np.nan, lead.clip(-1.0, 1.0))
+    return out
 
 
-def adaptive(prob: FloatArray, available: Sequence[int], evidence: FloatArray | None = None) -> int:
-    """The available read that leads the first available one by most, beyond the margin; else that one.
+def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
+    """The available read that wins its duels with the first one most surely; the first one if none does.
 
     Parameters
     ----------
     prob : array (reads,)
-        Calibrated competence of every read, from the memory over reads.
+        p̂ of the memory over reads at φ.
     available : sequence of int
-        Indices of the reads that could be made for this event; the first is the one to fall back on.
-    evidence : array (reads,), optional
-        As in `margin`. Without it every lead counts, however little is behind it.
+        Indices of the reads that could be made for this event.
 
     Examples
     --------
-    >>> p = np.array([0.50, 0.52])
-    >>> adaptive(p, [0, 1], evidence=np.array([20.0, 20.0]))
+    >>> adaptive(np.array([0.5, 0.51, 0.5]), [0, 1, 2])
     0
-    >>> adaptive(p, [0, 1], evidence=np.array([2000.0, 2000.0]))
-    1
+    >>> adaptive(np.array([0.5, 0.51, 0.6]), [0, 1, 2])
+    2
     """
-    first = available[0]
-    lead = prob - prob[first]
-    if evidence is not None:
-        lead = lead - margin(evidence, first)
-        lead[first] = 0.0
-    return max(available, key=lambda read: (lead[read], read == first, -read))
+    best = max(available, key=lambda read: (prob[read] if read else 0.0, -read))
+    return best if prob[best] > 0.5 + _MARGIN else 0

@@ -16,8 +16,6 @@ __all__ = ["calibrated", "mean_overall", "probability", "shrunk_mean", "wilson"]
 
 Number = TypeVar("Number", float, FloatArray)
 
-_POOL = 2.0  # labels that the prior of a pool is worth
-
 
 def shrunk_mean(total: Number, labels: Number, prior: float | FloatArray, strength: float) -> Number:
     """Mean of c over `labels` labels that sum to `total`, with a prior worth `strength` labels more.
@@ -40,7 +38,12 @@ def probability(mean: FloatArray) -> FloatArray:
 
 
 def mean_overall(
-    total: FloatArray, labels: FloatArray, prior: float, strength: float, one: float = 1.0
+    total: FloatArray,
+    labels: FloatArray,
+    prior: float,
+    strength: float,
+    one: float = 1.0,
+    prior_labels: float = 2.0,
 ) -> FloatArray:
     """Every peer's mean label over all tasks, shrunk towards the mean of the whole pool.
 
@@ -52,7 +55,7 @@ def mean_overall(
     total, labels : array (..., P)
         tr M_p/η and tr N_p/η: decayed sums of c and of 1 over all labels.
     prior : float
-        Rate of being right of a pool of which nothing is known; worth two labels.
+        Rate of being right of a pool of which nothing is known; worth `prior_labels`.
     one : float
         What a label given now counts in the sums, if they are not kept as of now.
 
@@ -60,7 +63,7 @@ def mean_overall(
     >>> probability(mean_overall(np.array([8.0, 0.0]), np.array([8.0, 0.0]), 0.5, 5.0)).round(3).tolist()
     [0.962, 0.9]
     """
-    nothing, worth = 2.0 * prior - 1.0, _POOL * one
+    nothing, worth = 2.0 * prior - 1.0, prior_labels * one
     if total.ndim == 1:  # floats: a microsecond each less than arrays of one number
         pool = shrunk_mean(sum(total.tolist()), sum(labels.tolist()), nothing, worth)
         return shrunk_mean(total, labels, pool, strength * one)

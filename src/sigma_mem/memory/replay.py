@@ -103,7 +103,7 @@ def replay(
     counts = np.hstack((right, seen, seen * (groups >= 0), seen * (groups >= -1), values[:, -2:]))
     sums_of = _decayed_before(counts, gamma, chunk)
     total, labels, readable, asked = np.split(sums_of[:, :-2], 4, axis=1)
-    prior = mean_overall(total, labels, settings.prior, settings.strength)
+    prior = mean_overall(total, labels, settings.prior, settings.strength, prior_labels=settings.prior_labels)
     return Replay(
         score=settings.step * score,
         effective=effective,

@@ -26,10 +26,10 @@ class Settings:
     decay : {"event", "labelled", "time"}
         What moves the decay axis on: every decided event, every event that gets a label, or
         wall-clock time. With "time" half_life (seconds) takes the place of γ and γ_G.
-    prior, strength : float
+    prior, strength, prior_labels : float
         A peer of which little is known near φ is taken to be right with its overall rate, and one of
         which little is known at all with that of the pool, each worth `strength` observations;
-        a pool of which nothing is known is right with rate `prior`.
+        a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
     """
 
     gamma: float = 0.9995
@@ -40,11 +40,17 @@ class Settings:
     half_life: float | None = None
     prior: float = 0.5
     strength: float = 5.0
+    prior_labels: float = 2.0
 
     def __post_init__(self) -> None:
         for name, value in (("gamma", self.gamma), ("gamma_g", self.gamma_g)):
             _require(0.0 < value <= 1.0, f"{name} is {value!r}; expected a decay in (0, 1]")
-        for name, step in (("eta", self.eta), ("eta_g", self.eta_g), ("strength", self.strength)):
+        for name, step in (
+            ("eta", self.eta),
+            ("eta_g", self.eta_g),
+            ("strength", self.strength),
+            ("prior_labels", self.prior_labels),
+        ):
             _require(step is None or 0.0 < step < math.inf, f"{name} is {step!r}; expected a positive number")
         _require(0.0 < self.prior < 1.0, f"prior is {self.prior!r}; expected a probability in (0, 1)")
         _require(

@@ -137,7 +137,7 @@ class SigmaState:
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
         settings = self.settings
         total, labels, one = self.competence.anchored_trace(self.now)
-        prior = mean_overall(total, labels, settings.prior, settings.strength, one)
+        prior = mean_overall(total, labels, settings.prior, settings.strength, one, settings.prior_labels)
         prob = calibrated(score, effective, prior, settings.strength)
         score *= self._eta
         return Reading(score, effective, prob, settings.strength)
@@ -145,7 +145,11 @@ class SigmaState:
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         total, labels = self.competence.trace(self.now)
-        return probability(mean_overall(total, labels, self.settings.prior, self.settings.strength)), labels
+        settings = self.settings
+        mean = mean_overall(
+            total, labels, settings.prior, settings.strength, prior_labels=settings.prior_labels
+        )
+        return probability(mean), labels
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""

@@ -12,7 +12,7 @@ from sigma_mem.decide.adaptive import adaptive
 from sigma_mem.decide.explore import explore
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
 from sigma_mem.decide.route import calibrated_route, m_route
-from sigma_mem.decide.vote import group
+from sigma_mem.decide.vote import Vote, group
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Reading, SigmaState
 
@@ -46,12 +46,7 @@ def by_vote(
     """Vote over the answers."""
     view = _view(reading, state, phi, answers)
     vote = choose(read, view)
-    confidence = float(view.prob[vote.peer])
-    if read == "calibrated-vote":
-        confidence = vote_confidence(vote, view.alternatives)
-    elif read == "majority":
-        confidence = float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
-    return Choice(read, vote.peer, confidence)
+    return Choice(read, vote.peer, _confidence(read, vote, view))
 
 
 def by_adaptive_read(
@@ -64,17 +59,31 @@ def by_adaptive_read(
 ) -> Choice:
     """Make every read, and let the memory over reads choose among them (DESIGN §8)."""
     view = _view(reading, state, phi, answers)
-    peers = {read: choose(read, view).peer for read in (*VOTES, *ROUTES)}
+    votes = {read: choose(read, view) for read in (*VOTES, *ROUTES)}
+    peers = {read: vote.peer for read, vote in votes.items()}
     if selected is not None:
         peers["select"] = selected.peer
-    winner = adaptive(over_reads.prob, [READS.index(read) for read in peers])
+    winner = READS[adaptive(over_reads.prob, [READS.index(read) for read in peers])]
+    if winner == "select" and selected is not None:
+        confidence = selected.confidence
+    else:
+        confidence = _confidence(winner, votes[winner], view)
     return Choice(
-        f"adaptive:{READS[winner]}",
-        peers[READS[winner]],
-        float(over_reads.prob[winner]),
+        f"adaptive:{winner}",
+        peers[winner],
+        confidence,
         reads={read: state.peers[peer] for read, peer in peers.items()},
         details={} if selected is None else selected.details,
     )
+
+
+def _confidence(read: str, vote: Vote, view: View) -> float:
+    """Probability, in the read's own model, that its choice is right."""
+    if read == "calibrated-vote":
+        return vote_confidence(vote, view.alternatives)
+    if read == "majority":
+        return float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
+    return float(view.prob[vote.peer])
 
 
 def _view(reading: Reading, state: SigmaState, phi: FloatArray, answers: Mapping[str, Answer]) -> View:

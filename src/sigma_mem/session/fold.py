@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.decide.adaptive import duels, over_reads
 from sigma_mem.decide.reads import READS
 from sigma_mem.decide.vote import group
 from sigma_mem.events import FloatArray
@@ -68,7 +69,7 @@ class Fold:
         self._namespace = namespace
         settings = Settings(**opening["settings"])
         self.state = SigmaState(opening["peers"], opening["rank"], settings)
-        self._reads = SigmaState(READS, opening["rank"], settings)
+        self._reads = SigmaState(READS, opening["rank"], over_reads(settings))
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.seq = 0
@@ -228,7 +229,7 @@ class Fold:
             part, _, name = key.partition(".")
             parts[part][name] = value
         self.state = SigmaState.from_arrays(meta["peers"], settings, parts["state"])
-        self._reads = SigmaState.from_arrays(READS, settings, parts["reads"])
+        self._reads = SigmaState.from_arrays(READS, over_reads(settings), parts["reads"])
         self.revoked, self.departed = set(meta["revoked"]), set(meta["departed"])
         self.seq = meta["seq"]
 
@@ -262,7 +263,10 @@ def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
 
 
 def _read_labels(entry: Entry, labels: Mapping[str, float]) -> FloatArray:
-    """A read was as right as the answer it chose: its peer's label, or that of a peer that said the same."""
+    """Labels of the reads: how right the answer was that each chose, relative to the first read's.
+
+    An answer is as right as its peer's label says, or that of a peer that said the same.
+    """
     by_answer: dict[str, float] = {}
     for peer, c in labels.items():
         canon = entry.canons.get(peer)
@@ -273,4 +277,4 @@ def _read_labels(entry: Entry, labels: Mapping[str, float]) -> FloatArray:
         peer = entry.reads.get(read, "")
         canon = entry.canons.get(peer)
         out[i] = labels.get(peer, by_answer.get(canon, math.nan) if canon is not None else math.nan)
-    return out
+    return duels(out)
