@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,25 @@ def test_opening_with_something_else_than_was_written_is_an_error(tmp_path: Path
         SigmaMem(["ann", "eve"], path)
     with SigmaMem(path=path) as mem:  # nothing was spoiled, and the file is free again
         assert mem.route("What is 2 + 2?").peer == "ann"
+
+
+def test_a_memory_of_an_encoder_object_opens_without_it_for_all_but_text(tmp_path: Path) -> None:
+    class Own:
+        name, version, rank = "own", "7", 2
+
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            return np.array([[1.0, 0.0]] * len(texts))
+
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, encoder=Own()) as mem:
+        d = mem.route("anything")
+    with SigmaMem(path=path) as mem:
+        mem.feedback(d.id, {"bob": True})
+        assert mem.route(phi=[1.0, 0.0]).peer == "bob"
+        with pytest.raises(InputError, match="'own'"):
+            mem.route("anything")
+    with SigmaMem(path=path, encoder=Own()) as mem:
+        assert mem.route("anything").peer == "bob"
 
 
 def test_a_new_memory_needs_peers(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from sigma_mem.encode.base import Encoder, unit
 from sigma_mem.errors import InputError
 
-__all__ = ["Encoder", "open_encoder", "unit"]
+__all__ = ["ENCODERS", "Encoder", "open_encoder", "unit"]
+
+ENCODERS = ("static", "hashed", "sentence")
 
 
 def open_encoder(name: str) -> Encoder:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sigma_mem.encode import Encoder, open_encoder
+from sigma_mem.encode import ENCODERS, Encoder, open_encoder
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.records import open_record
@@ -69,10 +69,11 @@ def _existing(
             f"{Settings(**body['settings'])}: leave them out, or take another namespace"
         )
     named = body["encoder"]
-    if encoder is None:
-        found = None if named == _HANDED_IN else _chosen(named["name"], None)
-    else:
-        found = _chosen(encoder, None)
+    if encoder is None and named["name"] not in ENCODERS:
+        return Opening(
+            body, _getter(None, named["name"])
+        )  # its own encoder was an object: φ may be handed in
+    found = _chosen(named["name"] if encoder is None else encoder, None)
     now = _HANDED_IN if found is None else {"name": found.name, "version": found.version}
     if now != named:
         raise EncoderMismatchError(
@@ -89,10 +90,13 @@ def _chosen(encoder: str | Encoder | None, rank: int | None) -> Encoder | None:
     return open_encoder(encoder) if isinstance(encoder, str) else encoder
 
 
-def _getter(encoder: Encoder | None) -> Callable[[], Encoder]:
+def _getter(encoder: Encoder | None, written_with: str = "phi") -> Callable[[], Encoder]:
     def get() -> Encoder:
         if encoder is None:
-            raise InputError("this memory has no encoder: hand in phi=..., or open one with encoder='static'")
+            remedy = (
+                "hand in phi=..." if written_with == "phi" else f"pass the encoder {written_with!r} it needs"
+            )
+            raise InputError(f"this memory was opened without an encoder: {remedy}")
         return encoder
 
     return get
