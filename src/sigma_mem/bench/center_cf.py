@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sigma_mem.bench.center_rows import Scorer, center_rows, judged_events
+from sigma_mem.bench.center_rows import ROWS, Scorer, center_rows, judged_events
 from sigma_mem.bench.experiments.cf import table_of
 from sigma_mem.bench.league import Row
 from sigma_mem.events import FloatArray
@@ -26,6 +26,7 @@ def center_cf(
     after: int = 0,
     limit: int | None = None,
     seed: int = 0,
+    rows: Sequence[str] = ROWS,
     say: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[float, dict[str, Row]]:
     """Rows of every ratio on the same judged events.
@@ -38,6 +39,8 @@ def center_cf(
         φ of its questions, which no attack changes.
     after, limit
         Judge only events from this place on, and at most so many; the memory is written from all.
+    rows
+        Which rows to compute; ``base`` must be among them for `table_values`.
     """
     judged = judged_events(stream, after=after, limit=limit, seed=seed)
     bases: dict[tuple[str, str], float] = {}
@@ -52,6 +55,7 @@ def center_cf(
             fast=fast,
             settings=Settings(gamma=gamma),
             bases=bases,
+            rows=rows,
         )
     say(len(ratios), len(ratios))
     return table
@@ -62,7 +66,8 @@ def table_values(table: Mapping[float, Mapping[str, Row]], seed: int = 0) -> dic
     ratios: dict[str, Any] = {}
     for ratio, rows in table.items():
         values = table_of(rows, seed, reference="base")
-        for name, against in table_of(rows, seed, reference="sigma").items():
-            values[name]["vs_sigma"] = against["vs_sigma"]
+        if "sigma" in rows:
+            for name, against in table_of(rows, seed, reference="sigma").items():
+                values[name]["vs_sigma"] = against["vs_sigma"]
         ratios[f"{ratio:g}"] = values
     return {"events": len(table[next(iter(table))]["base"].correct), "ratios": ratios}

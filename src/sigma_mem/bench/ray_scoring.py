@@ -19,23 +19,25 @@ from sigma_mem.bench.center_rows import Scorer
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 
-__all__ = ["checkpoint_scorer", "in_chunks", "ray_scorer"]
+__all__ = ["checkpoint_scorer", "in_chunks", "model_scorer", "ray_scorer"]
 
 Pairs = Sequence[tuple[str, str]]
 
 
-def checkpoint_scorer(
-    path: str | Path, center: str | None = None, cache: str | Path | None = None, threads: int | None = None
-) -> Scorer:
+def checkpoint_scorer(path: str | Path, center: str | None = None, cache: str | Path | None = None) -> Scorer:
     """A scorer that judges with the center and the steering of a checkpoint, in this process."""
-    import torch
-
     from sigma_mem.center.opened import open_checkpoint
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     opened = open_checkpoint(path, center=center, cache=cache)
     return lambda pairs, readouts: opened.center.judge_pairs(pairs, readouts).utility
+
+
+def model_scorer(name: str, cache: str | Path | None = None) -> Scorer:
+    """A scorer that judges with a bare center, whatever the memory says."""
+    from sigma_mem.center.center import Center
+
+    center = Center.load(name, cache=cache)
+    return lambda pairs, readouts: center.judge_pairs(pairs).utility
 
 
 def in_chunks(scorer: Scorer, chunk: int = 48) -> Scorer:

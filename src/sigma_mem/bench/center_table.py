@@ -1,0 +1,100 @@
+"""Everything a table with a center needs, from a checkpoint or a bare model to its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from sigma_mem.bench.center_cf import center_cf
+from sigma_mem.bench.center_rows import ROWS, Scorer
+from sigma_mem.bench.league import Row
+from sigma_mem.bench.ray_scoring import checkpoint_scorer, in_chunks, model_scorer, ray_scorer
+from sigma_mem.encode import open_encoder
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Settings
+from sigma_mem.streams import Stream
+
+__all__ = ["center_table"]
+
+_BARE = ("base", "zero-M")  # what can be said of a center without a steering
+
+
+def center_table(
+    stream: Stream,
+    *,
+    center: str | None = None,
+    steering: str | Path | None = None,
+    ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
+    after: int = 0,
+    limit: int | None = None,
+    seed: int = 0,
+    ray: str | None = None,
+    workers: int = 2,
+    cache: str | Path | None = None,
+    say: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> dict[float, dict[str, Row]]:
+    """Rows of a center at every attack ratio; see `center_cf` for the events that are judged.
+
+    Parameters
+    ----------
+    center, steering
+        Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
+        model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
+    ray, workers
+        Address of a Ray cluster over which the judging is spread, and how many centers to load there.
+    cache
+        Folder for lower-half states and features; by default the user's cache folder.
+    """
+    from sigma_mem.center.pull import cache_dir
+
+    folder = Path(cache) if cache is not None else cache_dir() / "states"
+    phis, fast, gamma = _reading(stream, center, steering, folder, say)
+    build: Callable[[], Scorer] = (
+        partial(model_scorer, center or "smollm2", folder)
+        if steering is None
+        else partial(checkpoint_scorer, steering, center, folder)
+    )
+    with _scorer(build, ray, workers) as scorer:
+        return center_cf(
+            stream,
+            phis,
+            scorer,
+            fast=fast,
+            gamma=gamma,
+            ratios=ratios,
+            after=after,
+            limit=limit,
+            seed=seed,
+            rows=_BARE if steering is None else ROWS,
+            say=partial(say, "judging"),
+        )
+
+
+def _reading(
+    stream: Stream,
+    center: str | None,
+    steering: str | Path | None,
+    folder: Path,
+    say: Callable[[str, int, int], None],
+) -> tuple[FloatArray, FloatArray | None, float]:
+    """φ of every question, w of the fast read, and γ of the memory."""
+    questions = [event.question for event in stream]
+    if steering is None:
+        return open_encoder("static").encode(questions), None, Settings().gamma
+    from sigma_mem.center.feature_cache import kept_features
+    from sigma_mem.center.opened import open_checkpoint
+
+    opened = open_checkpoint(steering, center=center, cache=folder)
+    features = kept_features(opened.encoder.source, questions, folder, say=partial(say, "features"))
+    return opened.encoder.phi(features), opened.fast, opened.gamma
+
+
+@contextmanager
+def _scorer(build: Callable[[], Scorer], ray: str | None, workers: int) -> Iterator[Scorer]:
+    if ray is None:
+        yield in_chunks(build())
+        return
+    with ray_scorer(build, address=ray, workers=workers) as scorer:
+        yield scorer

@@ -1,0 +1,77 @@
+"""A whole table from a checkpoint on disk and a tiny model, here and over two Ray workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [center]")
+
+from sigma_mem.bench.center_cf import table_values
+from sigma_mem.bench.center_rows import ROWS
+from sigma_mem.bench.center_table import center_table
+from sigma_mem.center.center import Center
+from sigma_mem.center.opened import source_of
+from sigma_mem.train.episodes import EpisodeSettings
+from sigma_mem.train.steering import SteeringSettings, train_steering
+from sigma_mem.train.steering_phi import PhiSettings
+from sigma_mem.train.steering_run import RunSettings
+from train.tiny import tiny_center, tiny_stream
+
+STREAM = tiny_stream(60, peers=3)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("center")
+    made = tiny_center()
+    made.model.save_pretrained(folder / "model")  # type: ignore[operator]
+    made.writer.tokenizer.save_pretrained(folder / "model")
+    center = Center.load(str(folder / "model"), prompt=made.writer.prompt, cache=folder / "cache")
+    source = source_of("center", center)
+    run = RunSettings(steps=4, margin_steps=1, rows=6, check_every=4, check_rows=12, rate_gain=0.02)
+    learned = train_steering(
+        STREAM,
+        source.features([event.question for event in STREAM]),
+        center,
+        encoder=source.name,
+        settings=SteeringSettings(
+            judged=20,
+            gamma=0.97,
+            cap=0.5,
+            episodes=EpisodeSettings(length=40, max_peers=3),
+            phi=PhiSettings(steps=0),
+            run=run,
+        ),
+    )
+    learned.steering.save(folder / "s.safetensors")
+    return folder / "s.safetensors"
+
+
+def test_the_table_has_every_row_at_every_ratio(checkpoint: Path, tmp_path: Path) -> None:
+    table = center_table(STREAM, steering=checkpoint, ratios=(0.0, 0.9), after=30, limit=8, cache=tmp_path)
+    values = table_values(table)
+    assert values["events"] == 8
+    for ratio in ("0", "0.9"):
+        assert set(values["ratios"][ratio]) == set(ROWS)
+    # An attack moves answers from seat to seat, and the choice of a judge without memory with them.
+    np.testing.assert_array_equal(table[0.0]["base"].correct, table[0.9]["base"].correct)
+
+
+def test_a_bare_center_has_the_rows_it_can_have(checkpoint: Path, tmp_path: Path) -> None:
+    model = str(checkpoint.parent / "model")
+    table = center_table(STREAM, center=model, ratios=(0.5,), after=50, cache=tmp_path)
+    assert set(table[0.5]) == {"base", "zero-M"}
+    assert "vs_sigma" not in table_values(table)["ratios"]["0.5"]["base"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_ray_workers_give_the_same_table(checkpoint: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra [ray]")
+    options = {"steering": checkpoint, "ratios": (0.5,), "after": 40, "cache": tmp_path}
+    here = center_table(STREAM, **options)  # type: ignore[arg-type]
+    spread = center_table(STREAM, **options, ray="local", workers=2)  # type: ignore[arg-type]
+    for name in ROWS:
+        np.testing.assert_array_equal(spread[0.5][name].chosen, here[0.5][name].chosen)
