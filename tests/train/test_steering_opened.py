@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from sigma_mem.center.opened import Opened, open_checkpoint
 from sigma_mem.center.project import Steering
 from sigma_mem.cli.train import app
 from sigma_mem.encode.hashed import HashedEncoder
+from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import save_stream
 
@@ -59,6 +61,30 @@ def test_the_command_says_what_it_did(trained: Trained) -> None:
     assert Path(trained.said["picture"]).read_bytes()[:4] == b"\x89PNG"
     assert trained.said["best"]["held_loss"] <= trained.said["base"]["held_loss"]
     assert not trained.out.with_name("s.safetensors.run").exists()
+
+
+def test_without_matplotlib_only_the_picture_is_missing(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    out = tmp_path / "s.safetensors"
+    options = [str(out) if option == str(trained.out) else option for option in trained.options]
+    said = json.loads(CliRunner().invoke(app, options, catch_exceptions=False).stdout)
+    assert said["picture"] is None
+    assert out.exists()
+    with pytest.raises(MissingExtraError, match=r"sigma-mem\[plot\]"):
+        CliRunner().invoke(app, [*options, "--plot", str(tmp_path / "c.png")], catch_exceptions=False)
+
+
+def test_bad_options_are_said_before_any_work(trained: Trained, tmp_path: Path) -> None:
+    for more, says in (
+        (["--out", str(tmp_path / "no" / "s.safetensors")], "folder that does not exist"),
+        (["--share", "1.5"], "share is 1.5"),
+        (["--peers", "peer0,nobody"], "no peer 'nobody'"),
+        (["--encoder", "magic"], "encoder is 'magic'"),
+    ):
+        with pytest.raises(InputError, match=says):
+            CliRunner().invoke(app, [*trained.options, *more], catch_exceptions=False)
 
 
 def test_a_checkpoint_opens_with_its_prompt_encoder_and_memory(opened: Opened) -> None:

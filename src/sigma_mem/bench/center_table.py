@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sigma_mem.bench.center_cf import center_cf
 from sigma_mem.bench.center_rows import ROWS, Scorer
@@ -33,6 +34,7 @@ def center_table(
     ray: str | None = None,
     workers: int = 2,
     cache: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
     say: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[float, dict[str, Row]]:
     """Rows of a center at every attack ratio; see `center_cf` for the events that are judged.
@@ -46,15 +48,18 @@ def center_table(
         Address of a Ray cluster over which the judging is spread, and how many centers to load there.
     cache
         Folder for lower-half states and features; by default the user's cache folder.
+    options
+        More of ``Center.load``: device, dtype, device_map.
     """
     from sigma_mem.center.pull import cache_dir
 
     folder = Path(cache) if cache is not None else cache_dir() / "states"
-    phis, fast, gamma = _reading(stream, center, steering, folder, say)
+    given = {**(options or {}), "cache": folder}
+    phis, fast, gamma = _reading(stream, center, steering, given, say)
     build: Callable[[], Scorer] = (
-        partial(model_scorer, center or "smollm2", folder)
+        partial(model_scorer, center or "smollm2", **given)
         if steering is None
-        else partial(checkpoint_scorer, steering, center, folder)
+        else partial(checkpoint_scorer, steering, center, **given)
     )
     with _scorer(build, ray, workers) as scorer:
         return center_cf(
@@ -76,7 +81,7 @@ def _reading(
     stream: Stream,
     center: str | None,
     steering: str | Path | None,
-    folder: Path,
+    given: Mapping[str, Any],
     say: Callable[[str, int, int], None],
 ) -> tuple[FloatArray, FloatArray | None, float]:
     """φ of every question, w of the fast read, and γ of the memory."""
@@ -86,8 +91,8 @@ def _reading(
     from sigma_mem.center.feature_cache import kept_features
     from sigma_mem.center.opened import open_checkpoint
 
-    opened = open_checkpoint(steering, center=center, cache=folder)
-    features = kept_features(opened.encoder.source, questions, folder, say=partial(say, "features"))
+    opened = open_checkpoint(steering, center=center, **given)
+    features = kept_features(opened.encoder.source, questions, given["cache"], say=partial(say, "features"))
     return opened.encoder.phi(features), opened.fast, opened.gamma
 
 

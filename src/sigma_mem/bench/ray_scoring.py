@@ -24,19 +24,22 @@ __all__ = ["checkpoint_scorer", "in_chunks", "model_scorer", "ray_scorer"]
 Pairs = Sequence[tuple[str, str]]
 
 
-def checkpoint_scorer(path: str | Path, center: str | None = None, cache: str | Path | None = None) -> Scorer:
-    """A scorer that judges with the center and the steering of a checkpoint, in this process."""
+def checkpoint_scorer(path: str | Path, center: str | None = None, **options: Any) -> Scorer:
+    """A scorer that judges with the center and the steering of a checkpoint, in this process.
+
+    ``options`` are those of ``Center.load``: cache, device, dtype, device_map …
+    """
     from sigma_mem.center.opened import open_checkpoint
 
-    opened = open_checkpoint(path, center=center, cache=cache)
+    opened = open_checkpoint(path, center=center, **options)
     return lambda pairs, readouts: opened.center.judge_pairs(pairs, readouts).utility
 
 
-def model_scorer(name: str, cache: str | Path | None = None) -> Scorer:
+def model_scorer(name: str, **options: Any) -> Scorer:
     """A scorer that judges with a bare center, whatever the memory says."""
     from sigma_mem.center.center import Center
 
-    center = Center.load(name, cache=cache)
+    center = Center.load(name, **options)
     return lambda pairs, readouts: center.judge_pairs(pairs).utility
 
 

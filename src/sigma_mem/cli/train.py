@@ -11,7 +11,7 @@ import typer
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import print_json
 from sigma_mem.cli.progress import steps_shown
-from sigma_mem.errors import InputError
+from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.streams import Stream, load_stream
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def steering(
     from sigma_mem.center.pull import cache_dir
     from sigma_mem.train.steering import SteeringSettings, train_steering
 
+    _writable(out)
     part = _leading(stream, peers, seed, share)
     settings = SteeringSettings(seed=seed, judged=events, gamma=gamma)
     settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
@@ -90,19 +91,30 @@ def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
     return whole.select(limit=int(share * len(whole)))
 
 
+def _writable(out: Path) -> None:
+    """Say now, and not after the training, that the checkpoint could not be written."""
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"got --out {out}, in a folder that does not exist; make the folder first")
+
+
 def _finish(learned: Learned, out: Path, plot: Path | None, as_json: bool) -> None:
     """Write checkpoint and picture, drop the file of the run, and say how it went."""
     from sigma_mem.train.steering_plot import plot_checks
 
     learned.steering.save(out)
     out.with_name(f"{out.name}.run").unlink(missing_ok=True)
-    picture = plot or out.with_suffix(".png")
-    plot_checks(learned.checks, picture)
+    picture: Path | None = plot or out.with_suffix(".png")
+    try:
+        plot_checks(learned.checks, plot or out.with_suffix(".png"))
+    except MissingExtraError:
+        if plot is not None:
+            raise
+        picture = None  # nobody asked for it
     best = min(learned.checks, key=lambda check: check.held_loss)
     first = learned.checks[0]
     summary: dict[str, Any] = {
         "checkpoint": str(out),
-        "picture": str(picture),
+        "picture": None if picture is None else str(picture),
         "model": learned.steering.info.model,
         "gain": float(learned.steering.gain),
         "base": asdict(first),
@@ -116,5 +128,8 @@ def _finish(learned: Learned, out: Path, plot: Path | None, as_json: bool) -> No
     typer.echo(
         f"held-out listwise loss {first.held_loss:.4f} → {best.held_loss:.4f}, "
         f"accuracy on contested events {first.held_accuracy:.1%} → {best.held_accuracy:.1%}, "
-        f"g = {float(learned.steering.gain):.4f}\n{out}\n{picture}"
+        f"g = {float(learned.steering.gain):.4f}"
     )
+    for file in (out, picture):
+        if file is not None:
+            typer.echo(str(file))
