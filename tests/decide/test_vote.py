@@ -118,9 +118,9 @@ def test_weights_are_log_odds_plus_log_k_minus_1_and_stay_finite():
 
 
 def test_a_peer_that_often_cannot_be_read_is_trusted_more_where_it_can():
-    """p̂ counts an unreadable answer as wrong; p̂/ρ is the competence of an answer that was read."""
+    """p̂ counts an unreadable answer as wrong; p̂/√ρ weighs an answer that was read."""
     plain = calibrated_weights(np.array([0.8]), 3.0)
-    np.testing.assert_allclose(calibrated_weights(np.array([0.4]), 3.0, np.array([0.5])), plain)
+    np.testing.assert_allclose(calibrated_weights(np.array([0.4]), 3.0, np.array([0.25])), plain)
     groups, prob = np.array([0, 1]), np.array([0.5, 0.6])
     assert calibrated_vote(groups, prob, 3.0).peer == 1
     assert calibrated_vote(groups, prob, 3.0, np.array([0.6, 1.0])).peer == 0

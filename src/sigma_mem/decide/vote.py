@@ -79,18 +79,22 @@ def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Vote:
 def calibrated_weights(
     prob: FloatArray, alternatives: float | FloatArray, readable: float | FloatArray = 1.0
 ) -> FloatArray:
-    """log p/(1 − p) + log(K − 1), p = p̂/ρ: the log-likelihood ratio that one independent vote carries.
+    """log p/(1 − p) + log(K − 1), p = p̂/√ρ: the log-likelihood ratio that one independent vote carries.
+
+    p̂ counts an unreadable answer as wrong. If a peer failed to answer at random, it would be right
+    with probability p̂/ρ given that it did; since it fails more on what it would get wrong anyway, with
+    p̂. √ρ stands between the two, and on real streams above both.
 
     Parameters
     ----------
     prob : array (..., P)
-        Calibrated competence p̂, which counts an unreadable answer as wrong.
+        Calibrated competence p̂.
     alternatives : float or array (..., 1)
         K − 1, the effective number of wrong answers that compete.
     readable : float or array (..., P)
-        ρ, the rate at which a peer gives an answer that can be read; p̂/ρ is its competence given that it did.
+        ρ, the rate at which a peer gives an answer that can be read.
     """
-    p = np.clip(prob / readable, _LOW, _HIGH)
+    p = np.clip(prob / np.sqrt(readable), _LOW, _HIGH)
     weights: FloatArray = np.log(p / (1.0 - p)) + np.log(alternatives)
     return weights
 

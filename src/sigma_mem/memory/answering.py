@@ -1,8 +1,8 @@
 """How often a peer gives an answer that can be read at all.
 
 p̂ counts an unreadable answer as wrong, as it must for a route. A peer that did answer is right
-more often than that: with probability p̂/ρ, where ρ is its rate of readable answers. A vote
-weighs members by p̂/ρ.
+more often than that: if it failed to answer at random, with probability p̂/ρ, where ρ is its rate of
+readable answers. A vote takes that into account.
 """
 
 from __future__ import annotations
