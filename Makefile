@@ -18,8 +18,13 @@ lint: $(VENV)/.dev         ## style, types, import direction
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+STREAM ?= ../shared/data/mmlu-pro.jsonl.gz
+
 bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in the same run
 	$(BIN)/sigma-mem bench speed
+	$(BIN)/sigma-mem center pull
+	if [ -f $(STREAM) ]; then $(BIN)/sigma-mem center speed $(STREAM); \
+	else echo "no stream at $(STREAM): the center is not timed; say make bench STREAM=..."; fi
 
 docs: $(VENV)/.dev         ## build the documentation and check its links
 	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
