@@ -28,6 +28,35 @@ def _train() -> None:
 
 
 @app.command()
+def phi(
+    stream: Annotated[Path, typer.Argument(help="JSON-lines stream, plain, .gz or .zst.")],
+    out: Annotated[Path, typer.Option(help="File to write.")] = Path("phi.safetensors"),
+    encoder: Annotated[str, typer.Option(help="The frozen encoder underneath.")] = "static",
+    peers: Annotated[str | None, typer.Option(help="Comma-separated; all of the stream by default.")] = None,
+    test_peers: Annotated[
+        str | None, typer.Option(help="Peers to test with, such as ones not learned from.")
+    ] = None,
+    share: Annotated[float, typer.Option(help="Leading share of the shuffled stream to learn from.")] = 0.5,
+    steps: Annotated[int, typer.Option(min=1, help="Gradient steps.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the order, the draws and the start.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn φ from the leading share of a stream; test it on the rest, beside the encoder as it is."""
+    from sigma_mem.cli.trained_phi import learn_and_test
+
+    learned = _leading(stream, peers, seed, share)
+    whole = load_stream(stream, peers=_names(test_peers or peers), seed=seed)
+    with steps_shown() as show:
+        summary = learn_and_test(learned, whole, encoder, out, steps, seed, show)
+    if as_json:
+        print_json(summary)
+        return
+    for name, row in summary.get("test", {}).items():
+        typer.echo(f"{name:<18}{row['default']:.2%} → {row['learned']:.2%}")
+    typer.echo(str(out))
+
+
+@app.command()
 def steering(
     stream: Annotated[Path, typer.Argument(help="JSON-lines stream, plain, .gz or .zst.")],
     out: Annotated[Path, typer.Option(help="Checkpoint to write.")] = Path("steering.safetensors"),
@@ -86,8 +115,7 @@ def steering(
 def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
     if not 0.0 < share <= 1.0:
         raise InputError(f"share is {share}; expected a number in (0, 1], such as 0.5 for the first half")
-    names = None if peers is None else [name.strip() for name in peers.split(",")]
-    whole = load_stream(file, peers=names, seed=seed)
+    whole = load_stream(file, peers=_names(peers), seed=seed)
     return whole.select(limit=int(share * len(whole)))
 
 
@@ -95,6 +123,10 @@ def _writable(out: Path) -> None:
     """Say now, and not after the training, that the checkpoint could not be written."""
     if not out.absolute().parent.is_dir():
         raise InputError(f"got --out {out}, in a folder that does not exist; make the folder first")
+
+
+def _names(peers: str | None) -> list[str] | None:
+    return None if peers is None else [name.strip() for name in peers.split(",")]
 
 
 def _finish(learned: Learned, out: Path, plot: Path | None, as_json: bool) -> None:
