@@ -34,7 +34,7 @@ def experiments(data: Data) -> dict[str, Result]:
         "cf": counterfactual_table(stream, phis, ratios=(0.0, 0.9)),
         "peers": peer_table(stream, phis, ratios=(0.5,)),
         "ood": transfer_table(stream, stream, {"φ": (phis, phis)}),
-        "mechanisms": mechanism_table(stream, phis),
+        "mechanisms": mechanism_table(stream, counterfactual_table(stream, phis, ratios=(0.0,))),
         "feedback": feedback_table(stream, phis, shares=(0.1, 1.0), seeds=(0, 1)),
         "theory": theory_table(stream.select(limit=60), phis[:60], simulations=50),
         "drift": drift_table(stream, phis),

@@ -76,6 +76,16 @@ class Row:
         """Share of events on which the chosen peer was right."""
         return float(self.correct.mean()) if len(self.correct) else 0.0
 
+    def at(self, places: Sequence[int]) -> Row:
+        """The row on some of the events only."""
+        rows = np.asarray(places, dtype=np.intp)
+        peers = list(self.selections)
+        if self.chosen is None:
+            return Row(None, self.correct[rows], _spread(len(rows), peers))
+        chosen = self.chosen[rows]
+        counts = np.bincount(chosen, minlength=len(peers)).tolist()
+        return Row(chosen, self.correct[rows], dict(zip(peers, counts, strict=True)))
+
 
 def league(
     stream: Stream,
@@ -182,9 +192,13 @@ def row_of(chosen: NDArray[np.intp], labels: FloatArray, peers: Sequence[str]) -
 
 def _random(labels: FloatArray, peers: Sequence[str]) -> Row:
     """A peer at random, in expectation."""
-    share, rest = divmod(len(labels), len(peers))
-    selections = {peer: share + (i < rest) for i, peer in enumerate(peers)}
-    return Row(None, (labels > 0).mean(axis=1), selections)
+    return Row(None, (labels > 0).mean(axis=1), _spread(len(labels), peers))
+
+
+def _spread(n: int, peers: Sequence[str]) -> dict[str, int]:
+    """n choices spread evenly over the peers."""
+    share, rest = divmod(n, len(peers))
+    return {peer: share + (i < rest) for i, peer in enumerate(peers)}
 
 
 def _part(say: Say | None, what: str) -> Callable[[int, int], None] | None:

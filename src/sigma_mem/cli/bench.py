@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sigma_mem.cli.bench_center import After, CenterChoice, CenterName, Judged, Ray, Steering
 from sigma_mem.cli.bench_input import (
     EncoderName,
     Limit,
@@ -52,6 +53,11 @@ def cf(
     session: Annotated[
         bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
     ] = False,
+    center: CenterName = None,
+    steering: Steering = None,
+    judged: Judged = None,
+    after: After = 0,
+    ray: Ray = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
@@ -73,6 +79,7 @@ def cf(
             seed=seed,
             say=say,
         )
+        result = CenterChoice(center, steering, judged, after, ray).beside(result, data.stream, say)
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 
@@ -87,11 +94,16 @@ def peers(
     encoder: EncoderName = "static",
     phi: PhiFile = None,
     rivals: Rivals = False,
+    center: CenterName = None,
+    steering: Steering = None,
+    judged: Judged = None,
+    after: After = 0,
+    ray: Ray = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Pools of 3, 4, 5 … peers with every parameter fixed."""
-    from sigma_mem.bench.experiments.peers import peer_table
+    from sigma_mem.bench.experiments.peers import PeerTable, peer_table
 
     model = opened_encoder(encoder, phi)
     with steps_shown() as say:
@@ -105,6 +117,12 @@ def peers(
             seed=seed,
             say=say,
         )
+        choice = CenterChoice(center, steering, judged, after, ray)
+        pools = {
+            size: choice.beside(table, data.stream.select(peers=table.peers), say)
+            for size, table in result.pools.items()
+        }
+        result = PeerTable(result.stream, pools)
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 
@@ -149,23 +167,34 @@ def mechanisms(
     phi: PhiFile = None,
     warm: Warm = None,
     rivals: Rivals = False,
+    center: CenterName = None,
+    steering: Steering = None,
+    judged: Judged = None,
+    after: After = 0,
+    ray: Ray = None,
     report: Report = None,
     as_json: Json = False,
 ) -> None:
     """Every mechanism on the clean stream, overall and by domain, with paired intervals."""
+    from sigma_mem.bench.experiments.cf import counterfactual_table
     from sigma_mem.bench.experiments.mechanisms import mechanism_table
 
     model = opened_encoder(encoder, phi)
     with steps_shown() as say:
         data = recorded(stream, peers, seed, limit, model)
         before = None if warm is None else recorded(warm, peers, seed, None, model)
-        result = mechanism_table(
+        clean = counterfactual_table(
             data.stream,
             data.phis,
+            [0.0],
             rivals=rivals_of(rivals),
             warm=None if before is None else (before.stream, before.phis),
             seed=seed,
             say=say,
+        )
+        choice = CenterChoice(center, steering, judged, after, ray)
+        result = mechanism_table(
+            data.stream, choice.beside(clean, data.stream, say), choice.places(data.stream, seed)
         )
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 

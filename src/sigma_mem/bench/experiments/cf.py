@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sigma_mem.bench.bootstrap import intervals
@@ -12,7 +12,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream, counterfactual
 
-__all__ = ["CounterfactualTable", "counterfactual_table", "labelled", "table_of"]
+__all__ = ["CounterfactualTable", "counterfactual_table", "labelled", "table_of", "with_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,17 @@ def counterfactual_table(
             say=None if say is None else labelled(say, f"CF@{100 * ratio:g}"),
         )
     return CounterfactualTable(stream.name, stream.peers, len(stream), found, seed)
+
+
+def with_rows(
+    table: CounterfactualTable, more: Mapping[float, Mapping[str, Row]], places: Sequence[int]
+) -> CounterfactualTable:
+    """The table on some of its events only, with rows that were made for those events (a center's)."""
+    ratios = {
+        ratio: {**{name: row.at(places) for name, row in rows.items()}, **more[ratio]}
+        for ratio, rows in table.ratios.items()
+    }
+    return replace(table, events=len(places), ratios=ratios)
 
 
 def table_of(rows: Mapping[str, Row], seed: int = 0, reference: str = "majority") -> dict[str, Any]:

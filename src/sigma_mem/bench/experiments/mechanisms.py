@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.experiments.cf import table_of
-from sigma_mem.bench.league import Row, Say, league
-from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
+from sigma_mem.bench.experiments.cf import CounterfactualTable, table_of
+from sigma_mem.bench.league import Row
 from sigma_mem.streams import Stream
 
 __all__ = ["MechanismTable", "mechanism_table"]
@@ -45,15 +43,16 @@ class MechanismTable:
 
 
 def mechanism_table(
-    stream: Stream,
-    phis: FloatArray,
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    warm: tuple[Stream, FloatArray] | None = None,
-    seed: int = 0,
-    say: Say | None = None,
+    stream: Stream, clean: CounterfactualTable, places: Sequence[int] | None = None
 ) -> MechanismTable:
-    """Play the stream as it is."""
-    rows = league(stream, phis, settings, rivals=rivals, warm=warm, seed=seed, say=say)
-    return MechanismTable(stream.name, stream.peers, tuple(event.domain for event in stream), rows)
+    """The CF@0 column of a table, by domain.
+
+    Parameters
+    ----------
+    clean : CounterfactualTable
+        With the ratio 0, on the events at ``places`` (all of the stream by default).
+    """
+    at = range(len(stream)) if places is None else places
+    return MechanismTable(
+        stream.name, stream.peers, tuple(stream.events[t].domain for t in at), clean.ratios[0.0]
+    )

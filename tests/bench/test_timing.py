@@ -1,0 +1,49 @@
+"""The timing table: ratios, targets and a flat cost; the numbers themselves are not tested."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sigma_mem.bench.timing import Timing, Timings, measure, print_timings
+
+
+def test_ratios_point_the_way_their_target_does() -> None:
+    half = Timing("ours", "theirs", ours=1.0, theirs=2.0, target=0.5)
+    assert (half.ratio, half.met) == (0.5, True)
+    slow = Timing("ours", "theirs", ours=3.0, theirs=2.0, target=1.0)
+    assert (slow.ratio, slow.met) == (1.5, False)
+    speedup = Timing("replay", "loop", ours=1.0, theirs=4.0, target=5.0, faster=True)
+    assert (speedup.ratio, speedup.met) == (4.0, False)
+
+
+def test_a_short_run_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pareto_bandit", reason="the extra [rivals] is not installed")
+    pytest.importorskip("torch", reason="the extra [center] is not installed")
+    found = measure(rounds=1, longest=1000)
+    assert [t.what.split(",")[0] for t in found.rows] == [
+        "state read",
+        "state write",
+        "SigmaMem.route(phi=…)",
+        "SigmaMem.feedback",
+        "from text to decision",
+        "chunked replay",
+    ]
+    assert all(t.ours > 0 and t.theirs > 0 for t in found.rows)
+    json.dumps(found.values())
+    print_timings(found)
+    assert "ParetoBandit route, d = 26" in capsys.readouterr().out
+
+
+def test_without_the_rival_the_rest_is_still_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pareto_bandit", None)
+    found = measure(rounds=1, longest=1000)
+    assert [t.what for t in found.rows] == ["chunked replay"]
+    assert "sigma-mem[rivals]" in found.notes[0]
+
+
+def test_flat_compares_the_last_mark_with_the_first() -> None:
+    assert Timings((), {1000: 2.0, 10000: 3.0}, ()).flat == 1.5
