@@ -31,12 +31,14 @@ __all__ = [
     "Seed",
     "StreamFile",
     "Warm",
+    "WarmShare",
     "answer",
     "names_of",
     "numbers_of",
     "opened_encoder",
     "recorded",
     "rivals_of",
+    "warmed",
 ]
 
 StreamFile = Annotated[Path, typer.Argument(help="A recorded stream: JSON lines, plain, .gz or .zst.")]
@@ -49,6 +51,12 @@ PhiFile = Annotated[Path | None, typer.Option("--phi", help="A learned φ, made 
 Rivals = Annotated[bool, typer.Option("--rivals", help="Also the rivals (extra [rivals]); slower.")]
 Report = Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")]
 Warm = Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")]
+WarmShare = Annotated[
+    float, typer.Option(help="Leading share of the shuffled stream to learn from first, not in the table.")
+]
+
+
+WarmUp = tuple[Stream, FloatArray] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,19 @@ def recorded(
     if not len(stream):
         raise InputError(f"{file} has no event left; expected at least one: check --peers and --limit")
     return Recorded(stream, encoder.encode([event.question for event in stream]))
+
+
+def warmed(data: Recorded, share: float, before: Recorded | None) -> tuple[Recorded, WarmUp]:
+    """The events of the table, and what every mechanism learns from before them."""
+    if not 0.0 <= share < 1.0:
+        raise InputError(f"got --warm-share {share}; expected a number in [0, 1), such as 0.5")
+    if share > 0.0 and before is not None:
+        raise InputError("got --warm and --warm-share; expected one of them")
+    if share == 0.0:
+        return data, None if before is None else (before.stream, before.phis)
+    cut, stream = int(share * len(data.stream)), data.stream
+    rest = Recorded(Stream(stream.name, stream.peers, stream.events[cut:]), data.phis[cut:])
+    return rest, (stream.select(limit=cut), data.phis[:cut])
 
 
 def rivals_of(wanted: bool) -> list[str]:
