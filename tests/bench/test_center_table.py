@@ -9,45 +9,19 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra [center]")
 
+from tinysteering import tiny_checkpoint
+
 from sigma_mem.bench.center_cf import table_values
 from sigma_mem.bench.center_rows import ROWS
 from sigma_mem.bench.center_table import center_table
-from sigma_mem.center.center import Center
-from sigma_mem.center.opened import source_of
-from sigma_mem.train.episodes import EpisodeSettings
-from sigma_mem.train.steering import SteeringSettings, train_steering
-from sigma_mem.train.steering_phi import PhiSettings
-from sigma_mem.train.steering_run import RunSettings
-from train.tiny import tiny_center, tiny_stream
+from train.tiny import tiny_stream
 
 STREAM = tiny_stream(60, peers=3)
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("center")
-    made = tiny_center()
-    made.model.save_pretrained(folder / "model")  # type: ignore[operator]
-    made.writer.tokenizer.save_pretrained(folder / "model")
-    center = Center.load(str(folder / "model"), prompt=made.writer.prompt, cache=folder / "cache")
-    source = source_of("center", center)
-    run = RunSettings(steps=4, margin_steps=1, rows=6, check_every=4, check_rows=12, rate_gain=0.02)
-    learned = train_steering(
-        STREAM,
-        source.features([event.question for event in STREAM]),
-        center,
-        encoder=source.name,
-        settings=SteeringSettings(
-            judged=20,
-            gamma=0.97,
-            cap=0.5,
-            episodes=EpisodeSettings(length=40, max_peers=3),
-            phi=PhiSettings(steps=0),
-            run=run,
-        ),
-    )
-    learned.steering.save(folder / "s.safetensors")
-    return folder / "s.safetensors"
+    return tiny_checkpoint(STREAM, tmp_path_factory.mktemp("center"))
 
 
 def test_the_table_has_every_row_at_every_ratio(checkpoint: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@
 | zero-M | base U_p (a memory of zeros steers nothing) | posterior with G |
 | swapped-M | U_p steered by the next peer's M φ | posterior with G |
 
-The memory is written from every event of the stream, in order and with full feedback; the center, which is
-what costs time, may judge a part of them only.
+The memory is written from every event of the stream, in order and with full feedback unless a mask hides
+some; the center, which is what costs time, may judge a part of them only.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def center_rows(
     w_g: float = 1.0,
     bases: dict[tuple[str, str], float] | None = None,
     rows: Sequence[str] = ROWS,
+    shown: NDArray[np.bool_] | None = None,
 ) -> dict[str, Row]:
     """Judge some events of a stream, as it stands under attack, with and without memory.
 
@@ -78,6 +79,8 @@ def center_rows(
         Base utilities by (question, answer), filled as they are needed: the same at every attack ratio.
     rows
         Which rows to compute.
+    shown : bool array (T,)
+        Events whose labels the memory is told, all by default; the others only decay. The grading knows all.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def center_rows(
     if unknown:
         raise InputError(f"no row {unknown[0]!r}; expected among {', '.join(ROWS)}")
     wanted = [name for name in rows if name != "fast" or fast is not None]
-    readouts, relations, labels = _memory(stream, phis, judged, settings or Settings())
+    readouts, relations, labels = _memory(stream, phis, judged, settings or Settings(), shown)
     pairs = [_pairs(stream, place) for place in judged]
     flat = [pair for event in pairs for pair in event]
     n, p = len(judged), len(stream.peers)
@@ -112,15 +115,20 @@ def center_rows(
 
 
 def _memory(
-    stream: Stream, phis: FloatArray, judged: Sequence[int], settings: Settings
+    stream: Stream,
+    phis: FloatArray,
+    judged: Sequence[int],
+    settings: Settings,
+    shown: NDArray[np.bool_] | None = None,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Readouts (n, P, rank), relations (n, P, P) just before the judged events, and their labels (n, P)."""
     if len(phis) != len(stream):
         raise InputError(f"got φ of {len(phis)} events for a stream of {len(stream)}; expected one each")
     state = SigmaState(stream.peers, phis.shape[1], settings)
     labels, wanted = stream.labels(), set(judged)
+    told = labels if shown is None else np.where(shown[:, None], labels, np.nan)
     readouts, relations = [], []
-    for place, (phi, c) in enumerate(zip(phis, labels, strict=True)):
+    for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
         if place in wanted:
             readouts.append(state.readout(phi))
             relations.append(state.G)

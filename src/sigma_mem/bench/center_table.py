@@ -8,16 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sigma_mem.bench.center_cf import center_cf
 from sigma_mem.bench.center_rows import ROWS, Scorer
 from sigma_mem.bench.league import Row
 from sigma_mem.bench.ray_scoring import checkpoint_scorer, in_chunks, model_scorer, ray_scorer
+from sigma_mem.bench.with_center import BenchCenter
 from sigma_mem.encode import open_encoder
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
 
-__all__ = ["center_table"]
+__all__ = ["center_table", "opened_center"]
 
 _BARE = ("base", "zero-M")  # what can be said of a center without a steering
 
@@ -51,41 +54,90 @@ def center_table(
     options
         More of ``Center.load``: device, dtype, device_map.
     """
+    with opened_center(
+        [event.question for event in stream],
+        center=center,
+        steering=steering,
+        after=after,
+        limit=limit,
+        seed=seed,
+        ray=ray,
+        workers=workers,
+        cache=cache,
+        options=options,
+        say=say,
+    ) as judge:
+        return center_cf(
+            stream,
+            np.stack([judge.phi[event.question] for event in stream]),
+            judge.scorer,
+            fast=judge.fast,
+            gamma=judge.gamma,
+            ratios=ratios,
+            after=after,
+            limit=limit,
+            seed=seed,
+            rows=judge.rows,
+            say=partial(say, "judging"),
+        )
+
+
+@contextmanager
+def opened_center(
+    questions: Sequence[str],
+    *,
+    center: str | None = None,
+    steering: str | Path | None = None,
+    after: int = 0,
+    limit: int | None = None,
+    seed: int = 0,
+    ray: str | None = None,
+    workers: int = 2,
+    cache: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    say: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Iterator[BenchCenter]:
+    """A center for as many tables as the ``with`` lasts; parameters as of `center_table`.
+
+    Parameters
+    ----------
+    questions
+        Of all streams that will be judged or learned from: their φ is made here, before the judging begins.
+    """
     from sigma_mem.center.pull import cache_dir
 
     folder = Path(cache) if cache is not None else cache_dir() / "states"
     given = {**(options or {}), "cache": folder}
-    phis, fast, gamma = _reading(stream, center, steering, given, say)
+    texts = list(dict.fromkeys(questions))
+    phis, fast, gamma = _reading(texts, center, steering, given, say)
     build: Callable[[], Scorer] = (
         partial(model_scorer, center or "smollm2", **given)
         if steering is None
         else partial(checkpoint_scorer, steering, center, **given)
     )
-    with _scorer(build, ray, workers) as scorer:
-        return center_cf(
-            stream,
-            phis,
-            scorer,
+    with _scorer(build, ray, workers, partial(say, "prompts")) as scorer:
+        yield BenchCenter(
+            name=center or ("smollm2" if steering is None else "of the checkpoint"),
+            steering=None if steering is None else str(steering),
+            scorer=scorer,
+            phi=dict(zip(texts, phis, strict=True)),
             fast=fast,
             gamma=gamma,
-            ratios=ratios,
+            rows=_BARE if steering is None else ROWS,
             after=after,
             limit=limit,
             seed=seed,
-            rows=_BARE if steering is None else ROWS,
-            say=partial(say, "judging"),
         )
 
 
 def _reading(
-    stream: Stream,
+    questions: Sequence[str],
     center: str | None,
     steering: str | Path | None,
     given: Mapping[str, Any],
     say: Callable[[str, int, int], None],
 ) -> tuple[FloatArray, FloatArray | None, float]:
     """φ of every question, w of the fast read, and γ of the memory."""
-    questions = [event.question for event in stream]
     if steering is None:
         return open_encoder("static").encode(questions), None, Settings().gamma
     from sigma_mem.center.feature_cache import kept_features
@@ -97,9 +149,11 @@ def _reading(
 
 
 @contextmanager
-def _scorer(build: Callable[[], Scorer], ray: str | None, workers: int) -> Iterator[Scorer]:
+def _scorer(
+    build: Callable[[], Scorer], ray: str | None, workers: int, say: Callable[[int, int], None]
+) -> Iterator[Scorer]:
     if ray is None:
-        yield in_chunks(build())
+        yield in_chunks(build(), say=say)
         return
     with ray_scorer(build, address=ray, workers=workers) as scorer:
         yield scorer

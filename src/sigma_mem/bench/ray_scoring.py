@@ -43,11 +43,16 @@ def model_scorer(name: str, **options: Any) -> Scorer:
     return lambda pairs, readouts: center.judge_pairs(pairs).utility
 
 
-def in_chunks(scorer: Scorer, chunk: int = 48) -> Scorer:
+def in_chunks(
+    scorer: Scorer, chunk: int = 48, say: Callable[[int, int], None] = lambda done, total: None
+) -> Scorer:
     """The same scorer, asked for ``chunk`` prompts at a time: bounded memory, and a cluster's numbers."""
 
     def score(pairs: Pairs, readouts: FloatArray | None) -> FloatArray:
-        parts = [scorer(*part) for part in _parts(pairs, readouts, chunk)]
+        parts = []
+        for part in _parts(pairs, readouts, chunk):
+            parts.append(scorer(*part))
+            say(min(chunk * len(parts), len(pairs)), len(pairs))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     return score

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from sigma_mem.bench.experiments.cf import CounterfactualTable
 from sigma_mem.bench.experiments.drift import DriftTable
@@ -13,8 +15,10 @@ from sigma_mem.bench.experiments.mechanisms import MechanismTable
 from sigma_mem.bench.experiments.ood import TransferTable
 from sigma_mem.bench.experiments.peers import PeerTable
 from sigma_mem.bench.experiments.theory import TheoryTable
+from sigma_mem.bench.league import Row
 from sigma_mem.bench.pictures import pictures
 from sigma_mem.bench.tables import Result, grid, standing
+from sigma_mem.bench.with_center import NO_SIGMA, better_than_sigma
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
@@ -68,6 +72,43 @@ def title(result: Result) -> str:
 
 def remarks(result: Result) -> list[str]:
     """What there is to say beside the table; where the memory is not on top, it says so."""
+    return [*_remarks(result), *_on_center(result)]
+
+
+def _on_center(result: Result) -> list[str]:
+    """How many events a center judged, and which rows are better than its own."""
+    if isinstance(result, (DriftTable, TheoryTable)) or result.judged is None:
+        return []
+    columns: dict[str, Mapping[str, Row]] = {}
+    if isinstance(result, CounterfactualTable):
+        columns = {f"CF@{100 * r:g}: ": rows for r, rows in result.ratios.items()}
+    elif isinstance(result, PeerTable):
+        columns = {
+            f"{size} peers, CF@{100 * r:g}: ": rows
+            for size, table in result.pools.items()
+            for r, rows in table.ratios.items()
+        }
+    elif isinstance(result, TransferTable):
+        columns = {f"{what}: ": rows for what, rows in result.carried.items()}
+    elif isinstance(result, MechanismTable):
+        columns = {"": result.rows}
+    said = [f"- {what}{better_than_sigma(rows)}." for what, rows in columns.items()]
+    if isinstance(result, FeedbackTable):
+        said = [f"- {share:.0%} labelled: {_above_sigma(rows)}." for share, rows in result.accuracy.items()]
+    return ["", f"{result.judged.note}.", "", *said]
+
+
+def _above_sigma(rows: Mapping[str, Sequence[float]]) -> str:
+    """The same for mean accuracies over masks."""
+    means = {name: float(np.mean(found)) for name, found in rows.items()}
+    if "sigma" not in means:
+        return NO_SIGMA
+    above = sorted((name for name in means if means[name] > means["sigma"]), key=lambda name: -means[name])
+    said = ", ".join(f"{name} {100 * (means[name] - means['sigma']):+.2f} points" for name in above)
+    return f"better than sigma, {means['sigma']:.2%}: {said or 'none'}"
+
+
+def _remarks(result: Result) -> list[str]:
     if isinstance(result, CounterfactualTable):
         note = "± is half the 95 % bootstrap interval over events; n/n/… are selections in the peers' order."
         return [note, "", *(f"- CF@{100 * r:g}: {standing(rows)}." for r, rows in result.ratios.items())]

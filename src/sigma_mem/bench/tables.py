@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -33,16 +33,16 @@ Grid = tuple[list[str], list[list[str]]]  # header and rows
 def grid(result: Result) -> Grid:
     """The result as one table of text: what Markdown, CSV and the terminal show."""
     if isinstance(result, CounterfactualTable):
-        return _rows_by_column({f"CF@{100 * r:g}": rows for r, rows in result.ratios.items()}, result.peers)
+        return _rows_by_column({f"CF@{100 * r:g}": rows for r, rows in result.ratios.items()}, True)
     if isinstance(result, PeerTable):
         columns = {
             f"{size} peers CF@{100 * r:g}": rows
             for size, table in result.pools.items()
             for r, rows in table.ratios.items()
         }
-        return _rows_by_column(columns)
+        return _rows_by_column(columns, result.judged is not None)
     if isinstance(result, TransferTable):
-        return _rows_by_column(result.carried)
+        return _rows_by_column(result.carried, result.judged is not None)
     if isinstance(result, MechanismTable):
         return _mechanisms(result)
     if isinstance(result, FeedbackTable):
@@ -80,10 +80,10 @@ def _bound(check: BoundCheck) -> list[str]:
     ]
 
 
-def _rows_by_column(columns: Mapping[str, Mapping[str, Row]], peers: Sequence[str] | None = None) -> Grid:
+def _rows_by_column(columns: Mapping[str, Mapping[str, Row]], selections: bool) -> Grid:
     header = ["mechanism"]
     for name in columns:
-        header += [name] if peers is None else [name, f"{name} selections"]
+        header += [name, f"{name} selections"] if selections else [name]
     spans = {
         name: intervals({m: row.correct for m, row in rows.items()}, "majority")
         for name, rows in columns.items()
@@ -94,21 +94,27 @@ def _rows_by_column(columns: Mapping[str, Mapping[str, Row]], peers: Sequence[st
         for name, rows in columns.items():
             found, row = spans[name][mechanism], rows[mechanism]
             line.append(f"{row.accuracy:.2%} ± {50 * (found.high - found.low):.2f}")
-            if peers is not None:
-                line.append("/".join(str(row.selections[p]) for p in peers))
+            if selections:
+                line.append(_counts(row))
         body.append(line)
     return header, body
+
+
+def _counts(row: Row) -> str:
+    return "/".join(str(count) for count in row.selections.values())  # in the peers' order
 
 
 def _mechanisms(result: MechanismTable) -> Grid:
     found = intervals({name: row.correct for name, row in result.rows.items()}, "majority")
     domains = list(result.by_domain(next(iter(result.rows.values()))))
-    header = ["mechanism", "accuracy", "95 % interval", "− majority", "95 % interval", *domains]
+    selections = [] if result.judged is None else ["selections"]
+    header = ["mechanism", "accuracy", "95 % interval", "− majority", "95 % interval", *selections, *domains]
     body = []
     for name, row in result.rows.items():
         i = found[name]
         line = [name, f"{i.mean:.2%}", f"{i.low:.2%} … {i.high:.2%}", f"{100 * i.difference:+.2f}"]
         line.append(f"{100 * i.difference_low:+.2f} … {100 * i.difference_high:+.2f}")
+        line += [_counts(row) for _ in selections]
         body.append([*line, *(f"{a:.1%}" for a in result.by_domain(row).values())])
     return header, body
 

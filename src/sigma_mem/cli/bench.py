@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sigma_mem.cli.bench_center import After, CenterChoice, CenterName, Judged, Ray, Steering
+from sigma_mem.cli.bench_center import CenterChoice, takes_center
 from sigma_mem.cli.bench_input import (
     EncoderName,
     Limit,
@@ -21,12 +21,14 @@ from sigma_mem.cli.bench_input import (
     Seed,
     StreamFile,
     Warm,
+    WarmShare,
     answer,
     names_of,
     numbers_of,
     opened_encoder,
     recorded,
     rivals_of,
+    warmed,
 )
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.progress import steps_shown
@@ -40,6 +42,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="The experime
 
 
 @app.command()
+@takes_center
 def cf(
     stream: StreamFile,
     peers: Pool = None,
@@ -49,17 +52,15 @@ def cf(
     encoder: EncoderName = "static",
     phi: PhiFile = None,
     warm: Warm = None,
+    warm_share: WarmShare = 0.0,
     rivals: Rivals = False,
     session: Annotated[
         bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
     ] = False,
-    center: CenterName = None,
-    steering: Steering = None,
-    judged: Judged = None,
-    after: After = 0,
-    ray: Ray = None,
     report: Report = None,
     as_json: Json = False,
+    *,
+    chosen: CenterChoice,
 ) -> None:
     """Accuracy and selections of every mechanism under the counterfactual attack."""
     from sigma_mem.bench.experiments.cf import counterfactual_table
@@ -69,21 +70,24 @@ def cf(
     with steps_shown() as say:
         data = recorded(stream, peers, seed, limit, model)
         before = None if warm is None else recorded(warm, peers, seed, None, model)
-        result = counterfactual_table(
-            data.stream,
-            data.phis,
-            at,
-            rivals=rivals_of(rivals),
-            warm=None if before is None else (before.stream, before.phis),
-            session=session,
-            seed=seed,
-            say=say,
-        )
-        result = CenterChoice(center, steering, judged, after, ray).beside(result, data.stream, say)
+        data, behind = warmed(data, warm_share, before)
+        with chosen.opened([data.stream, *([] if behind is None else behind[:1])], seed, say) as center:
+            result = counterfactual_table(
+                data.stream,
+                data.phis,
+                at,
+                rivals=rivals_of(rivals),
+                warm=behind,
+                session=session,
+                seed=seed,
+                center=center,
+                say=say,
+            )
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 
 @app.command()
+@takes_center
 def peers(
     stream: StreamFile,
     pool: Pool = None,
@@ -94,39 +98,33 @@ def peers(
     encoder: EncoderName = "static",
     phi: PhiFile = None,
     rivals: Rivals = False,
-    center: CenterName = None,
-    steering: Steering = None,
-    judged: Judged = None,
-    after: After = 0,
-    ray: Ray = None,
     report: Report = None,
     as_json: Json = False,
+    *,
+    chosen: CenterChoice,
 ) -> None:
     """Pools of 3, 4, 5 … peers with every parameter fixed."""
-    from sigma_mem.bench.experiments.peers import PeerTable, peer_table
+    from sigma_mem.bench.experiments.peers import peer_table
 
     model = opened_encoder(encoder, phi)
     with steps_shown() as say:
         data = recorded(stream, pool, seed, limit, model)
-        result = peer_table(
-            data.stream,
-            data.phis,
-            None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")],
-            numbers_of(ratios, "--ratios"),
-            rivals=rivals_of(rivals),
-            seed=seed,
-            say=say,
-        )
-        choice = CenterChoice(center, steering, judged, after, ray)
-        pools = {
-            size: choice.beside(table, data.stream.select(peers=table.peers), say)
-            for size, table in result.pools.items()
-        }
-        result = PeerTable(result.stream, pools)
+        with chosen.opened([data.stream], seed, say) as center:
+            result = peer_table(
+                data.stream,
+                data.phis,
+                None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")],
+                numbers_of(ratios, "--ratios"),
+                rivals=rivals_of(rivals),
+                seed=seed,
+                center=center,
+                say=say,
+            )
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 
 @app.command()
+@takes_center
 def ood(
     learn: Annotated[Path, typer.Argument(help="The stream to learn from.")],
     test: Annotated[Path, typer.Argument(help="The stream to test on; may be the same file.")],
@@ -140,6 +138,8 @@ def ood(
     phi: PhiFile = None,
     report: Report = None,
     as_json: Json = False,
+    *,
+    chosen: CenterChoice,
 ) -> None:
     """Learn on one stream (its memory where peers are the same, a learned φ with --phi), test on another."""
     from sigma_mem.bench.experiments.ood import transfer_table
@@ -153,11 +153,13 @@ def ood(
             before = recorded(learn, learn_peers or peers, seed, None, model, names_of(learn_domains))
             data = recorded(test, peers, seed, limit, model, names_of(test_domains))
             phis[name] = (before.phis, data.phis)
-        result = transfer_table(before.stream, data.stream, phis, seed=seed, say=say)
+        with chosen.opened([data.stream, before.stream], seed, say) as center:
+            result = transfer_table(before.stream, data.stream, phis, seed=seed, center=center, say=say)
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 
 @app.command()
+@takes_center
 def mechanisms(
     stream: StreamFile,
     peers: Pool = None,
@@ -166,14 +168,12 @@ def mechanisms(
     encoder: EncoderName = "static",
     phi: PhiFile = None,
     warm: Warm = None,
+    warm_share: WarmShare = 0.0,
     rivals: Rivals = False,
-    center: CenterName = None,
-    steering: Steering = None,
-    judged: Judged = None,
-    after: After = 0,
-    ray: Ray = None,
     report: Report = None,
     as_json: Json = False,
+    *,
+    chosen: CenterChoice,
 ) -> None:
     """Every mechanism on the clean stream, overall and by domain, with paired intervals."""
     from sigma_mem.bench.experiments.cf import counterfactual_table
@@ -183,23 +183,24 @@ def mechanisms(
     with steps_shown() as say:
         data = recorded(stream, peers, seed, limit, model)
         before = None if warm is None else recorded(warm, peers, seed, None, model)
-        clean = counterfactual_table(
-            data.stream,
-            data.phis,
-            [0.0],
-            rivals=rivals_of(rivals),
-            warm=None if before is None else (before.stream, before.phis),
-            seed=seed,
-            say=say,
-        )
-        choice = CenterChoice(center, steering, judged, after, ray)
-        result = mechanism_table(
-            data.stream, choice.beside(clean, data.stream, say), choice.places(data.stream, seed)
-        )
+        data, behind = warmed(data, warm_share, before)
+        with chosen.opened([data.stream, *([] if behind is None else behind[:1])], seed, say) as center:
+            clean = counterfactual_table(
+                data.stream,
+                data.phis,
+                [0.0],
+                rivals=rivals_of(rivals),
+                warm=behind,
+                seed=seed,
+                center=center,
+                say=say,
+            )
+        result = mechanism_table(data.stream, clean, None if center is None else center.places(data.stream))
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 
 @app.command()
+@takes_center
 def feedback(
     stream: StreamFile,
     peers: Pool = None,
@@ -211,6 +212,8 @@ def feedback(
     phi: PhiFile = None,
     report: Report = None,
     as_json: Json = False,
+    *,
+    chosen: CenterChoice,
 ) -> None:
     """Accuracy against the share of events with feedback, over several masks."""
     from sigma_mem.bench.experiments.feedback import feedback_table
@@ -218,9 +221,9 @@ def feedback(
     model = opened_encoder(encoder, phi)
     with steps_shown() as say:
         data = recorded(stream, peers, seed, limit, model)
-        result = feedback_table(
-            data.stream, data.phis, numbers_of(shares, "--shares"), range(seed, seed + seeds), say=say
-        )
+        at, masks = numbers_of(shares, "--shares"), range(seed, seed + seeds)
+        with chosen.opened([data.stream], seed, say) as center:
+            result = feedback_table(data.stream, data.phis, at, masks, center=center, say=say)
     answer(result, as_json=as_json, report=report, write=_writer(result, data))
 
 

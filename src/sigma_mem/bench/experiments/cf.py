@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sigma_mem.bench.bootstrap import intervals
+from sigma_mem.bench.bootstrap import Interval, intervals
 from sigma_mem.bench.league import Row, Say, league
+from sigma_mem.bench.with_center import BenchCenter, Judged, merged
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream, counterfactual
 
-__all__ = ["CounterfactualTable", "counterfactual_table", "labelled", "table_of", "with_rows"]
+__all__ = ["CounterfactualTable", "counterfactual_table", "labelled", "table_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class CounterfactualTable:
     events: int
     ratios: Mapping[float, Mapping[str, Row]]
     seed: int = 0
+    judged: Judged | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench cf --json`` prints."""
@@ -32,6 +34,7 @@ class CounterfactualTable:
             "events": self.events,
             "peers": list(self.peers),
             "ratios": {f"{ratio:g}": table_of(rows, self.seed) for ratio, rows in self.ratios.items()},
+            **({} if self.judged is None else {"center": self.judged.values()}),
         }
 
 
@@ -45,9 +48,13 @@ def counterfactual_table(
     warm: tuple[Stream, FloatArray] | None = None,
     session: bool = False,
     seed: int = 0,
+    center: BenchCenter | None = None,
     say: Say | None = None,
 ) -> CounterfactualTable:
-    """Attack a clean stream at every ratio and play it. φ depends on the questions only, so it stays."""
+    """Attack a clean stream at every ratio and play it. φ depends on the questions only, so it stays.
+
+    With a center its rows come behind the others, and all are about the events that it judges.
+    """
     found: dict[float, dict[str, Row]] = {}
     for ratio in ratios:
         attacked = counterfactual(stream, ratio, seed=seed)
@@ -61,35 +68,37 @@ def counterfactual_table(
             seed=seed,
             say=None if say is None else labelled(say, f"CF@{100 * ratio:g}"),
         )
-    return CounterfactualTable(stream.name, stream.peers, len(stream), found, seed)
-
-
-def with_rows(
-    table: CounterfactualTable, more: Mapping[float, Mapping[str, Row]], places: Sequence[int]
-) -> CounterfactualTable:
-    """The table on some of its events only, with rows that were made for those events (a center's)."""
-    ratios = {
-        ratio: {**{name: row.at(places) for name, row in rows.items()}, **more[ratio]}
-        for ratio, rows in table.ratios.items()
-    }
-    return replace(table, events=len(places), ratios=ratios)
+        if center is not None:
+            judged = center.judge(attacked, warm=None if warm is None else warm[0])
+            found[ratio] = merged(found[ratio], judged, center.places(stream))
+    about = None if center is None else center.judged(stream)
+    events = len(stream) if about is None else about.events
+    return CounterfactualTable(stream.name, stream.peers, events, found, seed, about)
 
 
 def table_of(rows: Mapping[str, Row], seed: int = 0, reference: str = "majority") -> dict[str, Any]:
-    """Rows as plain values, each with its interval and its paired difference to ``reference``."""
-    found = intervals({name: row.correct for name, row in rows.items()}, reference, seed=seed)
+    """Rows as plain values, each with its interval and its paired difference to ``reference``.
+
+    Where a center has rows, also to ``base``, its judge without memory, and to ``sigma``.
+    """
+    correct = {name: row.correct for name, row in rows.items()}
+    found = intervals(correct, reference, seed=seed)
+    others = [name for name in ("base", "sigma") if name in rows and name != reference]
+    spans = {reference: found, **{name: intervals(correct, name, seed=seed) for name in others}}
     return {
         name: {
             "accuracy": round(row.accuracy, 6),
             "selections": dict(row.selections),
             "interval": [round(found[name].low, 6), round(found[name].high, 6)],
-            f"vs_{reference}": {
-                "difference": round(found[name].difference, 6),
-                "interval": [round(found[name].difference_low, 6), round(found[name].difference_high, 6)],
-            },
+            **{f"vs_{other}": _difference(span[name]) for other, span in spans.items()},
         }
         for name, row in rows.items()
     }
+
+
+def _difference(found: Interval) -> dict[str, Any]:
+    span = [round(found.difference_low, 6), round(found.difference_high, 6)]
+    return {"difference": round(found.difference, 6), "interval": span}
 
 
 def labelled(say: Say, part: str) -> Say:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sigma_mem.bench.league import Say, row_of
 from sigma_mem.bench.replayed import replayed
+from sigma_mem.bench.with_center import BenchCenter, Judged
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Share, Stream
@@ -18,6 +19,7 @@ __all__ = ["SHARES", "FeedbackTable", "feedback_table"]
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 SHOWN = ("adaptive", "calibrated-vote", "m-vote", "calibrated-route", "m-route", "majority")
+JUDGED = ("base", "sigma")  # the rows of a center that the figure shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class FeedbackTable:
     events: int
     seeds: tuple[int, ...]
     accuracy: Mapping[float, Mapping[str, tuple[float, ...]]]
+    judged: Judged | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench feedback --json`` prints."""
@@ -48,6 +51,7 @@ class FeedbackTable:
                 }
                 for share, rows in self.accuracy.items()
             },
+            **({} if self.judged is None else {"center": self.judged.values()}),
         }
 
 
@@ -58,6 +62,7 @@ def feedback_table(
     seeds: Sequence[int] = (0, 1, 2),
     settings: Settings | None = None,
     *,
+    center: BenchCenter | None = None,
     say: Say | None = None,
 ) -> FeedbackTable:
     """Play the stream with the labels of a share of its events; unlabelled events still decay.
@@ -65,20 +70,25 @@ def feedback_table(
     The masks are nested: the events labelled at 5 % are labelled at 10 % too (`streams.Share`).
     """
     labels = stream.labels()
+    about = None if center is None else center.judged(stream)
+    places = range(len(stream)) if center is None else center.places(stream)
     accuracy: dict[float, dict[str, tuple[float, ...]]] = {}
     runs, done = len(shares) * len(seeds), 0
     for share in shares:
-        found: dict[str, list[float]] = {name: [] for name in SHOWN}
+        found: dict[str, list[float]] = {}
         for seed in seeds:
             reveal = Share(share, seed)
             shown = np.array(
                 [bool(reveal.reveal(t, event, stream.peers[0])) for t, event in enumerate(stream)], dtype=bool
             )
             choices = replayed(stream, phis, settings, shown)
-            for name in SHOWN:
-                found[name].append(row_of(choices[name], labels, stream.peers).accuracy)
+            rows = {name: row_of(choices[name], labels, stream.peers).at(places) for name in SHOWN}
+            if center is not None:
+                rows.update(center.judge(stream, shown=shown, rows=JUDGED))
+            for name, row in rows.items():
+                found.setdefault(name, []).append(row.accuracy)
             done += 1
             if say is not None:
                 say(f"{share:.0%} of labels", done, runs)
         accuracy[share] = {name: tuple(values) for name, values in found.items()}
-    return FeedbackTable(stream.name, stream.peers, len(stream), tuple(seeds), accuracy)
+    return FeedbackTable(stream.name, stream.peers, len(places), tuple(seeds), accuracy, about)

@@ -10,6 +10,7 @@ import numpy as np
 
 from sigma_mem.bench.experiments.cf import CounterfactualTable, table_of
 from sigma_mem.bench.league import Row
+from sigma_mem.bench.with_center import Judged
 from sigma_mem.streams import Stream
 
 __all__ = ["MechanismTable", "mechanism_table"]
@@ -23,6 +24,7 @@ class MechanismTable:
     peers: tuple[str, ...]
     domains: tuple[str, ...]  # of every event
     rows: Mapping[str, Row]
+    judged: Judged | None = None  # by a center; then all rows are about these events
 
     def by_domain(self, row: Row) -> dict[str, float]:
         """Accuracy of a row in every domain."""
@@ -39,6 +41,7 @@ class MechanismTable:
             "events": len(self.domains),
             "peers": list(self.peers),
             "mechanisms": rows,
+            **({} if self.judged is None else {"center": self.judged.values()}),
         }
 
 
@@ -53,6 +56,5 @@ def mechanism_table(
         With the ratio 0, on the events at ``places`` (all of the stream by default).
     """
     at = range(len(stream)) if places is None else places
-    return MechanismTable(
-        stream.name, stream.peers, tuple(stream.events[t].domain for t in at), clean.ratios[0.0]
-    )
+    domains = tuple(stream.events[t].domain for t in at)
+    return MechanismTable(stream.name, stream.peers, domains, clean.ratios[0.0], clean.judged)

@@ -8,6 +8,7 @@ from typing import Any
 
 from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, labelled
 from sigma_mem.bench.league import Say
+from sigma_mem.bench.with_center import BenchCenter, Judged
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
@@ -23,6 +24,11 @@ class PeerTable:
     stream: str
     pools: Mapping[int, CounterfactualTable]
 
+    @property
+    def judged(self) -> Judged | None:
+        """Which events a center judged: the same in every pool."""
+        return next(iter(self.pools.values())).judged
+
     def values(self) -> dict[str, Any]:
         """The object that ``bench peers --json`` prints."""
         return {
@@ -32,6 +38,7 @@ class PeerTable:
                 str(size): {"peers": list(table.peers), "ratios": table.values()["ratios"]}
                 for size, table in self.pools.items()
             },
+            **({} if self.judged is None else {"center": self.judged.values()}),
         }
 
 
@@ -44,6 +51,7 @@ def peer_table(
     *,
     rivals: Sequence[str] = (),
     seed: int = 0,
+    center: BenchCenter | None = None,
     say: Say | None = None,
 ) -> PeerTable:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
@@ -60,5 +68,7 @@ def peer_table(
     for size in chosen:
         pool = stream.select(peers=stream.peers[:size])
         heard = None if say is None else labelled(say, f"{size} peers")
-        pools[size] = counterfactual_table(pool, phis, ratios, settings, rivals=rivals, seed=seed, say=heard)
+        pools[size] = counterfactual_table(
+            pool, phis, ratios, settings, rivals=rivals, seed=seed, center=center, say=heard
+        )
     return PeerTable(stream.name, pools)
