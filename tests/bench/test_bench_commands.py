@@ -76,6 +76,13 @@ def test_ood_learns_on_one_stream_and_tests_on_another(file: str, tmp_path: Path
     assert 0 < held_out["events"] < 90
 
 
+def test_a_warm_start_from_the_stream_itself(file: str, capsys: Capture) -> None:
+    found = printed(capsys, "mechanisms", file, "--warm-share", "0.5")
+    assert found["events"] == 45
+    assert run(["bench", "cf", file, "--encoder", "hashed", "--warm-share", "1.5"]) == 2
+    assert "--warm-share 1.5" in capsys.readouterr().err
+
+
 def test_a_table_and_a_report_for_people(file: str, tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "report"
     assert (
