@@ -110,7 +110,7 @@ def draw_episode(
     >>> rng = np.random.default_rng(0)
     >>> labels = np.array([[1.0, -1.0]] * 6)
     >>> drawn = draw_episode(labels, np.zeros(6, dtype=np.intp), EpisodeSettings(length=4), rng)
-    >>> drawn.labels.shape, drawn.labels.sum()
+    >>> drawn.labels.shape, float(drawn.labels.sum())
     ((4, 2), 0.0)
     """
     n_events, n_peers = labels.shape
