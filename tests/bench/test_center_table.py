@@ -9,8 +9,6 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra [center]")
 
-from tinysteering import tiny_checkpoint
-
 from sigma_mem.bench.center_cf import table_values
 from sigma_mem.bench.center_rows import ROWS
 from sigma_mem.bench.center_table import center_table
@@ -19,13 +17,8 @@ from train.tiny import tiny_stream
 STREAM = tiny_stream(60, peers=3)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_checkpoint(STREAM, tmp_path_factory.mktemp("center"))
-
-
-def test_the_table_has_every_row_at_every_ratio(checkpoint: Path, tmp_path: Path) -> None:
-    table = center_table(STREAM, steering=checkpoint, ratios=(0.0, 0.9), after=30, limit=8, cache=tmp_path)
+def test_the_table_has_every_row_at_every_ratio(tiny_steering: Path, tmp_path: Path) -> None:
+    table = center_table(STREAM, steering=tiny_steering, ratios=(0.0, 0.9), after=30, limit=8, cache=tmp_path)
     values = table_values(table)
     assert values["events"] == 8
     for ratio in ("0", "0.9"):
@@ -34,17 +27,17 @@ def test_the_table_has_every_row_at_every_ratio(checkpoint: Path, tmp_path: Path
     np.testing.assert_array_equal(table[0.0]["base"].correct, table[0.9]["base"].correct)
 
 
-def test_a_bare_center_has_the_rows_it_can_have(checkpoint: Path, tmp_path: Path) -> None:
-    model = str(checkpoint.parent / "model")
+def test_a_bare_center_has_the_rows_it_can_have(tiny_steering: Path, tmp_path: Path) -> None:
+    model = str(tiny_steering.parent / "model")
     table = center_table(STREAM, center=model, ratios=(0.5,), after=50, cache=tmp_path)
     assert set(table[0.5]) == {"base", "zero-M"}
     assert "vs_sigma" not in table_values(table)["ratios"]["0.5"]["base"]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_two_ray_workers_give_the_same_table(checkpoint: Path, tmp_path: Path) -> None:
+def test_two_ray_workers_give_the_same_table(tiny_steering: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs the extra [ray]")
-    options = {"steering": checkpoint, "ratios": (0.5,), "after": 40, "cache": tmp_path}
+    options = {"steering": tiny_steering, "ratios": (0.5,), "after": 40, "cache": tmp_path}
     here = center_table(STREAM, **options)  # type: ignore[arg-type]
     spread = center_table(STREAM, **options, ray="local", workers=2)  # type: ignore[arg-type]
     for name in ROWS:

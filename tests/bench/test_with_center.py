@@ -24,16 +24,12 @@ JUDGED = 7
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tiny_steering: Path) -> Path:
     """Beside it the model, and a stream of three domains and four peers."""
-    pytest.importorskip("torch", reason="needs the extra [center]")
-    from tinysteering import tiny_checkpoint
-
     from train.tiny import tiny_stream
 
-    folder = tmp_path_factory.mktemp("center")
-    save_stream(tiny_stream(60, peers=4), folder / "stream.jsonl")
-    return tiny_checkpoint(tiny_stream(60, peers=3), folder)
+    save_stream(tiny_stream(60, peers=4), tiny_steering.parent / "stream.jsonl")
+    return tiny_steering
 
 
 def arguments(checkpoint: Path, command: str, *more: str) -> list[str]:
