@@ -111,7 +111,7 @@ def test_feedback_has_base_and_sigma_at_every_share(checkpoint: Path, capsys: Ca
 def test_people_are_told_what_was_judged_and_what_is_better(
     checkpoint: Path, capsys: Capture, tmp_path: Path
 ) -> None:
-    assert run(arguments(checkpoint, "cf", "--ratios", "0.9", "--report", str(tmp_path / "r"))) == 0
+    assert run(arguments(checkpoint, "ood", "--report", str(tmp_path / "r"))) == 0
     page = (tmp_path / "r" / "report.md").read_text(encoding="utf-8")
     for text in (" ".join(capsys.readouterr().out.split()), page):
         assert f"{JUDGED} of 60 events judged" in text

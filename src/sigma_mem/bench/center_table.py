@@ -109,7 +109,7 @@ def opened_center(
     folder = Path(cache) if cache is not None else cache_dir() / "states"
     given = {**(options or {}), "cache": folder}
     texts = list(dict.fromkeys(questions))
-    phis, fast, gamma = _reading(texts, center, steering, given, say)
+    name, phis, fast, gamma = _reading(texts, center, steering, given, say)
     build: Callable[[], Scorer] = (
         partial(model_scorer, center or "smollm2", **given)
         if steering is None
@@ -117,7 +117,7 @@ def opened_center(
     )
     with _scorer(build, ray, workers, partial(say, "prompts")) as scorer:
         yield BenchCenter(
-            name=center or ("smollm2" if steering is None else "of the checkpoint"),
+            name=name,
             steering=None if steering is None else str(steering),
             scorer=scorer,
             phi=dict(zip(texts, phis, strict=True)),
@@ -136,16 +136,16 @@ def _reading(
     steering: str | Path | None,
     given: Mapping[str, Any],
     say: Callable[[str, int, int], None],
-) -> tuple[FloatArray, FloatArray | None, float]:
-    """φ of every question, w of the fast read, and γ of the memory."""
+) -> tuple[str, FloatArray, FloatArray | None, float]:
+    """Name of the model, φ of every question, w of the fast read, and γ of the memory."""
     if steering is None:
-        return open_encoder("static").encode(questions), None, Settings().gamma
+        return center or "smollm2", open_encoder("static").encode(questions), None, Settings().gamma
     from sigma_mem.center.feature_cache import kept_features
     from sigma_mem.center.opened import open_checkpoint
 
     opened = open_checkpoint(steering, center=center, **given)
     features = kept_features(opened.encoder.source, questions, given["cache"], say=partial(say, "features"))
-    return opened.encoder.phi(features), opened.fast, opened.gamma
+    return opened.center.name, opened.encoder.phi(features), opened.fast, opened.gamma
 
 
 @contextmanager
