@@ -45,7 +45,7 @@ class Judged:
         how = "unsteered" if self.steering is None else f"steered by {self.steering}"
         return (
             f"center {self.center}, {how}: {self.events} of {self.of} events judged; every row is about "
-            "these events, every memory was written from all"
+            "these events, every memory went through all"
         )
 
 
