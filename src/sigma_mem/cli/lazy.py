@@ -43,9 +43,6 @@ COMMANDS = {
     "import": Mount(
         "sigma_mem.cli.importing", "Turn recordings of other tools into a stream.", attribute="import_"
     ),
-    "bench": Mount(
-        "sigma_mem.cli.bench", "The paper's experiments and timings, on recorded streams.", group=True
-    ),
     "bench": Mount("sigma_mem.cli.bench", "The paper's experiments, and timings.", group=True),
     "train": Mount("sigma_mem.cli.train", "Learn φ or a steering from a recorded stream.", group=True),
     "center": Mount("sigma_mem.cli.center", "Fetch, check and time the center model.", group=True),
