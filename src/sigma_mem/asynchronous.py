@@ -42,7 +42,7 @@ class AsyncSigmaMem:
         return await asyncio.to_thread(self.mem.vote, question, answers, **options)
 
     async def select(
-        self, question: str | None, answers: Mapping[str, str | Answer | None], **options: Any
+        self, question: str, answers: Mapping[str, str | Answer | None], **options: Any
     ) -> Decision:
         """See `SigmaMem.select`."""
         return await asyncio.to_thread(self.mem.select, question, answers, **options)
