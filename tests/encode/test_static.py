@@ -43,6 +43,7 @@ def test_the_last_coordinate_is_constant_and_none_is_negative() -> None:
     phi = ENCODER.encode(["Why is the sky blue?", "SELECT 1;", ""])
     np.testing.assert_allclose(phi[:, -1], CONST / np.sqrt(1.0 + CONST**2), atol=1e-15)
     assert (phi >= 0).all()
+    assert (phi[:, -1] > 0.1).all()
 
 
 def test_phi_is_the_formula_of_its_docstring() -> None:
@@ -93,3 +94,10 @@ def test_encoding_touches_neither_the_network_nor_the_logger() -> None:
         "assert 'torch' not in sys.modules and 'wordllama' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+
+
+def test_phi_of_this_version_is_this_one() -> None:
+    # A memory holds φ of the past: whoever changes these numbers must raise the version as well.
+    assert ENCODER.version == "1"
+    phi = ENCODER.encode(["What is 17 * 23?"])[0]
+    np.testing.assert_allclose(phi[[61, 33, 63, 27]], [0.941142, 0.176739, 0.124035, 0.120841], atol=1e-4)
