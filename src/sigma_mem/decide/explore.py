@@ -6,7 +6,7 @@ standard deviation
     s = ½·√(p̂(1 − p̂)/(n + 1)),   n = effective sample size at φ, prior included.
 
 Half of the posterior's own: evidence is counted near one φ, while what is learned at others is shared through
-the prior, so that the full width tries bad peers for too long: on real streams it loses half a point.
+the prior, so that the full width tries bad peers for too long (some tenths of a point on real streams).
 """
 
 from __future__ import annotations
