@@ -35,22 +35,27 @@ class Entry:
         self.tick = tick
         self.canons: Mapping[str, str | None] = _NONE
         self.reads: Mapping[str, str] = _NONE
-        self.said: dict[str, dict[str, float]] = {}  # peer → source → c
+        self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.lines = 0  # of feedback
 
-    def labels(self) -> dict[str, float]:
+    def labels(self) -> Mapping[str, float]:
         """The event's labels: where several sources spoke of a peer, their mean, so that |c| ≤ 1."""
-        return {peer: sum(by.values()) / len(by) for peer, by in self.said.items() if by}
+        if len(self.said) == 1:
+            return next(iter(self.said.values()))
+        by_peer: dict[str, list[float]] = {}
+        for labels in self.said.values():
+            for peer, c in labels.items():
+                by_peer.setdefault(peer, []).append(c)
+        return {peer: sum(every) / len(every) for peer, every in by_peer.items()}
 
     def say(self, labels: Mapping[str, float], source: str) -> None:
         """Note what a source said, in place of what it said before."""
-        for peer, c in labels.items():
-            self.said.setdefault(peer, {})[source] = c
+        before = self.said.get(source)
+        self.said[source] = labels if before is None else {**before, **labels}
 
     def unsay(self, source: str) -> None:
         """Forget what a source said."""
-        for by in self.said.values():
-            by.pop(source, None)
+        self.said.pop(source, None)
 
 
 class Fold:

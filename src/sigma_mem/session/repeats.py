@@ -11,18 +11,18 @@ from sigma_mem.store.base import Record, Store
 __all__ = ["free_line", "news", "repeated"]
 
 
-def news(entry: Entry, labels: Mapping[str, float], source: str, amend: bool) -> dict[str, float]:
+def news(entry: Entry, labels: Mapping[str, float], source: str, amend: bool) -> Mapping[str, float]:
     """What of these labels is new; ConflictError where they contradict the same source without amending."""
-    fresh = {}
-    for peer, c in labels.items():
-        said = entry.said.get(peer, {}).get(source)
-        if said is not None and said != c and not amend:
+    said = entry.said.get(source)
+    if said is None:
+        return labels
+    fresh = {peer: c for peer, c in labels.items() if said.get(peer) != c}
+    for peer, c in fresh.items():
+        if peer in said and not amend:
             raise ConflictError(
-                f"{source!r} said {said:+g} of {peer!r} on this event before, and now {c:+g}; "
+                f"{source!r} said {said[peer]:+g} of {peer!r} on this event before, and now {c:+g}; "
                 "pass amend=True to replace it"
             )
-        if said != c:
-            fresh[peer] = c
     return fresh
 
 

@@ -313,7 +313,7 @@ class SigmaMem:
                 raise InputError(f"source {source!r} was revoked; expected another source")
             event, entry = self._known(decision)
             if id is not None and repeated(self.store, self._namespace, id, (event, clean, source), amend):
-                fresh = {}
+                fresh: Mapping[str, float] = {}
             else:
                 fresh = news(entry, clean, source, amend)
             feedback = Feedback(id or f"{event}/{entry.lines}", event, clean, source, self._clock(), amend)
