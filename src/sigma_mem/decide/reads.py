@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.route import calibrated_route, m_route
-from sigma_mem.decide.select import normalized_utility, posterior
+from sigma_mem.decide.select import first_largest, normalized_utility, posterior
 from sigma_mem.decide.vote import Vote, calibrated_vote, m_vote, majority
 from sigma_mem.events import FloatArray
 
@@ -36,7 +36,7 @@ def _posterior(view: View, w_g: float) -> Vote:
     result = posterior(normalized_utility(view.score), view.G, w_g=w_g)
     # A null canon cannot win.
     expectation = np.where(view.groups >= 0, result.expectation, -2.0)
-    return _peer(int(expectation.argmax()), view)
+    return _peer(first_largest(expectation), view)
 
 
 ROUTES: dict[str, Callable[[View], Vote]] = {

@@ -22,6 +22,7 @@ __all__ = [
     "Posterior",
     "belief_propagation",
     "enumerate_states",
+    "first_largest",
     "normalized_utility",
     "posterior",
 ]
@@ -41,8 +42,18 @@ class Posterior:
 
     @property
     def peer(self) -> int:
-        """The selected peer (eq:sigma_peer_select)."""
-        return int(self.expectation.argmax())
+        """The selected peer (eq:sigma_peer_select); ties go to the one listed first."""
+        return first_largest(self.expectation)
+
+
+def first_largest(expectation: FloatArray) -> int:
+    """argmax, with what differs by the rounding of the sums over states taken as equal.
+
+    >>> import numpy as np
+    >>> first_largest(np.array([0.3, 0.3 + 1e-16, 0.1]))
+    0
+    """
+    return int(expectation.round(12).argmax())
 
 
 def normalized_utility(utility: FloatArray, epsilon: float = 1e-8) -> FloatArray:
