@@ -40,10 +40,18 @@ def servers():
 
 
 def acknowledged(log):
-    """What the writer had been told is safe; a line cut by the kill was not told to anyone."""
+    """What the writer had been told is safe.
+
+    A kill may cut the last line of the log where a page of the file ends. Such a line was not told to
+    anyone; it is taken off, so that the next writer does not go on in the middle of it.
+    """
     if not log.exists():
         return []
-    return [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]]
+    whole = log.read_bytes()
+    told, _, cut = whole.rpartition(b"\n")
+    if cut:
+        os.truncate(log, len(whole) - len(cut))
+    return [json.loads(line) for line in told.split(b"\n") if line]
 
 
 def check(path, log, bits):
