@@ -38,10 +38,6 @@ def centred(c: FloatArray, away: Sequence[float] = ()) -> FloatArray:
     >>> centred(np.array([1.0, np.nan, -1.0, -1.0])).round(3).tolist()
     [1.333, 0.0, -0.667, -0.667]
     """
-    total = np.add.reduce(c)
-    if total == total and len(c) > 1 and not away:  # no NaN: everyone is labelled
-        complete: FloatArray = c - total / len(c)
-        return complete
     (there,) = (c == c).nonzero()  # NaN differs from itself
     q = np.zeros(len(c))
     labels = len(there) + len(away)

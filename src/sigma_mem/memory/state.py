@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,13 +208,13 @@ class SigmaState:
         away, replaces_away : sequence of float
             Labels, now and before, of peers that have left the pool: they centre q.
         """
-        change, seen = _known(c)
+        change, seen, q = _taken_apart(c, away)
         if replaces is None:
-            self.relation.write(centred(c, away), tick)
+            self.relation.write(q, tick)
         else:
-            change_before, seen_before = _known(replaces)
+            change_before, seen_before, q_before = _taken_apart(replaces, replaces_away)
             change, seen = change - change_before, seen - seen_before
-            self.relation.write(centred(c, away), tick, centred(replaces, replaces_away))
+            self.relation.write(q, tick, q_before)
         self.competence.write(phi, change, seen, tick)
         if groups is not None:
             self.answering.write(seen, groups, tick)
@@ -312,11 +313,20 @@ class SigmaState:
         }
 
 
-def _known(c: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Labels with 0 for the missing, and 1 where there is a label."""
+def _taken_apart(c: FloatArray, away: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Labels with 0 for the missing, 1 where there is a label, and q."""
+    total = np.add.reduce(c)
+    if total == total and len(c) > 1 and not away:  # no NaN: everyone is labelled, as most often
+        return c, _ones(len(c)), c - total / len(c)
     there = c == c  # NaN differs from itself
-    complete = np.count_nonzero(there) == len(c)
-    return c if complete else np.where(there, c, 0.0), there.astype(np.float64)
+    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, away)
+
+
+@lru_cache
+def _ones(n: int) -> FloatArray:
+    ones = np.ones(n)
+    ones.flags.writeable = False
+    return ones
 
 
 def _checked_peers(peers: Sequence[str]) -> tuple[str, ...]:

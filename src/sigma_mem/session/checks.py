@@ -36,15 +36,11 @@ def checked_labels(labels: Mapping[str, object], known: Collection[str]) -> dict
     for peer, label in labels.items():
         if peer not in known:
             raise InputError(f"peer {peer!r} is not in this memory; expected one of {sorted(known)}")
-        out[peer] = _checked_label(peer, label)
+        out[peer] = 1.0 if label is True else -1.0 if label is False else _checked_label(peer, label)
     return out
 
 
 def _checked_label(peer: str, label: object) -> float:
-    if label is True:
-        return 1.0
-    if label is False:
-        return -1.0
     if isinstance(label, (int, float, np.integer, np.floating, np.bool_)):
         c = (1.0 if label else -1.0) if isinstance(label, np.bool_) else float(label)
         if -1.0 <= c <= 1.0:  # False for NaN

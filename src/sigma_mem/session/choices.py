@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,16 +18,18 @@ from sigma_mem.memory import Reading, SigmaState
 __all__ = ["Choice", "by_adaptive_read", "by_route", "by_vote"]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+_NONE: Mapping[str, Any] = {}  # shared by all choices, changed by none
+
+
+class Choice(NamedTuple):
     """Which peer (its index), by which read, how sure, with what probability, and what is worth keeping."""
 
     read: str
     peer: int
     confidence: float
     propensity: float = 1.0
-    reads: Mapping[str, str] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
+    reads: Mapping[str, str] = _NONE
+    details: Mapping[str, Any] = _NONE
 
 
 def by_route(reading: Reading, read: str, rng: np.random.Generator | None) -> Choice:

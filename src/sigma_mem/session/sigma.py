@@ -311,7 +311,7 @@ class SigmaMem:
             clean = checked_labels(labels, fold.known_peers())
             if source in fold.revoked:
                 raise InputError(f"source {source!r} was revoked; expected another source")
-            event, entry = self._known(decision)
+            event, entry = self._known(fold, decision)
             if id is not None and repeated(self.store, self._namespace, id, (event, clean, source), amend):
                 fresh: Mapping[str, float] = {}
             else:
@@ -428,8 +428,8 @@ class SigmaMem:
         if phi is not None:
             return checked_phi(phi, self._rank)
         if after is not None:
-            with self._journal:
-                return self._known(after)[1].phi
+            with self._journal as fold:
+                return self._known(fold, after)[1].phi
         if not question:
             raise InputError("neither question nor phi was given; expected one of them")
         return self.encode(question)
@@ -453,7 +453,7 @@ class SigmaMem:
             if after is None:
                 event, tick = id, fold.begin(id, direction, time)
             else:
-                event, entry = self._known(after)
+                event, entry = self._known(fold, after)
                 tick = entry.tick
             given = answers or {}
             peer = state.peers[choice.peer]
@@ -476,21 +476,21 @@ class SigmaMem:
                 reads=choice.reads,
                 details=choice.details,
             )
-            fold.answered(event, decision.canons, decision.reads)
+            if given:
+                fold.answered(event, decision.canons, decision.reads)
             ticket = self._journal.append(decision_record(decision, now, self._keep_text))
             self._journal.snapshot_when_due()
         if self._durable:
             ticket.wait()
         return decision
 
-    def _known(self, decision: str) -> tuple[str, Entry]:
+    def _known(self, fold: Fold, decision: str) -> tuple[str, Entry]:
         """The event of a decision, and what is known of it."""
-        with self._journal as fold:
-            entry = fold.entry(decision)
-            if entry is not None:
-                return decision, entry
-            line = self._line(decision)
-            entry = fold.entry(line.event)
+        entry = fold.entry(decision)
+        if entry is not None:
+            return decision, entry
+        line = self._line(decision)
+        entry = fold.entry(line.event)
         if entry is None:  # the ledger holds a decision without its event's first one
             raise UnknownDecisionError(f"event {line.event!r} of decision {decision!r} is not in this memory")
         return line.event, entry

@@ -30,7 +30,7 @@ class _Shelf:
     records: list[Record] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
-    by_event: dict[str, list[int]] = field(default_factory=dict)
+    by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: nothing for gc to follow
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
@@ -74,7 +74,7 @@ class InMemoryStore:
                 position = len(kept)
                 by_id[record.kind, record.id] = position
                 if record.event:
-                    shelf.by_event.setdefault(record.event, []).append(position)
+                    shelf.by_event[record.event] = (*shelf.by_event.get(record.event, ()), position)
                 shelf.seqs.append(seq)
                 kept.append(record)
             self._last = seq
