@@ -30,8 +30,8 @@ def written(tokenizer: Any, question: str = "2+2?", answer: str = "4", **setting
 
 def test_the_prompt_holds_question_answer_and_request_in_the_chat_format(tokenizer: Any) -> None:
     text = written(tokenizer)
-    assert text.startswith("<|im_start|>user\nAnother model answered")
-    assert text.index("2+2?") < text.index("Proposed answer:\n4") < text.index("Reply with Yes or No.")
+    assert text.startswith("<|im_start|>system\nAnother model answered")
+    assert text.index("2+2?") < text.index("Proposed answer:\n4") < text.index("trusted, Yes or No?")
     assert text.endswith("<|im_start|>assistant\n")
 
 
@@ -59,7 +59,28 @@ def test_gpt_oss_is_put_into_its_final_channel() -> None:
 
 
 def test_a_base_model_gets_plain_text() -> None:
-    assert written(make_tokenizer(None)).endswith("Reply with Yes or No.\n\nVerdict:")
+    assert written(make_tokenizer(None)).endswith("trusted, Yes or No?\n\nVerdict:")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+        "<|im_start|>user\n{{ messages[0]['content'] }}<|im_end|>\n",
+        "<|im_start|>user\n{{ messages[-1]['content'] }}<|im_end|>\n",
+    ],
+    ids=["refused", "dropped"],
+)
+def test_without_a_system_role_the_user_gives_the_instruction(template: str) -> None:
+    text = written(make_tokenizer(template))
+    assert text.startswith("<|im_start|>user\nAnother model answered")
+    assert text.count("Another model answered") == 1
+    assert "Proposed answer:\n4" in text
+
+
+def test_a_template_that_drops_the_text_is_refused() -> None:
+    with pytest.raises(InputError, match="dropped the message"):
+        written(make_tokenizer("<|im_start|>user\n<|im_end|>\n"))
 
 
 def test_a_peer_cannot_speak_for_the_judge(tokenizer: Any) -> None:
@@ -84,13 +105,23 @@ def test_long_texts_are_cut_in_the_middle_and_the_cut_is_shown(tokenizer: Any) -
 
 def test_a_cut_says_how_much_is_gone(tokenizer: Any) -> None:
     text = "ab cd " * 3000
-    cut = cut_middle(tokenizer, text, 32)
+    cut = cut_middle(tokenizer, text, 96)
     start, _, rest = cut.partition("\n[… ")
     gone, _, end = rest.partition(" characters left out …]\n")
     assert text.startswith(start)
     assert text.endswith(end)
     assert len(start) + int(gone) + len(end) == len(text)
     assert cut_middle(tokenizer, "short", 32) == "short"
+
+
+def test_a_cut_to_a_few_tokens_spends_them_on_the_text(tokenizer: Any) -> None:
+    text = "ab cd " * 3000
+    start, mark, end = cut_middle(tokenizer, text, 24).partition("\n[…]\n")
+    assert mark
+    assert text.startswith(start)
+    assert text.endswith(end)
+    assert len(start) > 4
+    assert len(end) > 4
 
 
 def test_a_cut_in_the_middle_of_a_character_leaves_no_debris(tokenizer: Any) -> None:
