@@ -21,7 +21,7 @@ def tiny_checkpoint(stream: Stream, folder: Path) -> Path:
     made.writer.tokenizer.save_pretrained(folder / "model")
     center = Center.load(str(folder / "model"), prompt=made.writer.prompt, cache=folder / "cache")
     source = source_of("center", center)
-    run = RunSettings(steps=4, margin_steps=1, rows=6, check_every=4, check_rows=12, rate_gain=0.02)
+    run = RunSettings(steps=4, margin_steps=1, rows=6, check_every=4, check_rows=12)
     learned = train_steering(
         stream,
         source.features([event.question for event in stream]),

@@ -20,6 +20,7 @@ from sigma_mem.train.episodes import EpisodeSettings
 from sigma_mem.train.steering import Learned, SteeringSettings, train_steering
 from sigma_mem.train.steering_data import prepared
 from sigma_mem.train.steering_learner import Learner, mean_gradient
+from sigma_mem.train.steering_loss import best_slope
 from sigma_mem.train.steering_phi import PhiSettings, fit_phi
 from sigma_mem.train.steering_plot import plot_checks
 from sigma_mem.train.steering_run import RunSettings, SteeringRun
@@ -29,9 +30,7 @@ from .tiny import tiny_center, tiny_features, tiny_stream
 STREAM = tiny_stream(60, peers=3)
 FEATURES = tiny_features(STREAM)
 EPISODES = EpisodeSettings(length=50, max_peers=3)
-RUN = RunSettings(
-    steps=6, margin_steps=2, rows=6, check_every=3, check_rows=12, save_every=2, rate_gain=0.02, patience=9
-)
+RUN = RunSettings(steps=6, margin_steps=2, rows=6, check_every=3, check_rows=12, save_every=2, patience=9)
 SETTINGS = SteeringSettings(
     judged=30, gamma=0.97, cap=0.5, episodes=EPISODES, phi=PhiSettings(steps=10), run=RUN
 )
@@ -76,7 +75,7 @@ def test_exactly_one_of_gain_and_projection_starts_at_zero(center: Center) -> No
     assert learner.steering.gain == 0
     assert learner.steering.projection.abs().sum() > 0
     run = run_of(center)
-    run._loss(*run._drawn(run.learner.data.train, 6, 2, 0)).backward()  # type: ignore[no-untyped-call]
+    run._loss(*run._drawn_to_learn(2, 0)).backward()  # type: ignore[no-untyped-call]
     gain, projection = run.learner.steering.gain.grad, run.learner.steering.projection.grad
     assert gain is not None
     assert gain != 0
@@ -86,7 +85,7 @@ def test_exactly_one_of_gain_and_projection_starts_at_zero(center: Center) -> No
 
 def test_with_both_at_zero_nothing_could_be_learned(center: Center) -> None:
     run = SteeringRun(learner_of(center, reading=0.0), EPISODES, RUN, 0, {})
-    run._loss(*run._drawn(run.learner.data.train, 6, 2, 0)).backward()  # type: ignore[no-untyped-call]
+    run._loss(*run._drawn_to_learn(2, 0)).backward()  # type: ignore[no-untyped-call]
     assert run.learner.steering.gain.grad == 0
 
 
@@ -94,7 +93,7 @@ def test_the_gradient_reaches_w_through_the_memory(center: Center) -> None:
     run = run_of(center)
     with torch.no_grad():
         run.learner.steering.gain.fill_(0.05)
-    drawn = run._drawn(run.learner.data.train, 6, 2, 0)
+    drawn = run._drawn_to_learn(2, 0)
     run._loss(*drawn).backward()  # type: ignore[no-untyped-call]
     weight = run.learner.weight
     assert weight.grad is not None
@@ -114,6 +113,35 @@ def test_training_lowers_the_held_out_loss(learned: Learned) -> None:
     assert best < first.held_loss - 1e-3
     assert {check.stage for check in learned.checks} == {2, 3}
     assert float(learned.steering.gain) > 0
+
+
+def test_the_first_move_finds_a_gain_by_the_loss_and_within_the_cap(center: Center) -> None:
+    run = run_of(center)
+    run._find_gain()
+    gain = run.learner.steering.gain.item()
+    drawn = [run._drawn_to_learn(8, i) for i in range(RUN.gain_draws)]
+    readouts = [run.learner.readouts(*one).detach() for one in drawn]
+    with torch.no_grad():
+        shifts = torch.cat([run.learner.steering(r.flatten(0, 1)).norm(dim=1) for r in readouts])
+    assert shifts.quantile(0.95) <= 0.5001 * 0.5 * center.h_median
+
+    def loss(gain: float) -> float:
+        with torch.no_grad():
+            run.learner.steering.gain.fill_(gain)
+            found = [run.learner.utility(*one, r) for one, r in zip(drawn, readouts, strict=True)]
+        right = [torch.from_numpy(episode.labels[at] > 0) for episode, at in drawn]
+        return best_slope(list(zip(found, right, strict=True)))[1]
+
+    assert gain > 0
+    assert run.gain_unit == pytest.approx(gain)
+    assert loss(gain) < loss(0.0)
+
+
+def test_a_memory_that_teaches_nothing_leaves_the_base_judge(center: Center) -> None:
+    run = SteeringRun(learner_of(center, reading=0.0), EPISODES, RUN, 0, {})
+    run._find_gain()
+    assert run.learner.steering.gain == 0
+    assert run.gain_unit > 0
 
 
 class Killed(Exception):

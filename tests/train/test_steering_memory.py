@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sigma_mem.memory import Settings, SigmaState, replay
+from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.train.steering_memory import memory_readouts, memory_scores
 
 GAMMA, T, P, RANK = 0.9, 24, 3, 5
@@ -79,5 +79,11 @@ def test_it_is_the_memory_that_ships() -> None:
             memory_readouts(phi, c, torch.tensor([t]), GAMMA)[0].numpy(), shipped, atol=1e-12
         )
         state.write(phi[t].numpy(), c[t].numpy(), state.decided())
-    scores = replay(phi.numpy(), c.numpy(), Settings(gamma=GAMMA)).score
-    np.testing.assert_allclose(memory_scores(phi, c, GAMMA).numpy(), scores, atol=1e-12)
+
+
+def test_scores_are_the_constant_coordinate_of_the_readout() -> None:
+    phi, c, at = unit_rows(), labels(), torch.tensor([0, 3, 23])
+    phi = torch.cat([0.8 * phi, torch.full((T, 1), 0.6, dtype=torch.float64)], dim=1)
+    torch.testing.assert_close(
+        0.6 * memory_scores(phi, c, at, GAMMA), memory_readouts(phi, c, at, GAMMA)[..., -1]
+    )

@@ -6,7 +6,7 @@ import torch
 from sigma_mem.center.learned import PhiMap
 from sigma_mem.train.episodes import EpisodeSettings
 from sigma_mem.train.steering_phi import PhiSettings, fit_phi, phi_of, start_map
-from sigma_mem.train.steering_reading import fit_reading
+from sigma_mem.train.steering_reading import start_reading
 
 from .tiny import tiny_features, tiny_stream
 
@@ -64,11 +64,11 @@ def test_fitting_helps_on_events_it_never_saw() -> None:
     assert isinstance(fit.phi, PhiMap)
 
 
-def test_a_reading_finds_the_coordinate_that_matters() -> None:
-    rng = torch.Generator().manual_seed(0)
-    readouts = torch.randn(400, 3, 4, generator=rng) * torch.tensor([1.0, 0.1, 1.0, 1.0])
-    right = torch.rand(400, 3, generator=rng) < torch.sigmoid(20 * readouts[..., 1])
-    w = fit_reading([(readouts, right)])
-    assert abs(w[1]) > 5 * np.abs(np.delete(w, 1)).max()
-    spread = (readouts @ torch.from_numpy(w).float()).std(dim=1).mean()
+def test_the_reading_starts_from_likeness_alone() -> None:
+    readouts = [
+        torch.randn(400, seats, 4, generator=torch.Generator().manual_seed(seats)) for seats in (2, 3)
+    ]
+    w = start_reading(readouts)
+    assert (w[:-1] == 0).all()
+    spread = torch.cat([(r @ torch.from_numpy(w).float()).std(dim=1) for r in readouts]).mean()
     assert abs(float(spread) - 1.0) < 1e-3

@@ -51,14 +51,14 @@ def tiny_center(seed: int = 0, width: int = 32, cache: Path | None = None) -> Ce
 
 
 def tiny_stream(n: int = 120, peers: int = 4, seed: int = 0) -> Stream:
-    """Peer p is right nine times in ten in its own domain, and seldom elsewhere."""
+    """Peer p is right nine times in ten in its own domain, and seldom elsewhere; no answer shows it."""
     rng = np.random.default_rng(seed)
     names = tuple(f"peer{p}" for p in range(peers))
     events = []
     for i in range(n):
         domain = i % 3
         right = {p: rng.random() < (0.9 if k % 3 == domain else 0.2) for k, p in enumerate(names)}
-        answers = {p: Answer("right" if right[p] else f"wrong {p[-1]}", str(right[p])) for p in names}
+        answers = {p: Answer(f"{(7 * i + 3 * k) % 11}", str(right[p])) for k, p in enumerate(names)}
         labels = {p: 1.0 if right[p] else -1.0 for p in names}
         events.append(Event(f"e{i}", f"{'abc'[domain] * 3} {i}", answers, labels, domain=f"d{domain}"))
     return Stream("tiny", names, tuple(events))

@@ -41,7 +41,7 @@ class EpisodeSettings:
         Share of written labels that are wrong; what is to be predicted stays right.
     """
 
-    length: int = 1800
+    length: int = 4000
     min_peers: int = 2
     max_peers: int = 6
     changes: int = 1
@@ -86,10 +86,16 @@ class Episode:
     written: FloatArray
     reset: IntArray
 
-    def contested(self, start: int) -> IntArray:
-        """Places from ``start`` on where some seat is right, some is wrong and none is without a label."""
+    def contested(self, start: int, among: IntArray | None = None) -> IntArray:
+        """Places from ``start`` on where some seat is right, some is wrong and none is without a label.
+
+        With ``among``, only places of these events of the stream.
+        """
         right, wrong = (self.labels > 0).any(axis=1), (self.labels < 0).any(axis=1)
-        found: IntArray = np.flatnonzero(right & wrong & ~np.isnan(self.labels).any(axis=1))
+        fit = right & wrong & ~np.isnan(self.labels).any(axis=1)
+        if among is not None:
+            fit &= np.isin(self.events, among)
+        found: IntArray = np.flatnonzero(fit)
         return found[found >= start]
 
 

@@ -20,7 +20,7 @@ from sigma_mem.train.episodes import EpisodeSettings
 from sigma_mem.train.steering_data import TrainingStream, prepared
 from sigma_mem.train.steering_learner import Learner, mean_gradient
 from sigma_mem.train.steering_phi import PhiFit, PhiSettings, fit_phi
-from sigma_mem.train.steering_reading import drawn_among, fit_reading
+from sigma_mem.train.steering_reading import drawn_among, start_reading
 from sigma_mem.train.steering_run import Check, RunSettings, SteeringRun
 
 __all__ = ["Learned", "SteeringSettings", "train_steering"]
@@ -110,14 +110,14 @@ def _start(center: Center, data: TrainingStream, fit: PhiFit, settings: Steering
     direction = mean_gradient(center, _some_pairs(data))
     options: dict[str, Any] = {"gamma": settings.gamma, "cap": settings.cap}
     probe = Learner(center, data, fit.phi, blank, direction, **options)
-    batches: list[tuple[Tensor, Tensor]] = []
+    readouts: list[Tensor] = []
     with torch.no_grad():
         for i in range(8):
             among = (data.labels, data.domains, data.train, settings.episodes)
             episode = drawn_among(*among, settings.seed, 2, i)
             at = episode.contested(len(episode.events) // 4)
-            batches.append((probe.readouts(episode, at), torch.from_numpy(episode.labels[at] > 0)))
-    return Learner(center, data, fit.phi, fit_reading(batches), direction, **options)
+            readouts.append(probe.readouts(episode, at))
+    return Learner(center, data, fit.phi, start_reading(readouts), direction, **options)
 
 
 def _some_pairs(data: TrainingStream, n: int = 12) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ class Learner(nn.Module):
     phi
         Learned in stage 1; its W goes on learning here.
     reading : (rank,)
-        w such that wᵀM_pφ already tells right from wrong; see `fit_reading`.
+        w such that wᵀM_pφ already tells right from wrong; see `start_reading`.
     direction : (d,)
         Mean gradient of U with respect to δ. P starts as u·wᵀ, with u the unit vector along it, and g at
         zero: exactly one of the two, so that learning begins at the base judge and yet has a gradient.

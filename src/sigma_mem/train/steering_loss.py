@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["listwise", "margin", "pointwise"]
+__all__ = ["best_slope", "listwise", "margin", "pointwise"]
 
 
 def listwise(utility: Tensor, right: Tensor) -> Tensor:
@@ -45,6 +47,36 @@ def pointwise(utility: Tensor, right: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(
         logits, right.to(utility.dtype), reduction="none"
     ).mean(dim=1)
+
+
+def best_slope(batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
+    """The factor on the utilities, above zero, of the lowest mean listwise loss; and that loss.
+
+    Parameters
+    ----------
+    batches : sequence of ((B, P), (B, P) bool) tensors
+        Utilities and who is right; the number of peers may differ.
+
+    Examples
+    --------
+    >>> right = torch.tensor([[True, False]] * 3 + [[False, True]])
+    >>> slope, _ = best_slope([(torch.tensor([[2.0, 0.0]] * 4), right)])
+    >>> round(2 * slope, 2)  # log-odds of 3 in 4
+    1.1
+    """
+    spread = torch.cat([(u - u.mean(dim=1, keepdim=True)).flatten() for u, _ in batches]).std()
+    unit = 1.0 / float(spread.clamp_min(1e-12))
+    exponents = torch.linspace(-5.0, 5.0, 41)
+    for _ in range(3):
+        losses = [_mean_loss(batches, unit * float(e.exp())) for e in exponents]
+        best = int(torch.tensor(losses).argmin())
+        around, width = exponents[best], float(exponents[1] - exponents[0])
+        exponents = torch.linspace(float(around) - width, float(around) + width, 21)
+    return unit * float(around.exp()), losses[best]
+
+
+def _mean_loss(batches: Sequence[tuple[Tensor, Tensor]], slope: float) -> float:
+    return float(torch.cat([listwise(slope * u, right) for u, right in batches]).mean())
 
 
 def margin(kept: Tensor, other: Tensor, width: float) -> Tensor:

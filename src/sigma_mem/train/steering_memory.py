@@ -51,11 +51,14 @@ def memory_readouts(
     return torch.einsum("btp,tr->bpr", weight, phi)
 
 
-def memory_scores(phi: Tensor, written: Tensor, gamma: float) -> Tensor:
-    """φ_tᵀM_pφ_t of every peer before every event, (T, P) (eq:direct_m_score)."""
+def memory_scores(phi: Tensor, written: Tensor, at: Tensor, gamma: float) -> Tensor:
+    """η Σ_{s<t} γ^(t−1−s) c_{p,s} (φ_s·φ_t), (B, P): the constant coordinate of M_pφ_t over that of φ.
+
+    A shift is linear in the readout and U nearly so in the shift: of the memory, a center can be told a
+    linear function of M_pφ and not φᵀM_pφ. This is the one that weighs all past events by likeness alone.
+    """
     place = torch.arange(len(phi), device=phi.device)
-    gram = phi @ phi.T
-    return (gram.square() * _decay(place, place, gamma, phi.dtype)) @ written
+    return ((phi[at] @ phi.T) * _decay(at, place, gamma, phi.dtype)) @ written
 
 
 def _decay(at: Tensor, place: Tensor, gamma: float, dtype: torch.dtype) -> Tensor:

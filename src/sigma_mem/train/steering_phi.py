@@ -1,12 +1,14 @@
-"""Stage 1, without the language model: a φ under which the memory's own score finds the right peers.
+"""Stage 1, without the language model: a φ under which what the center can be told finds the right peers.
 
 W starts from the directions that tell the stream's domains apart (a ridge regression), because a peer's
-reliability differs by domain before anything else; then cross-entropy on φᵀM_pφ, in parallel form
-over whole episodes, refines it for as long as held-out events agree.
+reliability differs by domain before anything else; then cross-entropy on the linear read of M_pφ that the
+steering starts from (`memory_scores`), in parallel form over whole episodes, refines it for as long as
+held-out events agree.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +19,7 @@ from torch.nn import functional
 from sigma_mem.center.learned import PhiMap
 from sigma_mem.events import FloatArray
 from sigma_mem.train.episodes import Episode, EpisodeSettings, IntArray
-from sigma_mem.train.steering_loss import listwise
+from sigma_mem.train.steering_loss import best_slope, listwise
 from sigma_mem.train.steering_memory import memory_scores
 from sigma_mem.train.steering_reading import drawn_among
 
@@ -44,10 +46,10 @@ class PhiSettings:
 
     rank: int | None = None
     coordinates: int = 384
-    const: float = 0.4
+    const: float = 0.3
     shrink: float = 0.1
-    steps: int = 60
-    rate: float = 3e-4
+    steps: int = 100
+    rate: float = 1e-4
     patience: int = 3
 
 
@@ -116,21 +118,28 @@ def fit_phi(
         Events that no gradient step sees; they decide when to stop.
     """
     settings, episodes = settings or PhiSettings(), episodes or EpisodeSettings()
-    train = np.setdiff1d(np.arange(len(labels)), held_out)
+    everything = np.arange(len(labels))
+    train = np.setdiff1d(everything, held_out)
     start = start_map(features[train], domains[train], settings)
     x = torch.from_numpy((features - start.mean) @ start.whiten.T).float()
     weight = torch.from_numpy(start.weight).float().requires_grad_()
-    scale = torch.tensor(2.5, requires_grad=True)  # log of the score's slope as a log-odds
+    checks = [drawn_among(labels, domains, everything, episodes, seed, 1, i) for i in range(4)]
+    # A memory of the held-out events alone would be shorter than the ones that will be read.
+    looks = [(e, e.contested(len(e.events) // 4, held_out)) for e in checks]
+    looks = [(e, at) for e, at in looks if len(at)]
+    scale = _start_scale(
+        x, weight, start.const, drawn_among(labels, domains, train, episodes, seed, 8), gamma
+    )
     adam = torch.optim.Adam(
         [{"params": [weight], "lr": settings.rate}, {"params": [scale], "lr": 3e-2}], betas=(0.9, 0.98)
     )
-    checks = [drawn_among(labels, domains, held_out, episodes, seed, 1, i) for i in range(4)]
     best, waited, latest = (np.inf, start.weight), 0, np.nan
     history: list[tuple[int, float, float]] = []
     for step in range(settings.steps + 1):
         if step % 10 == 0:
             with torch.no_grad():
-                held = float(np.mean([_loss(x, weight, scale, start.const, e, gamma).item() for e in checks]))
+                losses = [_loss(x, weight, scale, start.const, *look, gamma).item() for look in looks]
+            held = float(np.mean(losses)) if losses else np.inf
             waited = 0 if held < best[0] - 1e-4 else waited + 1
             if waited == 0:
                 best = (held, weight.detach().double().numpy().copy())
@@ -138,7 +147,10 @@ def fit_phi(
             if waited >= settings.patience:
                 break
         episode = drawn_among(labels, domains, train, episodes, seed, 0, step)
-        loss = _loss(x, weight, scale, start.const, episode, gamma)
+        at = episode.contested(len(episode.events) // 8)
+        if not len(at):
+            continue
+        loss = _loss(x, weight, scale, start.const, episode, at, gamma)
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -146,9 +158,26 @@ def fit_phi(
     return PhiFit(replace(start, weight=best[1]), tuple(history))
 
 
-def _loss(x: Tensor, weight: Tensor, scale: Tensor, const: float, episode: Episode, gamma: float) -> Tensor:
+def _start_scale(x: Tensor, weight: Tensor, const: float, episode: Episode, gamma: float) -> Tensor:
+    """Log of the slope that makes the score a log-odds, so that W need not learn it."""
+    at = episode.contested(len(episode.events) // 8)
+    if not len(at):
+        return torch.zeros((), requires_grad=True)
+    with torch.no_grad():
+        slope, _ = best_slope([_scored(x, weight, const, episode, at, gamma)])
+    return torch.tensor(math.log(slope), requires_grad=True)
+
+
+def _loss(
+    x: Tensor, weight: Tensor, scale: Tensor, const: float, episode: Episode, at: IntArray, gamma: float
+) -> Tensor:
+    score, right = _scored(x, weight, const, episode, at, gamma)
+    return listwise(score * scale.exp(), right).mean()
+
+
+def _scored(
+    x: Tensor, weight: Tensor, const: float, episode: Episode, at: IntArray, gamma: float
+) -> tuple[Tensor, Tensor]:
     phi = phi_of(x[torch.from_numpy(episode.events)], weight, const)
-    written = torch.from_numpy(episode.written).float()
-    score = memory_scores(phi, written, gamma) * scale.exp()
-    at = torch.from_numpy(episode.contested(len(written) // 8))
-    return listwise(score[at], torch.from_numpy(episode.labels > 0)[at]).mean()
+    written, places = torch.from_numpy(episode.written).float(), torch.from_numpy(at)
+    return memory_scores(phi, written, places, gamma), torch.from_numpy(episode.labels[at] > 0)

@@ -1,11 +1,15 @@
 """Stages 2 and 3: gradient steps through the frozen model, with early stop and exact resume.
 
+Learning begins at the base judge, g = 0. Its first move is a search along g: how far a shift moves U differs
+by orders of magnitude between models, and creeping up to the right gain would take all the steps there are.
+
 Every random draw is seeded by (seed, stage, step), so a run that was killed and resumed takes the
 same steps as one that was not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +24,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.train.checkpoint import load_checkpoint, save_checkpoint
 from sigma_mem.train.episodes import Episode, EpisodeSettings, IntArray
 from sigma_mem.train.steering_learner import Learner
-from sigma_mem.train.steering_loss import listwise, margin, pointwise
+from sigma_mem.train.steering_loss import best_slope, listwise, margin, pointwise
 from sigma_mem.train.steering_reading import drawn_among
 
 __all__ = ["Check", "RunSettings", "SteeringRun"]
@@ -38,8 +42,14 @@ class RunSettings:
         At most this many steps of stage 2 and of stage 3.
     rows : int
         Prompts per step: as many events as fit.
+    gains : tuple of float
+        Gains that the search tries beside 0: in units of the one at which 1 shift in 20 of those seen is
+        longer than half the cap. A memory may grow longer than those of training, and a shift held by the cap
+        tells no peer from another.
+    gain_draws : int
+        Draws of ``rows`` prompts that the search is judged by.
     rate_gain, rate_projection, rate_phi, rate_temperature : float
-        Adam's learning rates; g has its own.
+        Adam's learning rates; that of g is in units of the gain found.
     pointwise, width : float
         Weight of the pointwise term; margin of stage 3, in nats of the listwise loss.
     check_every, check_rows, patience : int
@@ -52,15 +62,17 @@ class RunSettings:
     steps: int = 100
     margin_steps: int = 20
     rows: int = 12
-    rate_gain: float = 3e-4
+    gains: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5, 1.0)
+    gain_draws: int = 6
+    rate_gain: float = 0.01
     rate_projection: float = 1e-3
     rate_phi: float = 1e-4
     rate_temperature: float = 0.03
     pointwise: float = 0.1
     width: float = 0.1
     check_every: int = 10
-    check_rows: int = 48
-    patience: int = 2
+    check_rows: int = 96
+    patience: int = 3
     save_every: int = 10
 
 
@@ -88,6 +100,7 @@ class SteeringRun:
     stage: int = 2
     step: int = 0
     waited: int = 0
+    gain_unit: float = 1.0
     best_loss: float = np.inf
     checks: list[Check] = field(default_factory=list)
 
@@ -100,7 +113,7 @@ class SteeringRun:
             "log_temperature": learner.log_temperature,
         }
         rates = {
-            "gain": s.rate_gain,
+            "gain": s.rate_gain * self.gain_unit,
             "projection": s.rate_projection,
             "weight": s.rate_phi,
             "log_temperature": s.rate_temperature,
@@ -124,6 +137,9 @@ class SteeringRun:
         while self.stage < 4:
             if self.step % self.settings.check_every == 0:
                 self._look()
+                if (self.stage, self.step) == (2, 0):
+                    self._find_gain()
+                    self._look()
             if self._stage_is_over():
                 self._next_stage()
                 continue
@@ -136,7 +152,7 @@ class SteeringRun:
     # --- one step -------------------------------------------------------------------------
 
     def _take_step(self) -> None:
-        loss = self._loss(*self._drawn(self.learner.data.train, self.settings.rows, self.stage, self.step))
+        loss = self._loss(*self._drawn_to_learn(self.stage, self.step))
         self._adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self._adam.step()
@@ -158,14 +174,16 @@ class SteeringRun:
                 loss = loss + margin(kept, other, self.settings.width).mean()
         return loss
 
-    def _drawn(self, among: IntArray, rows: int, *seed: int) -> tuple[Episode, IntArray]:
-        """An episode, and the places at which the language model judges."""
+    def _drawn_to_learn(self, *seed: int) -> tuple[Episode, IntArray]:
+        data = self.learner.data
+        return self._drawn(data.train, data.judged, self.settings.rows, *seed)
+
+    def _drawn(self, among: IntArray, judged: IntArray, rows: int, *seed: int) -> tuple[Episode, IntArray]:
+        """An episode drawn from some events, and the places at which the language model judges."""
         data = self.learner.data
         for attempt in range(100):
             episode = drawn_among(data.labels, data.domains, among, self.episodes, self.seed, *seed, attempt)
-            places = episode.contested(len(episode.events) // 4)
-            if among is data.train:
-                places = places[np.isin(episode.events[places], data.judged)]
+            places = episode.contested(len(episode.events) // 4, judged)
             if len(places):
                 break
         else:
@@ -177,11 +195,40 @@ class SteeringRun:
         n = max(rows // episode.labels.shape[1], 1)
         return episode, np.sort(rng.permutation(places)[:n])
 
+    # --- the gain to begin with -----------------------------------------------------------
+
+    @torch.no_grad()
+    def _find_gain(self) -> None:
+        """Take the g of the lowest listwise loss, each under the temperature that suits it best."""
+        learner, s = self.learner, self.settings
+        drawn = [self._drawn_to_learn(8, i) for i in range(s.gain_draws)]
+        readouts = [learner.readouts(*one) for one in drawn]
+        right = [torch.from_numpy(episode.labels[at] > 0) for episode, at in drawn]
+        shifts = torch.cat([(r @ learner.steering.projection.T).norm(dim=-1).flatten() for r in readouts])
+        unit = 0.5 * learner.steering.cap / max(float(shifts.quantile(0.95)), 1e-12)
+        found = []
+        for gain in (0.0, *(unit * share for share in s.gains)):
+            learner.steering.gain.fill_(gain)
+            learner.log_temperature.zero_()
+            utilities = [learner.utility(*one, r) for one, r in zip(drawn, readouts, strict=True)]
+            slope, loss = best_slope(list(zip(utilities, right, strict=True)))
+            found.append((loss, gain, -math.log(slope)))
+        _, gain, log_temperature = min(found)
+        learner.steering.gain.fill_(gain)
+        learner.log_temperature.fill_(log_temperature)
+        self._use_gain_unit(gain or unit * min(s.gains))
+
+    def _use_gain_unit(self, unit: float) -> None:
+        self.gain_unit = unit
+        self._adam.param_groups[list(self._named).index("gain")]["lr"] = self.settings.rate_gain * unit
+
     # --- looking at held-out events -------------------------------------------------------
 
     def _held_out(self) -> list[tuple[Episode, IntArray]]:
-        share = max(self.settings.check_rows // 4, 1)
-        return [self._drawn(self.learner.data.held_out, share, 9, i) for i in range(4)]
+        """Held-out events in memories of all events: as long as those that will be read."""
+        data, share = self.learner.data, max(self.settings.check_rows // 4, 1)
+        everything = np.arange(len(data.labels))
+        return [self._drawn(everything, data.held_out, share, 9, i) for i in range(4)]
 
     @torch.no_grad()
     def _look(self) -> None:
@@ -230,7 +277,8 @@ class SteeringRun:
         arrays["recent"] = np.array(self._recent, dtype=np.float64)
         arrays["best_loss"] = np.array([self.best_loss])
         checks = [[getattr(check, name) for name in Check.__slots__] for check in self.checks]
-        where = {"stage": self.stage, "step": self.step, "waited": self.waited, "checks": checks}
+        where = {name: getattr(self, name) for name in ("stage", "step", "waited", "gain_unit")}
+        where["checks"] = checks
         save_checkpoint(path, _KIND, arrays, {**self.about, "where": where})
 
     def resume(self, path: Path) -> None:
@@ -248,4 +296,5 @@ class SteeringRun:
         self.best_loss = float(saved.arrays["best_loss"][0])
         where = saved.about["where"]
         self.stage, self.step, self.waited = where["stage"], where["step"], where["waited"]
+        self._use_gain_unit(where["gain_unit"])
         self.checks = [Check(*values) for values in where["checks"]]
