@@ -115,33 +115,34 @@ def test_training_lowers_the_held_out_loss(learned: Learned) -> None:
     assert float(learned.steering.gain) > 0
 
 
-def test_the_first_move_finds_a_gain_by_the_loss_and_within_the_cap(center: Center) -> None:
+def test_the_first_move_gives_the_memory_the_weight_it_deserves(center: Center) -> None:
     run = run_of(center)
-    run._find_gain()
-    gain = run.learner.steering.gain.item()
-    drawn = [run._drawn_to_learn(8, i) for i in range(RUN.gain_draws)]
-    readouts = [run.learner.readouts(*one).detach() for one in drawn]
     with torch.no_grad():
-        shifts = torch.cat([run.learner.steering(r.flatten(0, 1)).norm(dim=1) for r in readouts])
-    assert shifts.quantile(0.95) <= 0.5001 * 0.5 * center.h_median
-
-    def loss(gain: float) -> float:
-        with torch.no_grad():
-            run.learner.steering.gain.fill_(gain)
-            found = [run.learner.utility(*one, r) for one, r in zip(drawn, readouts, strict=True)]
-        right = [torch.from_numpy(episode.labels[at] > 0) for episode, at in drawn]
-        return best_slope(list(zip(found, right, strict=True)))[1]
-
+        run.learner.steering.projection.mul_(1e-3)  # so that no shift comes near the cap
+        run.learner.lift.mul_(1e-3)
+    run._find_gain()
+    gain, temperature = run.learner.steering.gain.item(), run.learner.log_temperature.exp().item()
     assert gain > 0
     assert run.gain_unit == pytest.approx(gain)
-    assert loss(gain) < loss(0.0)
+    episode, at = run._drawn(run.learner.data.train, run.learner.data.train, 90, 7, 0)
+    with torch.no_grad():
+        readouts = run.learner.readouts(episode, at)
+        moved = run.learner.utility(episode, at, readouts) - run.learner.utility(episode, at, 0 * readouts)
+    said = gain / temperature * (readouts @ run.learner.lift)
+    assert torch.corrcoef(torch.stack([moved.flatten(), said.flatten()]))[0, 1] > 0.95
+    slope, _ = best_slope([(said, torch.from_numpy(episode.labels[at] > 0))])
+    assert 0.5 < slope < 2  # log-odds as they are
 
 
-def test_a_memory_that_teaches_nothing_leaves_the_base_judge(center: Center) -> None:
-    run = SteeringRun(learner_of(center, reading=0.0), EPISODES, RUN, 0, {})
+def test_the_gain_stays_where_the_cap_does_not_bind(center: Center) -> None:
+    run = run_of(center)
+    with torch.no_grad():
+        run.learner.steering.projection.mul_(1e6)  # a direction that hardly moves U for its length
     run._find_gain()
-    assert run.learner.steering.gain == 0
-    assert run.gain_unit > 0
+    episode, at = run._drawn(run.learner.data.train, run.learner.data.train, 90, 7, 0)
+    with torch.no_grad():
+        shifts = run.learner.steering(run.learner.readouts(episode, at).flatten(0, 1)).norm(dim=1)
+    assert 0 < shifts.quantile(0.9) < 0.7 * 0.5 * center.h_median
 
 
 class Killed(Exception):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from sigma_mem.train.steering_loss import listwise, margin, pointwise
+from sigma_mem.train.steering_loss import best_slope, judge_weight, listwise, margin, pointwise
 
 
 def test_listwise_is_the_mass_on_right_peers() -> None:
@@ -37,3 +37,25 @@ def test_pointwise_prefers_right_over_wrong() -> None:
 def test_margin_is_zero_once_wide_enough() -> None:
     kept, other = torch.tensor([0.5, 0.5]), torch.tensor([0.7, 0.55])
     torch.testing.assert_close(margin(kept, other, 0.1), torch.tensor([0.0, 0.05]))
+
+
+def test_the_best_slope_is_the_one_that_made_the_labels() -> None:
+    rng = torch.Generator().manual_seed(0)
+    utility = torch.randn(20000, 2, generator=rng)
+    first = torch.rand(20000, generator=rng) < torch.sigmoid(1.7 * (utility[:, 0] - utility[:, 1]))
+    right = torch.stack([first, ~first], dim=1)
+    slope, loss = best_slope([(utility[:9000], right[:9000]), (utility[9000:], right[9000:])])
+    assert abs(slope - 1.7) < 0.05
+    assert abs(loss - float(listwise(slope * utility, right).mean())) < 1e-5
+    assert loss < float(listwise(0.8 * slope * utility, right).mean())
+
+
+def test_a_judge_is_believed_until_events_speak_against_it() -> None:
+    rng = torch.Generator().manual_seed(0)
+    first = torch.rand(60, generator=rng) < 0.5
+    right, nothing = torch.stack([first, ~first], dim=1), torch.zeros(60, 2)
+    noise = torch.randn(60, 2, generator=rng)
+    assert judge_weight([(3.0 * noise, nothing, right)]) < 0.2  # loud and blind
+    assert judge_weight([(0.01 * noise, nothing, right)]) > 0.9  # too quiet to tell
+    knowing = right.float() * 2.0 + 0.2 * noise
+    assert judge_weight([(knowing, nothing, right)]) > 0.9

@@ -100,6 +100,7 @@ def train_steering(
     run = SteeringRun(learner, settings.episodes, settings.run, settings.seed, about)
     if run_file is not None and run_file.exists():
         run.resume(run_file)
+    report("stage 2: the base judge, and a gain to begin with", 0, 1)
     run.go(run_file, lambda now: _say(now, report))
     return Learned(_finished(learner, data, run, about), fit.history, tuple(run.checks))
 

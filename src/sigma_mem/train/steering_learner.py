@@ -60,6 +60,8 @@ class Learner(nn.Module):
         unit = direction / torch.linalg.vector_norm(direction).clamp_min(1e-12)
         with torch.no_grad():
             self.steering.projection.copy_(torch.outer(unit.float().cpu(), torch.from_numpy(reading).float()))
+        # To first order, what one unit of g adds to U of a readout r is liftᵀr.
+        self.lift = center.h_median * (self.steering.projection.detach().T @ direction.float().cpu())
         self._x = torch.from_numpy((data.features - phi.mean) @ phi.whiten.T).float()
 
     @property

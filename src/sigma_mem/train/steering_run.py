@@ -1,7 +1,9 @@
 """Stages 2 and 3: gradient steps through the frozen model, with early stop and exact resume.
 
-Learning begins at the base judge, g = 0. Its first move is a search along g: how far a shift moves U differs
-by orders of magnitude between models, and creeping up to the right gain would take all the steps there are.
+Learning begins at the base judge, g = 0. Its first move sets g to what the evidence deserves: how far a shift
+moves U differs by orders of magnitude between models, and creeping up to it would take all the steps there
+are. With k·wᵀM_pφ the log-odds that the memory deserves, and a the weight that the judge's own U deserves
+beside them, a·(U + slope·δ) should be a·U + k·wᵀM_pφ.
 
 Every random draw is seeded by (seed, stage, step), so a run that was killed and resumed takes the
 same steps as one that was not.
@@ -24,12 +26,13 @@ from sigma_mem.errors import InputError
 from sigma_mem.train.checkpoint import load_checkpoint, save_checkpoint
 from sigma_mem.train.episodes import Episode, EpisodeSettings, IntArray
 from sigma_mem.train.steering_learner import Learner
-from sigma_mem.train.steering_loss import best_slope, listwise, margin, pointwise
+from sigma_mem.train.steering_loss import best_slope, judge_weight, listwise, margin, pointwise
 from sigma_mem.train.steering_reading import drawn_among
 
 __all__ = ["Check", "RunSettings", "SteeringRun"]
 
 _KIND = "steering run"
+_MANY = 512  # events by which the memory alone is weighed, in each of eight draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,8 @@ class RunSettings:
         At most this many steps of stage 2 and of stage 3.
     rows : int
         Prompts per step: as many events as fit.
-    gains : tuple of float
-        Gains that the search tries beside 0: in units of the one at which 1 shift in 20 of those seen is
-        longer than half the cap. A memory may grow longer than those of training, and a shift held by the cap
-        tells no peer from another.
     gain_draws : int
-        Draws of ``rows`` prompts that the search is judged by.
+        Draws of ``rows`` prompts by which the judge's own U is weighed before g is set.
     rate_gain, rate_projection, rate_phi, rate_temperature : float
         Adam's learning rates; that of g is in units of the gain found.
     pointwise, width : float
@@ -62,7 +61,6 @@ class RunSettings:
     steps: int = 100
     margin_steps: int = 20
     rows: int = 12
-    gains: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5, 1.0)
     gain_draws: int = 6
     rate_gain: float = 0.01
     rate_projection: float = 1e-3
@@ -139,6 +137,7 @@ class SteeringRun:
                 self._look()
                 if (self.stage, self.step) == (2, 0):
                     self._find_gain()
+                    self.best_loss = np.inf  # a few held-out events cannot say whether the memory helps
                     self._look()
             if self._stage_is_over():
                 self._next_stage()
@@ -199,24 +198,29 @@ class SteeringRun:
 
     @torch.no_grad()
     def _find_gain(self) -> None:
-        """Take the g of the lowest listwise loss, each under the temperature that suits it best."""
-        learner, s = self.learner, self.settings
-        drawn = [self._drawn_to_learn(8, i) for i in range(s.gain_draws)]
-        readouts = [learner.readouts(*one) for one in drawn]
+        """Set g and the temperature so that memory and judge weigh what their evidence deserves."""
+        learner, data = self.learner, self.learner.data
+        drawn = [self._drawn_to_learn(8, i) for i in range(self.settings.gain_draws)]
         right = [torch.from_numpy(episode.labels[at] > 0) for episode, at in drawn]
-        shifts = torch.cat([(r @ learner.steering.projection.T).norm(dim=-1).flatten() for r in readouts])
-        unit = 0.5 * learner.steering.cap / max(float(shifts.quantile(0.95)), 1e-12)
-        found = []
-        for gain in (0.0, *(unit * share for share in s.gains)):
-            learner.steering.gain.fill_(gain)
-            learner.log_temperature.zero_()
-            utilities = [learner.utility(*one, r) for one, r in zip(drawn, readouts, strict=True)]
-            slope, loss = best_slope(list(zip(utilities, right, strict=True)))
-            found.append((loss, gain, -math.log(slope)))
-        _, gain, log_temperature = min(found)
+        blank = [torch.zeros(*at_right.shape, len(learner.lift)) for at_right in right]
+        base = [
+            learner.utility(*one, r) * learner.log_temperature.exp()
+            for one, r in zip(drawn, blank, strict=True)
+        ]
+        many = [self._drawn(data.train, data.train, 4 * _MANY, 7, i) for i in range(8)]
+        readouts = [learner.readouts(*one) for one in many]
+        rights = [torch.from_numpy(episode.labels[at] > 0) for episode, at in many]
+        # To first order the memory's part needs no language model, so many events can say what it is worth.
+        per_gain = [r @ learner.lift for r in readouts]
+        slope, _ = best_slope(list(zip(per_gain, rights, strict=True)))
+        shown = [slope * (learner.readouts(*one) @ learner.lift) for one in drawn]
+        weight = judge_weight(list(zip(base, shown, right, strict=True)))
+        longest = torch.cat([(r @ learner.steering.projection.T).norm(dim=-1).flatten() for r in readouts])
+        most = 0.5 * learner.steering.cap / max(float(longest.quantile(0.95)), 1e-12)
+        gain = min(slope / weight, most)
         learner.steering.gain.fill_(gain)
-        learner.log_temperature.fill_(log_temperature)
-        self._use_gain_unit(gain or unit * min(s.gains))
+        learner.log_temperature.fill_(math.log(gain / slope))
+        self._use_gain_unit(gain)
 
     def _use_gain_unit(self, unit: float) -> None:
         self.gain_unit = unit
