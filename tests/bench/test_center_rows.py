@@ -13,7 +13,7 @@ from sigma_mem.bench.center_rows import ROWS, center_rows, judged_events
 from sigma_mem.bench.league import Row
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event, FloatArray
-from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory import Settings, SigmaState, replay
 from sigma_mem.streams import Stream, counterfactual
 
 PEERS = ("a", "b", "c")
@@ -66,6 +66,12 @@ def test_the_memory_finds_who_is_right() -> None:
 def test_fast_is_sigma_for_a_center_that_is_linear() -> None:
     rows = rows_of()
     np.testing.assert_array_equal(rows["fast"].chosen, rows["sigma"].chosen)
+
+
+def test_the_memory_alone_is_the_replayed_m_route() -> None:
+    score = replay(PHIS, STREAM.labels(), Settings()).score[JUDGED]
+    row = rows_of(rows=["m-route-learned"], fast=None)["m-route-learned"]
+    np.testing.assert_array_equal(row.chosen, score.argmax(axis=1))
 
 
 def test_without_relations_the_posterior_takes_the_highest_utility() -> None:

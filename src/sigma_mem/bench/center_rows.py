@@ -8,6 +8,7 @@
 | fast | base U_p + wᵀM_pφ | posterior with G |
 | zero-M | base U_p (a memory of zeros steers nothing) | posterior with G |
 | swapped-M | U_p steered by the next peer's M φ | posterior with G |
+| m-route-learned | φᵀM_pφ on the checkpoint's φ: the memory without a judge | highest score |
 
 The memory is written from every event of the stream, in order and with full feedback unless a mask hides
 some; the center, which is what costs time, may judge a part of them only.
@@ -30,7 +31,7 @@ from sigma_mem.streams.chance import chance
 
 __all__ = ["ROWS", "Scorer", "center_rows", "judged_events"]
 
-ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M")
+ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M", "m-route-learned")
 
 # (question, answer) pairs and one readout each, or None for the base judge → utilities.
 Scorer = Callable[[Sequence[tuple[str, str]], FloatArray | None], FloatArray]
@@ -106,9 +107,13 @@ def center_rows(
     if "swapped-M" in wanted:
         swapped = np.roll(readouts, 1, axis=1)
         utilities["swapped-M"] = scorer(flat, swapped.reshape(n * p, -1)).reshape(n, p)
+    if "m-route-learned" in wanted:
+        utilities["m-route-learned"] = np.einsum(
+            "npr,nr->np", readouts, phis[list(judged)]
+        )  # eq:direct_m_score
     out = {}
     for name in wanted:
-        relation = None if name in ("base", "sigma-no-g") else relations
+        relation = None if name in ("base", "sigma-no-g", "m-route-learned") else relations
         chosen = _selected(utilities[name], relation, w_u, w_g)
         out[name] = _row(chosen, labels, stream.peers)
     return out
