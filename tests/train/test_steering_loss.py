@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from sigma_mem.train.steering_loss import best_slope, judge_weight, listwise, margin, pointwise
+from sigma_mem.train.steering_loss import best_slope, listwise, margin, pointwise
 
 
 def test_listwise_is_the_mass_on_right_peers() -> None:
@@ -48,14 +48,3 @@ def test_the_best_slope_is_the_one_that_made_the_labels() -> None:
     assert abs(slope - 1.7) < 0.05
     assert abs(loss - float(listwise(slope * utility, right).mean())) < 1e-5
     assert loss < float(listwise(0.8 * slope * utility, right).mean())
-
-
-def test_a_judge_is_believed_until_events_speak_against_it() -> None:
-    rng = torch.Generator().manual_seed(0)
-    first = torch.rand(60, generator=rng) < 0.5
-    right, nothing = torch.stack([first, ~first], dim=1), torch.zeros(60, 2)
-    noise = torch.randn(60, 2, generator=rng)
-    assert judge_weight([(3.0 * noise, nothing, right)]) < 0.2  # loud and blind
-    assert judge_weight([(0.01 * noise, nothing, right)]) > 0.9  # too quiet to tell
-    knowing = right.float() * 2.0 + 0.2 * noise
-    assert judge_weight([(knowing, nothing, right)]) > 0.9

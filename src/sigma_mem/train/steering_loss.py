@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["best_slope", "judge_weight", "listwise", "margin", "pointwise"]
+__all__ = ["best_slope", "listwise", "margin", "pointwise"]
 
 
 def listwise(utility: Tensor, right: Tensor) -> Tensor:
@@ -73,27 +73,6 @@ def best_slope(batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
         around, width = exponents[best], float(exponents[1] - exponents[0])
         exponents = torch.linspace(float(around) - width, float(around) + width, 21)
     return unit * float(around.exp()), losses[best]
-
-
-def judge_weight(batches: Sequence[tuple[Tensor, Tensor, Tensor]]) -> float:
-    """The weight that a judge's U deserves beside log-odds from elsewhere, between 0.01 and 2.
-
-    The few events that a judge can be tried on say little about a U that hardly differs between peers,
-    and much about one that differs widely. So the weight is 1, a U that is log-odds as it claims to be,
-    unless they speak against it: a posterior mode under a normal prior of mean 1 and deviation 1.
-
-    Parameters
-    ----------
-    batches : sequence of (B, P) tensors
-        U, log-odds from elsewhere, and who is right.
-    """
-    weights = torch.linspace(0.01, 2.0, 200)
-    losses = [
-        sum(float(listwise(w * u + beside, right).sum()) for u, beside, right in batches)
-        + 0.5 * (float(w) - 1.0) ** 2
-        for w in weights
-    ]
-    return float(weights[int(torch.tensor(losses).argmin())])
 
 
 def _mean_loss(batches: Sequence[tuple[Tensor, Tensor]], slope: float) -> float:

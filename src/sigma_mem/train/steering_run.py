@@ -1,9 +1,7 @@
 """Stages 2 and 3: gradient steps through the frozen model, with early stop and exact resume.
 
-Learning begins at the base judge, g = 0. Its first move sets g to what the evidence deserves: how far a shift
-moves U differs by orders of magnitude between models, and creeping up to it would take all the steps there
-are. With k·wᵀM_pφ the log-odds that the memory deserves, and a the weight that the judge's own U deserves
-beside them, a·(U + slope·δ) should be a·U + k·wᵀM_pφ.
+Learning begins at the base judge, g = 0; its first move sets g (`deserved_gain`), and gradient steps go on
+from there.
 
 Every random draw is seeded by (seed, stage, step), so a run that was killed and resumed takes the
 same steps as one that was not.
@@ -11,7 +9,6 @@ same steps as one that was not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,14 +22,15 @@ from torch import Tensor
 from sigma_mem.errors import InputError
 from sigma_mem.train.checkpoint import load_checkpoint, save_checkpoint
 from sigma_mem.train.episodes import Episode, EpisodeSettings, IntArray
+from sigma_mem.train.steering_gain import deserved_gain
 from sigma_mem.train.steering_learner import Learner
-from sigma_mem.train.steering_loss import best_slope, judge_weight, listwise, margin, pointwise
+from sigma_mem.train.steering_loss import listwise, margin, pointwise
 from sigma_mem.train.steering_reading import drawn_among
 
 __all__ = ["Check", "RunSettings", "SteeringRun"]
 
 _KIND = "steering run"
-_MANY = 512  # events by which the memory alone is weighed, in each of eight draws
+_MANY = 2048  # readouts by which the memory alone is weighed, in each of eight draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,30 +194,15 @@ class SteeringRun:
 
     # --- the gain to begin with -----------------------------------------------------------
 
-    @torch.no_grad()
     def _find_gain(self) -> None:
-        """Set g and the temperature so that memory and judge weigh what their evidence deserves."""
-        learner, data = self.learner, self.learner.data
-        drawn = [self._drawn_to_learn(8, i) for i in range(self.settings.gain_draws)]
-        right = [torch.from_numpy(episode.labels[at] > 0) for episode, at in drawn]
-        blank = [torch.zeros(*at_right.shape, len(learner.lift)) for at_right in right]
-        base = [
-            learner.utility(*one, r) * learner.log_temperature.exp()
-            for one, r in zip(drawn, blank, strict=True)
-        ]
-        many = [self._drawn(data.train, data.train, 4 * _MANY, 7, i) for i in range(8)]
-        readouts = [learner.readouts(*one) for one in many]
-        rights = [torch.from_numpy(episode.labels[at] > 0) for episode, at in many]
-        # To first order the memory's part needs no language model, so many events can say what it is worth.
-        per_gain = [r @ learner.lift for r in readouts]
-        slope, _ = best_slope(list(zip(per_gain, rights, strict=True)))
-        shown = [slope * (learner.readouts(*one) @ learner.lift) for one in drawn]
-        weight = judge_weight(list(zip(base, shown, right, strict=True)))
-        longest = torch.cat([(r @ learner.steering.projection.T).norm(dim=-1).flatten() for r in readouts])
-        most = 0.5 * learner.steering.cap / max(float(longest.quantile(0.95)), 1e-12)
-        gain = min(slope / weight, most)
-        learner.steering.gain.fill_(gain)
-        learner.log_temperature.fill_(math.log(gain / slope))
+        """Set g and the temperature to what memory and judge deserve."""
+        learner, train = self.learner, self.learner.data.train
+        judged = [self._drawn_to_learn(8, i) for i in range(self.settings.gain_draws)]
+        many = [self._drawn(train, train, _MANY, 7, i) for i in range(8)]
+        gain, log_temperature = deserved_gain(learner, judged, many)
+        with torch.no_grad():
+            learner.steering.gain.fill_(gain)
+            learner.log_temperature.fill_(log_temperature)
         self._use_gain_unit(gain)
 
     def _use_gain_unit(self, unit: float) -> None:
