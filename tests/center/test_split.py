@@ -10,9 +10,12 @@ from sigma_mem.center.batches import pad_ids
 from sigma_mem.center.blocks import find_decoder
 from sigma_mem.center.prefix import PrefixedLower
 from sigma_mem.center.split import Split
-from sigma_mem.center.steer import steered
+from sigma_mem.center.steer import per_token, steered
 
 from .families import BLOCKS, FAMILIES, VOCAB, WIDTH, tiny, token_ids
+
+# Their attention is not torch's (soft caps, sinks) or carries a state from token to token.
+UNPACKED = ("gemma2", "gpt-oss", "qwen3.5")
 
 
 def shifts(rows: int, *, grad: bool = False) -> Tensor:
@@ -58,6 +61,39 @@ def test_one_batch_equals_single_calls(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_prompts_in_one_row_equal_single_calls_in_value_and_gradient(family: str) -> None:
+    split = Split(find_decoder(tiny(family)))
+    assert split.packs is (family not in UNPACKED)
+    if not split.packs:
+        return
+    lengths, delta = (9, 40, 1), shifts(3, grad=True)  # above and below the sliding windows
+    rows = [token_ids(1, n, seed=n) for n in lengths]
+    states = torch.cat([split.lower(row) for row in rows], dim=1)
+    with steered(split.decoder.blocks, per_token(delta, lengths)):
+        ends = split.body(states, lengths)
+    with steered(split.decoder.blocks, delta[None]):
+        packed = split.top(ends)
+    alone = []
+    for i, row in enumerate(rows):
+        with steered(split.decoder.blocks, delta[i : i + 1]):
+            alone.append(split.whole(row)[:, -1])
+    torch.testing.assert_close(packed, torch.cat(alone), rtol=1e-4, atol=1e-5)
+    grads = [torch.autograd.grad(f.pow(3).sum(), delta)[0] for f in (packed, torch.cat(alone))]
+    torch.testing.assert_close(grads[0], grads[1], rtol=1e-3, atol=1e-4)
+    assert grads[0].abs().max() > 1e-3
+
+
+def test_a_row_leaves_nothing_behind_when_it_fails() -> None:
+    split = Split(find_decoder(tiny("llama")))
+    hidden = split.lower(token_ids(1, 8))
+    with pytest.raises(RuntimeError), steered(split.decoder.blocks, shifts(1)):
+        split.body(hidden, (5, 9))
+    assert all(not block._forward_pre_hooks for block in split.decoder.blocks)
+    assert split._source.given is split._keeper.caught is split._keeper.keys is None
+    assert torch.equal(split.upper(hidden), split.whole(token_ids(1, 8)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_shared_prefix_gives_the_states_of_the_whole_prompt(family: str) -> None:
     split = Split(find_decoder(tiny(family)))
     lower = PrefixedLower(split, torch.device("cpu"), max_tokens=64, opening=token_ids(1, 5)[0].tolist())
@@ -65,6 +101,7 @@ def test_a_shared_prefix_gives_the_states_of_the_whole_prompt(family: str) -> No
         assert isinstance(lower.shares, bool)
     else:
         assert lower.shares
+    assert lower.packs is (family not in UNPACKED)
     prefix = token_ids(1, 23)[0].tolist()
     ends = [token_ids(1, n, seed=n)[0].tolist() for n in (4, 30, 1)]
     if not lower.shares:
@@ -111,4 +148,5 @@ class Forgetful(torch.nn.Module):
 def test_a_model_that_cannot_be_split_is_found_out() -> None:
     model = torch.nn.Module()
     model.model = Forgetful().requires_grad_(False)
-    assert not Split(find_decoder(model)).exact
+    split = Split(find_decoder(model))
+    assert (split.exact, split.packs) == (False, False)

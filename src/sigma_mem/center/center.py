@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from sigma_mem.center.batches import by_length, pad_ids, pad_states
+from sigma_mem.center.batches import by_length, by_total, pad_ids, pad_states
 from sigma_mem.center.blocks import find_decoder
 from sigma_mem.center.cache import StateCache
 from sigma_mem.center.judge import Verdict
@@ -23,7 +24,7 @@ from sigma_mem.center.project import Steering
 from sigma_mem.center.prompt import JudgePrompt, PromptWriter
 from sigma_mem.center.rows import LowerHalf, Row
 from sigma_mem.center.split import Split
-from sigma_mem.center.steer import steered
+from sigma_mem.center.steer import per_token, steered
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
@@ -73,7 +74,7 @@ class Center:
     cache
         Folder or StateCache for lower-half states; None keeps none.
     max_tokens
-        Padded tokens in one batch. A CPU gains nothing from large ones.
+        Tokens in one pass, padding included; 2048 on a CPU, where beyond that nothing is gained.
     fast
         False never splits the model: the plain forward, for comparison.
     """
@@ -108,8 +109,10 @@ class Center:
         self.split = Split(self.decoder, self.first, probe=fast)
         self.device = model.get_input_embeddings().weight.device  # type: ignore[operator]
         on_cpu = torch.device(self.device).type == "cpu"
-        self.max_tokens, self._slack = max_tokens or (1024 if on_cpu else 32768), 0.05 if on_cpu else 0.5
+        self.max_tokens, self._slack = max_tokens or (2048 if on_cpu else 32768), 0.05 if on_cpu else 0.5
         self.fast = fast and self.split.exact and self._reads_like_the_model()
+        # An accelerator prefers a padded batch to one attention per prompt.
+        self.packs = self.fast and on_cpu and self.split.packs
         self._lower = self._lower_half(cache)
         self._lock = threading.RLock()
         self.h_median = self._median_norm()
@@ -218,7 +221,7 @@ class Center:
         order: list[int] = []
         found: list[tuple[Tensor, Tensor]] = []
         with self._lock:
-            for batch in by_length([len(row) for row in rows], self.max_tokens, self._slack):
+            for batch in self._batches([len(row) for row in rows]):
                 shifts = None if delta is None else delta[torch.tensor(batch, device=delta.device)]
                 found.append(self._run([rows[i] for i in batch], shifts, mass))
                 order += batch
@@ -231,21 +234,43 @@ class Center:
         with self._lock:
             self._lower.forget()
 
+    def _batches(self, lengths: list[int]) -> list[list[int]]:
+        if self.packs:
+            return by_total(lengths, self.max_tokens)
+        return by_length(lengths, self.max_tokens, self._slack)
+
     def _run(self, rows: Sequence[Row], delta: Tensor | None, mass: bool) -> tuple[Tensor, Tensor]:
-        lengths = torch.tensor([len(row) for row in rows], device=self.device)
-        only = lengths if self.scope == "last" else None
-        with steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only):
-            if not self.fast:
-                return self.verdict.from_logits(self._whole_logits(rows, lengths))
-            states = pad_states([row.states for row in rows if row.states is not None])
-            final = self.split.upper(states)
-        last = _at(final, lengths)
+        if not self.fast:
+            return self.verdict.from_logits(self._whole_logits(rows, delta))
+        states = [row.states for row in rows if row.states is not None]
+        last = self._ends_in_row(states, delta) if self.packs else self._ends_in_batch(states, delta)
         utility = self.verdict.utility(last)
         return utility, self.verdict.yes_no_mass(last) if mass else torch.full_like(utility, torch.nan)
 
-    def _whole_logits(self, rows: Sequence[Row], lengths: Tensor) -> Tensor:
+    def _ends_in_row(self, states: list[Tensor], delta: Tensor | None) -> Tensor:
+        """(n, d) final states of the last tokens, all prompts in one row."""
+        lengths = [len(state) for state in states]
+        tokens = None if delta is None else per_token(delta, lengths, last_only=self.scope == "last")
+        with self._steered(tokens):
+            ends = self.split.body(torch.cat(states)[None], lengths)
+        with self._steered(None if delta is None else delta[None]):
+            return self.split.top(ends)
+
+    def _ends_in_batch(self, states: list[Tensor], delta: Tensor | None) -> Tensor:
+        """(n, d) final states of the last tokens, one padded row per prompt."""
+        lengths = torch.tensor([len(state) for state in states], device=self.device)
+        with self._steered(delta, lengths):
+            return _at(self.split.upper(pad_states(states)), lengths)
+
+    def _steered(self, delta: Tensor | None, lengths: Tensor | None = None) -> AbstractContextManager[None]:
+        only = lengths if self.scope == "last" else None
+        return steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only)
+
+    def _whole_logits(self, rows: Sequence[Row], delta: Tensor | None) -> Tensor:
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
         ids = pad_ids([row.ids for row in rows], self.device)
-        return _at(self.model(input_ids=ids, use_cache=False).logits, lengths).float()
+        with self._steered(delta, lengths):
+            return _at(self.model(input_ids=ids, use_cache=False).logits, lengths).float()
 
     @torch.no_grad()
     def _reads_like_the_model(self) -> bool:
@@ -264,7 +289,12 @@ class Center:
         weight = next(self.decoder.blocks[0].parameters())
         opening = self.writer.encode(self.writer.opening)
         lower = PrefixedLower(
-            self.split, self.device, max_tokens=self.max_tokens, slack=self._slack, opening=opening
+            self.split,
+            self.device,
+            max_tokens=self.max_tokens,
+            slack=self._slack,
+            opening=opening,
+            pack=self.packs,
         )
         return LowerHalf(lower, model=self.fingerprint, dtype=weight.dtype, cache=cache)
 

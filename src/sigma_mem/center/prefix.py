@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigma_mem.center.batches import by_length, pad_ids
-from sigma_mem.center.split import Split
+from sigma_mem.center.batches import by_length, by_total, pad_ids
+from sigma_mem.center.segments import Segments, positions, spans
+from sigma_mem.center.split import Split, close
 
 __all__ = ["PrefixedLower"]
 
@@ -27,6 +28,8 @@ class PrefixedLower:
     shares : bool
         Whether running a prefix first gave the states of the whole prompt, to rounding, on a probe made at
         construction. Where False, every prompt runs from its first token.
+    packs : bool
+        Whether what follows a prefix may share one row, tested likewise; else it is padded to batches.
     """
 
     def __init__(
@@ -37,10 +40,12 @@ class PrefixedLower:
         max_tokens: int,
         slack: float = 1.0,
         opening: Sequence[int] = (),
+        pack: bool = True,
     ) -> None:
         self.split, self.device, self.max_tokens, self.slack = split, device, max_tokens, slack
         self._opening: tuple[tuple[int, ...], Tensor, Any] | None = None
-        self.shares = self._prefix_is_harmless()
+        self.shares = self._prefix_is_harmless(self._continue)
+        self.packs = pack and split.packs and self.shares and self._prefix_is_harmless(self._continue_in_row)
         if self.shares and opening:
             # The instruction opens every prompt of every event: its states are made once and for all.
             self._opening = (tuple(opening), *self._first(tuple(opening)))
@@ -58,8 +63,12 @@ class PrefixedLower:
     def suffixes(self, rows: Sequence[Sequence[int]], start: int, cache: Any) -> list[Tensor]:
         """States of each row's tokens after a common prefix of ``start`` tokens, as (len, d)."""
         states: list[Tensor | None] = [None] * len(rows)
-        for batch in by_length([len(row) for row in rows], self.max_tokens, self.slack):
-            found, _ = self._continue([rows[i] for i in batch], start, cache)
+        lengths, go_on = [len(row) for row in rows], self._continue
+        batches = by_length(lengths, self.max_tokens, self.slack)
+        if self.packs:
+            batches, go_on = by_total(lengths, self.max_tokens), self._continue_in_row
+        for batch in batches:
+            found, _ = go_on([rows[i] for i in batch], start, cache)
             for i, state in zip(batch, found, strict=True):
                 states[i] = state
         return [state for state in states if state is not None]
@@ -92,8 +101,22 @@ class PrefixedLower:
         )
         return [state[: len(row)] for state, row in zip(hidden, rows, strict=True)], cache
 
+    def _continue_in_row(
+        self, rows: Sequence[Sequence[int]], start: int, cache: Any
+    ) -> tuple[list[Tensor], Any]:
+        lengths = [len(row) for row in rows]
+        ids = torch.tensor([[i for row in rows for i in row]], device=self.device)
+        with Segments(lengths):
+            hidden, cache = self.split.lower_with_cache(
+                ids,
+                use_cache=True,
+                past_key_values=copy.deepcopy(cache),
+                position_ids=positions(lengths, start).to(self.device),
+            )
+        return [hidden[0, begin:end] for begin, end in spans(lengths)], cache
+
     @torch.no_grad()
-    def _prefix_is_harmless(self) -> bool:
+    def _prefix_is_harmless(self, go_on: Any) -> bool:
         if not self.split.exact:
             return False
         vocab = self.split.vocab
@@ -103,16 +126,9 @@ class PrefixedLower:
             (whole,) = self.plain([row])
             first, cache = self._first(row[:11])
             second, cache = self._continue([row[11:20]], 11, cache)
-            third, beside = self._continue([row[20:], other], 20, cache)[0]
+            third, beside = go_on([row[20:], other], 20, cache)[0]
             (beside_whole,) = self.plain([row[:20] + other])
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
             return False
         got, want = torch.cat([first, *second, third, beside]), torch.cat([whole, beside_whole[20:]])
-        return _close(got, want)
-
-
-def _close(got: Tensor, want: Tensor) -> bool:
-    # Other kernels may run with a cache, so equal to rounding; wrong positions or masks are off by far more.
-    unit = torch.finfo(want.dtype).eps * 2.0**11 if want.dtype == torch.float32 else 0.05
-    error = torch.linalg.vector_norm((got - want).float(), dim=-1)
-    return bool((error <= unit * torch.linalg.vector_norm(want.float(), dim=-1)).all())
+        return close(got, want)

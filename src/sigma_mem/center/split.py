@@ -10,15 +10,18 @@ replaced by modules that hand their input on, so everything that a forward deriv
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sigma_mem.center.blocks import Decoder
-from sigma_mem.center.steer import steered
+from sigma_mem.center.segments import KeepKeys, Keys, KeysKept, LastQueries, Segments, positions, spans
+from sigma_mem.center.steer import per_token, steered
 
-__all__ = ["Split"]
+__all__ = ["Ends", "Split", "close"]
 
 
 class _Stand(nn.Module):
@@ -58,6 +61,30 @@ class _Source(_Stand):
         return hidden_states if self.given is None else self.given
 
 
+class _Keeper(_Tap):
+    """Runs its block only until the keys and values are known, and keeps them beside the block's input."""
+
+    keys: Keys | None = None
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        self.caught = hidden_states
+        with KeepKeys([hidden_states.shape[1]]) as keep:
+            try:
+                self._stood_for[0](hidden_states, *args, **kwargs)
+            except KeysKept:
+                self.keys = keep.kept
+        return hidden_states
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What the last block needs to finish the last token of every prompt in a row."""
+
+    hidden: Tensor
+    keys: Keys
+    lengths: tuple[int, ...]
+
+
 class Split:
     """The two halves of a decoder around block ``at``.
 
@@ -68,6 +95,9 @@ class Split:
     exact : bool
         Whether the halves, run one after the other, gave the whole forward bit for bit, value and gradient,
         on a probe made at construction. Where False (or ``at`` is 0), run the whole model instead.
+    packs : bool
+        Whether prompts may share one row in the upper half: ``body`` and ``top`` gave the last tokens of the
+        whole forward, to rounding, value and gradient.
     """
 
     def __init__(self, decoder: Decoder, at: int | None = None, *, probe: bool = True) -> None:
@@ -78,7 +108,12 @@ class Split:
         low, high = blocks[: self.at], blocks[self.at :]
         self._lower = _copy_with(decoder, [*low, self._tap, *map(_Stand, high[1:])])
         self._upper = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high])
+        self._keeper = _Keeper(blocks[-1])
+        self._over = _Source(blocks[max(len(blocks) - 2, 0)])
+        self._body = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high[:-1], self._keeper])
+        self._top = _copy_with(decoder, [*map(_Stand, blocks[:-2]), self._over, blocks[-1]])
         self.exact = self.at > 0 and (not probe or self._halves_are_exact())
+        self.packs = self.exact and probe and self._rows_may_be_packed()
 
     @property
     def vocab(self) -> int:
@@ -119,6 +154,40 @@ class Split:
         finally:
             self._source.given = None
 
+    def body(self, hidden: Tensor, lengths: Sequence[int]) -> Ends:
+        """(1, tokens, d) input of block ``at`` for prompts in one row, up to the keys of the last block."""
+        self._source.given = hidden
+        try:
+            with Segments(lengths):
+                self._body(**self._in_row(hidden, positions(lengths)))
+            caught, keys = self._keeper.caught, self._keeper.keys
+            if caught is None or keys is None:
+                raise RuntimeError("the last block did not ask for scaled_dot_product_attention")
+            last = torch.tensor([end - 1 for _, end in spans(lengths)], device=caught.device)
+            return Ends(caught[:, last], keys, tuple(lengths))
+        finally:
+            self._source.given = self._keeper.caught = self._keeper.keys = None
+
+    def top(self, ends: Ends) -> Tensor:
+        """The last block on every prompt's last token → (prompts, d) final states, after the last norm."""
+        self._over.given = ends.hidden
+        at = torch.tensor([[n - 1 for n in ends.lengths]])
+        try:
+            with LastQueries(ends.lengths, ends.keys):
+                return _last_hidden(self._top(**self._in_row(ends.hidden, at)))[0]
+        finally:
+            self._over.given = None
+
+    def _in_row(self, hidden: Tensor, at: Tensor) -> dict[str, Any]:
+        # A mask that hides nothing: without one, models guess from the positions that prompts share the row.
+        seen = torch.ones(1, hidden.shape[1], dtype=torch.long, device=hidden.device)
+        return {
+            "inputs_embeds": hidden,
+            "position_ids": at.to(hidden.device),
+            "attention_mask": seen,
+            "use_cache": False,
+        }
+
     def whole(self, ids: Tensor) -> Tensor:
         """(n, T) token ids → (n, T, d) final states, by the model's own forward."""
         return _last_hidden(self.decoder.stack(input_ids=ids, use_cache=False))
@@ -134,15 +203,57 @@ class Split:
             return False
         return torch.equal(whole, halves) and torch.equal(whole_grad, halves_grad)
 
+    def _rows_may_be_packed(self) -> bool:
+        """Compare the last tokens of prompts in one row with each prompt alone, in value and gradient."""
+        if hasattr(self.decoder.blocks[-1], "_hf_hook"):
+            return False  # accelerate brings the weights of this block and must see it end
+        lengths, weight = (13, 5, 8), next(self.decoder.blocks[self.at].parameters())
+        ids = (torch.arange(sum(lengths), device=self._embedding.device)[None] * 7919 + 5) % self.vocab
+        delta = self._shifts(len(lengths), weight)
+        parts = [ids[:, start:end] for start, end in spans(lengths)]
+        try:
+            with torch.enable_grad():
+                alone = torch.cat(
+                    [self._steered_last(part, delta[i : i + 1]) for i, part in enumerate(parts)]
+                )
+                states = torch.cat([self.lower(part) for part in parts], dim=1).detach()
+                with steered(self.decoder.blocks, per_token(delta, lengths), first=self.at):
+                    ends = self.body(states, lengths)
+                with steered(self.decoder.blocks, delta[None], first=self.at):
+                    packed = self.top(ends)
+                # Not the square: the last norm fixes it, and its gradient would be all rounding.
+                along = torch.linspace(-1.0, 1.0, self.width, device=alone.device)
+                grads = [torch.autograd.grad((f.float() @ along).sum(), delta)[0] for f in (alone, packed)]
+        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
+            return False
+        return close(packed, alone) and close(grads[1], grads[0], alone.dtype)
+
+    def _steered_last(self, ids: Tensor, delta: Tensor) -> Tensor:
+        with steered(self.decoder.blocks, delta, first=self.at):
+            return self.whole(ids)[:, -1]
+
     def _probe(self, run: Any) -> tuple[Tensor, Tensor]:
         blocks = self.decoder.blocks
-        weight = next(p for p in blocks[self.at].parameters())
-        delta = torch.linspace(-0.01, 0.01, 2 * self.width, device=weight.device).reshape(2, -1)
-        delta.requires_grad_(True)
+        delta = self._shifts(2, next(blocks[self.at].parameters()))
         with torch.enable_grad(), steered(blocks, delta, first=self.at):
             final = run()
             (grad,) = torch.autograd.grad(final.float().square().mean(), delta)
         return final.detach(), grad
+
+    def _shifts(self, n: int, like: Tensor) -> Tensor:
+        delta = torch.linspace(-0.01, 0.01, n * self.width, device=like.device).reshape(n, -1)
+        return delta.requires_grad_(True)
+
+
+def close(got: Tensor, want: Tensor, dtype: torch.dtype | None = None) -> bool:
+    """Whether rows are equal to the rounding of ``dtype``, their own if None.
+
+    Other kernels may have run, so the last bits may differ; wrong positions or masks are off by far more.
+    """
+    dtype = dtype or want.dtype
+    unit = torch.finfo(dtype).eps * 2.0**11 if dtype == torch.float32 else 0.05
+    error = torch.linalg.vector_norm((got - want).float(), dim=-1)
+    return bool((error <= unit * torch.linalg.vector_norm(want.float(), dim=-1)).all())
 
 
 def _copy_with(decoder: Decoder, blocks: list[nn.Module]) -> nn.Module:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from sigma_mem.errors import InputError
 
-__all__ = ["steered"]
+__all__ = ["per_token", "steered"]
 
 
 @contextmanager
@@ -33,8 +34,8 @@ def steered(
     blocks
         All L decoder blocks (``find_decoder(model).blocks``).
     delta
-        (n, d), one shift per row of the batch that will run; None leaves the model alone. A shift of
-        zeros gives the unsteered result bit for bit, because adding 0.0 is exact.
+        (n, d), one shift per row of the batch that will run, or (n, T, d), one per token; None leaves the
+        model alone. A shift of zeros gives the unsteered result bit for bit, because adding 0.0 is exact.
     first, last
         Block range, by default ⌊L/2⌋ and L−1, as in the paper.
     lengths
@@ -46,9 +47,10 @@ def steered(
     model inside the ``with``: recomputation without the hooks would give wrong gradients.
     """
     chosen = _chosen(blocks, first, last)
-    if delta is not None and delta.ndim != 2:
+    if delta is not None and delta.ndim not in (2, 3):
         raise InputError(
-            f"delta has shape {tuple(delta.shape)}; expected (rows, hidden size), one shift per row"
+            f"delta has shape {tuple(delta.shape)}; expected (rows, hidden size), one shift per row, or "
+            "(rows, tokens, hidden size)"
         )
     handles: list[Any] = []
     try:
@@ -60,6 +62,14 @@ def steered(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def per_token(delta: Tensor, lengths: Sequence[int], *, last_only: bool = False) -> Tensor:
+    """(n, d) shifts of prompts that share one row → (1, tokens, d), each on all or the last of its tokens."""
+    counts = torch.tensor(lengths, device=delta.device)
+    if not last_only:
+        return delta.repeat_interleave(counts, dim=0)[None]
+    return delta.new_zeros(1, sum(lengths), delta.shape[1]).index_copy(1, counts.cumsum(0) - 1, delta[None])
 
 
 def _chosen(blocks: Sequence[nn.Module], first: int | None, last: int | None) -> list[nn.Module]:
@@ -86,13 +96,14 @@ def _shift(delta: Tensor, lengths: Tensor | None) -> Any:
 
 
 def _moved(hidden: Tensor, delta: Tensor, lengths: Tensor | None) -> Tensor:
-    if hidden.shape[0] != delta.shape[0] or hidden.shape[-1] != delta.shape[1]:
+    given = delta if delta.ndim == 3 else delta[:, None, :]
+    if hidden.shape[::2] != given.shape[::2] or given.shape[1] not in (1, hidden.shape[1]):
         raise InputError(
-            f"delta is {tuple(delta.shape)} but the batch has {hidden.shape[0]} rows of hidden size "
-            f"{hidden.shape[-1]}; expected one shift per row, (rows, hidden size)"
+            f"delta is {tuple(delta.shape)} but the batch is {tuple(hidden.shape)}; expected one shift per "
+            "row, (rows, hidden size), or per token, (rows, tokens, hidden size)"
         )
     # A model spread over several devices hands its blocks hidden states on each of them.
-    shift = delta.to(device=hidden.device, dtype=hidden.dtype)[:, None, :]
+    shift = given.to(device=hidden.device, dtype=hidden.dtype)
     if lengths is None:
         return hidden + shift  # eq:sigma_residual_shift
     at_last = _one_hot(lengths.to(hidden.device) - 1, hidden)
