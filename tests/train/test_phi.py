@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch", reason="the extra [center] is not installed
 
 from sigma_mem.encode.base import unit  # noqa: E402
 from sigma_mem.encode.hashed import HashedEncoder  # noqa: E402
-from sigma_mem.encode.learned import LearnedEncoder, log_prototypes  # noqa: E402
+from sigma_mem.encode.learned import KINDS, LearnedEncoder  # noqa: E402
 from sigma_mem.errors import EncoderMismatchError, InputError  # noqa: E402
 from sigma_mem.events import Answer, Event, FloatArray  # noqa: E402
 from sigma_mem.memory import Settings, replay  # noqa: E402
@@ -115,10 +116,34 @@ def test_a_saved_phi_is_read_back_bit_for_bit(tmp_path: Path) -> None:
     assert (again.name, again.version, again.rank) == (
         learned.encoder.name,
         learned.encoder.version,
-        16,
+        16 + 4,  # the base's prototypes, and four topics
     )
     assert np.linalg.norm(again.encode(texts), axis=1) == pytest.approx(np.ones(3))
     assert learned.about["stream_sha256"] == topical(100, 3, seed=2).sha256
+
+
+def test_a_stream_without_domains_is_learned_from_too() -> None:
+    plain = topical(100, 3, seed=2)
+    events = tuple(Event(e.id, e.question, e.answers, e.correct, "all") for e in plain)
+    settings = PhiSettings(steps=3, chunk=64, components=8)
+    learned = train_phi(Stream("plain", plain.peers, events), HashedEncoder(rank=16), settings)
+    assert learned.encoder.rank == 16
+    assert not set(KINDS) & set(learned.arrays)
+    assert learned.encoder.encode(["integral"]).shape == (1, 16)
+    with pytest.raises(InputError, match="idf"):
+        LearnedEncoder(HashedEncoder(rank=16), {**learned.arrays, "words": np.zeros(3)})
+
+
+def test_what_is_saved_is_what_was_learned() -> None:
+    """φ of the encoder, with V folded in, against the model that was trained."""
+    stream, base = topical(100, 3, seed=9), HashedEncoder(rank=16)
+    learned = train_phi(stream, base, PhiSettings(steps=3, chunk=64, components=8, share=0.8))
+    phis = learned.encoder.encode([event.question for event in stream])
+    assert phis.min() >= 0
+    assert np.square(phis[:, :4]).sum(axis=1) == pytest.approx(np.full(100, 0.8))
+    told = phis[:, :4].argmax(axis=1)
+    topics = [int(event.domain[-1]) for event in stream]
+    assert (told == topics).mean() > 0.95
 
 
 def test_training_is_seeded() -> None:
@@ -132,7 +157,7 @@ def test_training_is_seeded() -> None:
 
 def test_without_learning_it_is_the_base_phi() -> None:
     rng = np.random.default_rng(4)
-    phi = unit(rng.random((5, 6)) + 0.01)
+    base = Fixed(unit(rng.random((5, 6)) + 0.01))
     arrays = {
         "mean": np.zeros(6),
         "whiten": np.eye(6),
@@ -140,8 +165,20 @@ def test_without_learning_it_is_the_base_phi() -> None:
         "bias": np.zeros(6),
         "scale": np.ones(1),
     }
-    same = LearnedEncoder(HashedEncoder(rank=6), arrays).project(phi, log_prototypes(phi))
-    assert same == pytest.approx(phi, abs=1e-12)
+    same = LearnedEncoder(base, arrays).encode([""] * 5)
+    assert same == pytest.approx(base.phis, abs=1e-12)
+
+
+class Fixed:
+    """An encoder that returns given φ."""
+
+    name, version, rank = "fixed", "1", 6
+
+    def __init__(self, phis: FloatArray) -> None:
+        self.phis = phis
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        return self.phis[: len(texts)]
 
 
 def test_whitening_gives_unit_variance() -> None:
@@ -169,6 +206,8 @@ def test_wrong_files_and_bases_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(EncoderMismatchError, match="train anew"):
         LearnedEncoder.load(tmp_path / "phi", Newer(rank=16))
+    with pytest.raises(InputError, match="share is 1"):
+        PhiSettings(share=1.0)
     with pytest.raises(InputError, match="64 and 2"):
         train_phi(topical(10, 3, seed=6), base)
 

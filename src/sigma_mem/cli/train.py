@@ -37,7 +37,7 @@ def phi(
         str | None, typer.Option(help="Peers to test with, such as ones not learned from.")
     ] = None,
     share: Annotated[float, typer.Option(help="Leading share of the shuffled stream to learn from.")] = 0.5,
-    steps: Annotated[int, typer.Option(min=1, help="Gradient steps.")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="Gradient steps.")] = 150,
     seed: Annotated[int, typer.Option(help="Of the order, the draws and the start.")] = 0,
     as_json: Json = False,
 ) -> None:

@@ -1,10 +1,15 @@
 """A learned φ: soft prototypes over a frozen encoder, fitted by ``sigma-mem train phi``.
 
-    logits = scale·log φ₀² + (h − mean)·whiten·W + bias,   φ = √softmax(logits)
+    z = (h − mean)·whiten
+    prototypes = √softmax(scale·log φ₀² + z·W + bias)
+    kinds      = √softmax(words·words_W + z·kinds_W + kinds_bias)
+    φ = [√share·kinds ; √(1 − share)·prototypes]
 
-h is the frozen encoder's embedding of the text (its φ₀ where it shows none) and φ₀ its own φ. φ is
-nonnegative and of norm 1 by itself, so (φ·φ′)² is near 1 for two questions of one kind and near 0
-for two kinds: a sharp kernel without a larger state. At W = 0, scale = 1 it is φ₀ exactly.
+h is the frozen encoder's embedding of the text (its φ₀ where it shows none) and φ₀ its own φ. Both parts
+are nonnegative and of norm 1, so (φ·φ′)² is near 1 for two questions of one kind and near 0 for two kinds:
+a sharp kernel without a large state. The kinds are the domains of the stream it was learned from; the
+prototypes still tell apart what none of those domains covers. A φ learned from a stream with one domain
+has no kinds. Without them, at W = 0 and scale = 1, it is φ₀ exactly.
 """
 
 from __future__ import annotations
@@ -20,12 +25,14 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.encode.base import Encoder, unit
+from sigma_mem.encode.words import Words
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["ARRAYS", "LearnedEncoder", "features_of", "log_prototypes"]
+__all__ = ["ARRAYS", "KINDS", "LearnedEncoder", "features_of", "log_prototypes"]
 
 ARRAYS = ("mean", "whiten", "W", "bias", "scale")
+KINDS = ("words", "idf", "words_W", "kinds_W", "kinds_bias", "share")
 _FLOOR = 1e-9  # of φ₀², before its logarithm
 _MAX_HEADER = 1 << 20
 
@@ -51,7 +58,9 @@ class LearnedEncoder:
     base : Encoder
         The one it was trained over, by name and version.
     arrays : mapping
-        ``mean`` (d,), ``whiten`` (d, k), ``W`` (k, rank), ``bias`` (rank,), ``scale`` (1,).
+        ``mean`` (d,), ``whiten`` (d, k), ``W`` (k, r), ``bias`` (r,), ``scale`` (1,) with r the base's rank;
+        with kinds also ``words`` and ``idf`` (V,), ``words_W`` (V, n), ``kinds_W`` (k, n),
+        ``kinds_bias`` (n,) and ``share`` (1,). The rank of φ is r, or r + n.
 
     Examples
     --------
@@ -65,26 +74,30 @@ class LearnedEncoder:
     """
 
     def __init__(self, base: Encoder, arrays: Mapping[str, FloatArray]) -> None:
-        absent = [name for name in ARRAYS if name not in arrays]
+        names = _names(arrays)
+        absent = [name for name in names if name not in arrays]
         if absent:
-            raise InputError(f"arrays {absent} are missing; expected {list(ARRAYS)}")
+            raise InputError(f"arrays {absent} are missing; expected {list(names)}")
         self._base = base
-        self._arrays = {name: np.asarray(arrays[name], dtype=np.float64) for name in ARRAYS}
+        self._arrays = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
+        self._words = Words(self._arrays["words"], self._arrays["idf"]) if "words" in names else None
         self.name = f"learned:{base.name}"
         self.version = f"{base.version}-{_digest(self._arrays)}"
         self.rank = int(self._arrays["W"].shape[1])
+        if self._words is not None:
+            self.rank += int(self._arrays["kinds_W"].shape[1])
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
         h, phi = features_of(self._base, texts)
-        return self.project(h, log_prototypes(phi))
-
-    def project(self, h: FloatArray, log_phi: FloatArray) -> FloatArray:
-        """φ of features h (n, d) and base logits (n, rank)."""
         a = self._arrays
-        logits = a["scale"] * log_phi + ((h - a["mean"]) @ a["whiten"]) @ a["W"] + a["bias"]
-        # √softmax, shifted by the maximum so that nothing overflows; unit cleans the last bits.
-        return unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
+        z = (h - a["mean"]) @ a["whiten"]
+        prototypes = _root_softmax(a["scale"] * log_prototypes(phi) + z @ a["W"] + a["bias"])
+        if self._words is None:
+            return prototypes
+        kinds = _root_softmax(self._words.dot(texts, a["words_W"]) + z @ a["kinds_W"] + a["kinds_bias"])
+        share = float(a["share"][0])
+        return unit(np.hstack((np.sqrt(share) * kinds, np.sqrt(1.0 - share) * prototypes)))
 
     @classmethod
     def load(cls, path: str | PathLike[str], base: Encoder) -> LearnedEncoder:
@@ -106,14 +119,24 @@ class LearnedEncoder:
         return cls(base, arrays)
 
 
+def _root_softmax(logits: FloatArray) -> FloatArray:
+    """√softmax of every row, shifted by the maximum so that nothing overflows; unit cleans the last bits."""
+    return unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
+
+
 def base_name(path: str | PathLike[str]) -> str:
     """Name of the encoder that a learned φ was trained over."""
     return str(_read(Path(path))[0].get("base", ""))
 
 
+def _names(arrays: Mapping[str, object]) -> tuple[str, ...]:
+    """Which arrays belong to a φ: those of the kinds only where there is one of them."""
+    return (*ARRAYS, *KINDS) if any(name in arrays for name in KINDS) else ARRAYS
+
+
 def _digest(arrays: Mapping[str, FloatArray]) -> str:
     digest = sha256()
-    for name in ARRAYS:
+    for name in _names(arrays):
         digest.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
     return digest.hexdigest()[:12]
 
@@ -131,7 +154,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, FloatArray]]:
         meta = header.pop("__metadata__")
         if meta["kind"] != "phi":
             raise ValueError(f"a file of kind {meta['kind']!r}")
-        arrays = {name: _array(raw[8 + size :], **header[name]) for name in ARRAYS}
+        arrays = {name: _array(raw[8 + size :], **header[name]) for name in _names(header)}
         return json.loads(meta["about"]), arrays
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise InputError(f"{path} is not a learned φ ({error}); expected a file of  train phi") from error

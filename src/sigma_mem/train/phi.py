@@ -13,6 +13,9 @@ reaches both φ_t and every φ_s. Two cross-entropies are added:
   pointwise. They stand for peers that nobody has seen yet, and keep 3,000 events from being learned
   by heart: with the recorded peers alone, held-out routing gets worse than where it started.
 
+Where the stream has two domains or more, φ begins with the kinds of `sigma_mem.train.kinds`: the domains
+as they are told from words. How far they are mixed (V) is learned through the same memory.
+
 Every chunk has its own order, a random subset of peers, and often (response, label) permuted across
 peers per domain, as the counterfactual attack does, so that no peer's identity can be learned.
 """
@@ -24,7 +27,6 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sigma_mem.encode.base import Encoder
 from sigma_mem.encode.learned import LearnedEncoder, features_of, log_prototypes
@@ -52,6 +54,10 @@ class PhiSettings:
         Made-up peers per step.
     contrast : float
         How much a specialist's chance differs between domains, as the spread of its log-odds.
+    share : float
+        Of φ² that goes to the kinds, where there are any; the rest goes to the prototypes.
+    word_penalty, feature_penalty : float
+        Of the weights that tell domains from words and from whitened features.
     listwise : float
         Weight of the recorded peers' cross-entropy beside the specialists'.
     permute : float
@@ -60,7 +66,7 @@ class PhiSettings:
         Of the memory that will be read (γ, κ).
     """
 
-    steps: int = 200
+    steps: int = 150
     chunk: int = 1024
     rate: float = 0.01
     weight_decay: float = 0.01
@@ -68,10 +74,13 @@ class PhiSettings:
     components: int = 64
     specialists: int = 8
     contrast: float = 1.5
-    listwise: float = 0.2
+    listwise: float = 0.5
     permute: float = 0.5
     gamma: float = 0.9997
     strength: float = 5.0
+    share: float = 0.8
+    word_penalty: float = 0.05
+    feature_penalty: float = 100.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -80,6 +89,8 @@ class PhiSettings:
                 f"steps is {self.steps}, chunk {self.chunk}, components {self.components}; "
                 "expected at least 1, 16 and 1"
             )
+        if not 0.0 < self.share < 1.0:
+            raise InputError(f"share is {self.share}; expected a number between 0 and 1, such as 0.8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,7 @@ def train_phi(
     from sigma_mem.center.extra import require_center
 
     require_center(("torch", "safetensors"))
+    from sigma_mem.train.kinds import fit_kinds, kinds_of
     from sigma_mem.train.phi_fit import fit
 
     settings = settings or PhiSettings()
@@ -120,26 +132,37 @@ def train_phi(
             f"the stream has {len(stream)} events and {len(stream.peers)} peers; expected 64 and 2 or more"
         )
     say = report or (lambda what, done, total: None)
-    h, phi = features_of(base, [event.question for event in stream])
+    questions = [event.question for event in stream]
+    h, phi = features_of(base, questions)
     mean, whiten = whitening(h, settings.components)
+    z = (h - mean) @ whiten
     nonnegative = bool((phi >= 0).all())
+    domains = kinds_of([event.domain for event in stream])
+    penalties = (settings.word_penalty, settings.feature_penalty)
+    kinds = fit_kinds(questions, z, domains, penalties, say) if domains.max() > 0 else None
     fitted = fit(
-        (h - mean) @ whiten,
+        z,
         log_prototypes(phi) if nonnegative else np.zeros_like(phi),
+        np.zeros((len(h), 0)) if kinds is None else kinds.logits,
         stream.labels(),
-        _codes([event.domain for event in stream]),
+        domains,
         settings,
         start=0.0 if nonnegative else 1.0,
         say=say,
     )
-    scale = fitted.scale if nonnegative else 0.0
     arrays = {
         "mean": mean,
         "whiten": whiten,
         "W": fitted.W,
         "bias": fitted.bias,
-        "scale": np.array([scale]),
+        "scale": np.array([fitted.scale if nonnegative else 0.0]),
     }
+    if kinds is not None:  # V is folded into what it mixes
+        arrays["words"], arrays["idf"] = kinds.words.keys, kinds.words.idf
+        arrays["words_W"] = kinds.words_W @ fitted.V
+        arrays["kinds_W"] = kinds.features_W @ fitted.V
+        arrays["kinds_bias"] = kinds.bias @ fitted.V + fitted.kinds_bias
+        arrays["share"] = np.array([settings.share])
     about: dict[str, object] = {
         "base": base.name,
         "base_version": base.version,
@@ -166,7 +189,3 @@ def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
     _, singular, directions = np.linalg.svd(h - mean, full_matrices=False)
     keep = min(components, int((singular > 1e-8 * singular[0]).sum()))
     return mean, directions[:keep].T / singular[:keep] * np.sqrt(len(h))
-
-
-def _codes(names: list[str]) -> NDArray[np.intp]:
-    return np.unique(np.asarray(names, dtype=str), return_inverse=True)[1].astype(np.intp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from sigma_mem.events import FloatArray
 if TYPE_CHECKING:
     from sigma_mem.train.phi import PhiSettings
 
-__all__ = ["Fitted", "fit", "parallel_prob"]
+__all__ = ["Fitted", "Model", "fit", "parallel_prob"]
 
 _MARGIN = 1e-3  # p̂ is kept this far from 0 and 1
 _WARM = 8  # the first 1/8 of a chunk only fills the memory
@@ -23,11 +24,13 @@ _WARM = 8  # the first 1/8 of a chunk only fills the memory
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """W, bias and scale of the logits, and the loss of every step."""
+    """W, bias and scale of the prototypes' logits, V and bias of the kinds', and the loss of every step."""
 
     W: FloatArray
     bias: FloatArray
     scale: float
+    V: FloatArray
+    kinds_bias: FloatArray
     losses: list[float]
 
 
@@ -52,30 +55,52 @@ def parallel_prob(phi: torch.Tensor, right: torch.Tensor, gamma: float, strength
     return (kernel @ hits + strength * overall) / (kernel @ seen + strength)
 
 
+class Model(torch.nn.Module):
+    """φ of whitened features, base logits and the logits of kinds, which may be none (see encode.learned)."""
+
+    def __init__(
+        self, k: int, rank: int, n_kinds: int, share: float, start: float, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.W = torch.nn.Parameter(start / k**0.5 * torch.randn(k, rank, generator=generator))
+        self.bias = torch.nn.Parameter(torch.zeros(rank))
+        self.log_scale = torch.nn.Parameter(torch.zeros(1))
+        self.V = torch.nn.Parameter(torch.eye(n_kinds))
+        self.kinds_bias = torch.nn.Parameter(torch.zeros(n_kinds))
+        self.log_shares = math.log(share), math.log(1.0 - share)
+
+    def forward(self, z: torch.Tensor, base: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        """Of shape (T, rank), or (T, n_kinds + rank)."""
+        log_phi = torch.log_softmax(self.log_scale.exp() * base + z @ self.W + self.bias, dim=1)
+        if kinds.shape[1]:
+            log_kinds = torch.log_softmax(kinds @ self.V + self.kinds_bias, dim=1)
+            of_kinds, of_rest = self.log_shares
+            log_phi = torch.cat((of_kinds + log_kinds, of_rest + log_phi), dim=1)
+        return torch.exp(0.5 * log_phi)
+
+
 def fit(
     z: FloatArray,
     log_phi: FloatArray,
+    kinds: FloatArray,
     labels: FloatArray,
     domains: NDArray[np.intp],
     settings: PhiSettings,
     start: float,
     say: Callable[[str, int, int], None],
 ) -> Fitted:
-    """Fit W, bias and scale on whitened features z (T, k), base logits (T, rank) and labels (T, P).
+    """Fit on whitened features z (T, k), base logits (T, rank), logits of kinds (T, n) and labels (T, P).
 
     ``start`` is the size of the random start of W: 0 where the base's own φ is one.
     """
     rng = np.random.default_rng(settings.seed)
     generator = torch.Generator().manual_seed(settings.seed)
-    features = torch.tensor(z, dtype=torch.float32)
-    base = torch.tensor(log_phi, dtype=torch.float32)
+    features, base, told = (torch.tensor(x, dtype=torch.float32) for x in (z, log_phi, kinds))
     right = torch.tensor(np.where(np.isnan(labels), np.nan, labels > 0), dtype=torch.float32)
-    rank, k = base.shape[1], features.shape[1]
-    W = torch.nn.Parameter(start / np.sqrt(k) * torch.randn(k, rank, generator=generator))
-    bias, log_scale = torch.nn.Parameter(torch.zeros(rank)), torch.nn.Parameter(torch.zeros(1))
+    model = Model(features.shape[1], base.shape[1], told.shape[1], settings.share, start, generator)
     groups = [
-        {"params": [W, bias], "weight_decay": settings.weight_decay},
-        {"params": [log_scale], "weight_decay": 0.0},
+        {"params": [model.W, model.bias, model.kinds_bias], "weight_decay": settings.weight_decay},
+        {"params": [model.log_scale, model.V], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=settings.rate)
     cycle = torch.optim.lr_scheduler.OneCycleLR(
@@ -84,10 +109,8 @@ def fit(
     losses: list[float] = []
     for step in range(settings.steps):
         rows = rng.permutation(len(z))[: settings.chunk]
-        kept = torch.rand(len(rows), k, generator=generator) > settings.dropout
-        inputs = features[rows] * kept / (1.0 - settings.dropout)
-        logits = log_scale.exp() * base[rows] + inputs @ W + bias
-        phi = torch.exp(0.5 * torch.log_softmax(logits, dim=1))
+        kept = torch.rand(len(rows), features.shape[1], generator=generator) > settings.dropout
+        phi = model(features[rows] * kept / (1.0 - settings.dropout), base[rows], told[rows])
         loss = _loss(phi, right[rows], domains[rows], settings, rng)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -95,11 +118,14 @@ def fit(
         cycle.step()
         losses.append(float(loss.detach()))
         say("learn φ", step + 1, settings.steps)
+    found = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
     return Fitted(
-        W.detach().double().numpy(),
-        bias.detach().double().numpy(),
-        float(log_scale.detach().exp()[0]),
-        losses,
+        W=found["W"],
+        bias=found["bias"],
+        scale=float(np.exp(found["log_scale"][0])),
+        V=found["V"],
+        kinds_bias=found["kinds_bias"],
+        losses=losses,
     )
 
 

@@ -1,0 +1,127 @@
+"""Which kind of question it is: the domains of a training stream, told from words and embedding.
+
+Multinomial logistic regression with one penalty for word weights and one for the whitened embedding.
+No peer and no label of correctness takes part, so what it tells cannot depend on who was recorded.
+The logits that training goes on with are cross-fitted, each event's from a fit that did not see it:
+else a memory would be learned for questions that are told far better than new ones will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sigma_mem.encode.words import Words
+from sigma_mem.events import FloatArray
+
+__all__ = ["Kinds", "fit_kinds", "kinds_of"]
+
+_MOST = 64  # kinds; the rarest domains beyond share one
+_LEAST = 8  # events of a domain that is a kind of its own
+_FOLDS = 4
+_ITERATIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """A linear map from words (V stems) and features (k) to n kinds, and what it says of the training events.
+
+    Attributes
+    ----------
+    words_W, features_W, bias : array (V, n), (k, n), (n,)
+    logits : array (T, n)
+        Cross-fitted.
+    """
+
+    words: Words
+    words_W: FloatArray
+    features_W: FloatArray
+    bias: FloatArray
+    logits: FloatArray
+
+
+def kinds_of(domains: Sequence[str]) -> NDArray[np.intp]:
+    """The kind of every event: its domain, or one common kind for the rare ones.
+
+    >>> kinds_of(["math"] * 9 + ["law"] * 9 + ["art", "chess"]).tolist()[-3:]
+    [0, 2, 2]
+    """
+    names, codes, sizes = np.unique(np.asarray(domains, dtype=str), return_inverse=True, return_counts=True)
+    own = [i for i in np.argsort(-sizes, kind="stable")[: _MOST - 1].tolist() if sizes[i] >= _LEAST]
+    number = np.full(len(names), len(own), dtype=np.intp)
+    number[sorted(own)] = np.arange(len(own))
+    return number[codes.ravel()]
+
+
+def fit_kinds(
+    texts: Sequence[str],
+    z: FloatArray,
+    kinds: NDArray[np.intp],
+    penalties: tuple[float, float],
+    say: Callable[[str, int, int], None],
+) -> Kinds:
+    """Fit on texts, whitened features z (T, k) and the kind of every event.
+
+    `penalties` are of the weights of words and of z.
+    """
+    words = Words.of(texts)
+    rows = [words.row(text) for text in texts]
+    fold = np.arange(len(texts)) % _FOLDS  # the stream is in random order
+    logits = np.zeros((len(texts), int(kinds.max()) + 1))
+    for number in range(_FOLDS):
+        held = np.flatnonzero(fold == number)
+        learned = np.flatnonzero(fold != number)
+        A, B, bias = _logistic(
+            words, [rows[i] for i in learned], z[learned], kinds[learned], logits, penalties
+        )
+        for i in held:
+            places, values = rows[i]
+            logits[i] = values @ A[places] + z[i] @ B + bias
+        say("tell kinds", number + 1, _FOLDS + 1)
+    A, B, bias = _logistic(words, rows, z, kinds, logits, penalties)
+    say("tell kinds", _FOLDS + 1, _FOLDS + 1)
+    return Kinds(words, A, B, bias, logits)
+
+
+Row = tuple[NDArray[np.intp], FloatArray]
+
+
+def _logistic(
+    words: Words,
+    rows: Sequence[Row],
+    z: FloatArray,
+    kinds: NDArray[np.intp],
+    like: FloatArray,
+    penalties: tuple[float, float],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Σ cross-entropy + ½ Σ penalty·weight², by L-BFGS over weights scaled so that both penalties are 1."""
+    n, size = like.shape[1], len(words.keys)
+    events = np.repeat(np.arange(len(rows)), [len(places) for places, _ in rows])
+    places = np.concatenate([places for places, _ in rows])
+    values = torch.tensor(np.concatenate([values for _, values in rows]), dtype=torch.float32)
+    counted = torch.sparse_coo_tensor(
+        torch.tensor(np.stack([events, places])), values, (len(rows), size), check_invariants=True
+    ).coalesce()
+    features, target = torch.tensor(z, dtype=torch.float32), torch.tensor(kinds)
+    of_words, of_features = (1.0 / penalty**0.5 for penalty in penalties)
+    A, B, bias = (torch.zeros(shape, requires_grad=True) for shape in ((size, n), (z.shape[1], n), (n,)))
+    optimizer = torch.optim.LBFGS([A, B, bias], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        logits = of_words * torch.sparse.mm(counted, A) + of_features * (features @ B) + bias
+        loss = torch.nn.functional.cross_entropy(logits, target, reduction="sum")
+        loss = loss + 0.5 * (A.square().sum() + B.square().sum())
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    return (
+        of_words * A.detach().double().numpy(),
+        of_features * B.detach().double().numpy(),
+        bias.detach().double().numpy(),
+    )
