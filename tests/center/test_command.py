@@ -51,8 +51,11 @@ def test_speed_prints_every_way(folder: Path, tmp_path: Path) -> None:
     assert set(found["ratios"]) == {"fresh", "memory changed", "training step"}
     assert found["ratios"]["fresh"] == pytest.approx(found["plain"] / found["fresh"])
     assert (found["events"], found["peers"]) == (2, ["a", "b", "c"])
+    # Half of the blocks at most once per event, the last one nearly free, no unembedding of all tokens.
+    assert 6 / 5 < found["work"]["fresh"] < found["work"]["memory changed"]
     table = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
     assert "only the memory changed" in table
+    assert f"{found['work']['fresh']:.2f}×" in table
 
 
 def test_pull_finds_what_is_there(smollm2: Center) -> None:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,15 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Seconds per event: means over events of the best of several rounds."""
+    """Seconds per event: means over events of the best of several rounds.
+
+    Attributes
+    ----------
+    work
+        How many times more multiplications with weights plain scoring does than fresh, and than scoring
+        after only the memory changed: what arithmetic alone allows. A ratio of times above or below it
+        says how well the machine was used. Of a model with experts all are counted.
+    """
 
     plain: float
     fresh: float
@@ -35,6 +44,7 @@ class Speed:
     step: float
     tokens: float
     shared: float
+    work: dict[str, float]
 
     @property
     def ratios(self) -> dict[str, float]:
@@ -57,7 +67,25 @@ def measure(center: Center, events: Sequence[Pairs], *, rounds: int = 3, threads
         **{name: statistics.mean(times[name] for times in best) for name in best[0]},
         tokens=statistics.mean(len(row.ids) for row in prompts),
         shared=statistics.mean(row.shared / len(row.ids) for row in prompts),
+        work=_work(center, events),
     )
+
+
+def _work(center: Center, events: Sequence[Pairs]) -> dict[str, float]:
+    """Every token is multiplied once with every weight of a block that it passes."""
+    blocks = [sum(p.numel() for p in b.parameters() if p.ndim > 1) for b in center.decoder.blocks]
+    unembed: Any = center.verdict.unembed.weight
+    rows = [{center.writer.row(*pair) for pair in pairs} for pairs in events]
+    tokens = sum(len(center.writer.row(*pair).ids) for pairs in events for pair in pairs)
+    opening = len(center.writer.encode(center.writer.opening))
+    once = sum(
+        max(r.shared for r in event) - opening + sum(len(r.ids) - r.shared for r in event) for event in rows
+    )
+    lower = sum(blocks[: center.first]) * (once if center.shares_prefix else tokens)
+    # Of the last block only keys and values are made for all tokens; that little is left out here.
+    upper = sum(blocks[center.first : len(blocks) - center.packs]) * tokens
+    plain = (sum(blocks) + unembed.numel()) * tokens
+    return {"fresh": plain / (lower + upper), "memory changed": plain / upper}
 
 
 def _event(center: Center, cached: Center, pairs: Pairs, rounds: int) -> dict[str, float]:

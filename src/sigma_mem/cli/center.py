@@ -107,16 +107,21 @@ def speed(
     if as_json:
         print_json({**asdict(found), "ratios": found.ratios, "events": len(pairs), "peers": chosen})
         return
-    table = Table("way", "seconds per event", "times faster", box=None, pad_edge=False)
+    table = Table("way", "seconds per event", "times faster", "times less work", box=None, pad_edge=False)
     rows = [
-        ("plain forward per peer", found.plain, 1.0),
-        ("fresh", found.fresh, found.ratios["fresh"]),
-        ("only the memory changed", found.cached, found.ratios["memory changed"]),
-        ("plain training step", found.plain_step, 1.0),
-        ("training step", found.step, found.ratios["training step"]),
+        ("plain forward per peer", found.plain, 1.0, 1.0),
+        ("fresh", found.fresh, found.ratios["fresh"], found.work["fresh"]),
+        (
+            "only the memory changed",
+            found.cached,
+            found.ratios["memory changed"],
+            found.work["memory changed"],
+        ),
+        ("plain training step", found.plain_step, 1.0, None),
+        ("training step", found.step, found.ratios["training step"], None),
     ]
-    for name, seconds, ratio in rows:
-        table.add_row(name, f"{seconds:.3f}", f"{ratio:.2f}×")
+    for name, seconds, ratio, work in rows:
+        table.add_row(name, f"{seconds:.3f}", f"{ratio:.2f}×", "" if work is None else f"{work:.2f}×")
     console().print(table)
     console().print(
         f"{len(pairs)} events, {len(chosen)} peers, {found.tokens:.0f} tokens a prompt, "
