@@ -66,7 +66,8 @@ def test_amended_feedback_replaces(memory: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "read", ["calibrated-vote", "m-vote", "majority", "posterior", "posterior-no-g", "adaptive"]
+    "read",
+    ["calibrated-vote", "expert-vote", "m-vote", "majority", "posterior", "posterior-no-g", "adaptive"],
 )
 def test_every_vote(memory: Path, capsys: pytest.CaptureFixture[str], read: str) -> None:
     answers = ["-a", "ann=391", "-a", "bob=5", "-a", "cy=5"]

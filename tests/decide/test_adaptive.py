@@ -13,8 +13,8 @@ LABELS = st.lists(st.sampled_from([-1.0, 1.0, 0.25, np.nan]), min_size=2, max_si
 
 
 def test_the_first_read_stays_until_another_wins_more_than_half_of_its_duels() -> None:
-    assert adaptive(np.array([0.5, 0.519, 0.1]), [0, 1, 2]) == 0
-    assert adaptive(np.array([0.5, 0.521, 0.1]), [0, 1, 2]) == 1
+    assert adaptive(np.array([0.5, 0.539, 0.1]), [0, 1, 2]) == 0
+    assert adaptive(np.array([0.5, 0.541, 0.1]), [0, 1, 2]) == 1
     assert adaptive(np.array([0.9, 0.1, 0.2]), [0, 1, 2]) == 0
 
 

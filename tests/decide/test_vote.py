@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.decide.vote import calibrated_vote, calibrated_weights, group, m_vote, majority, tally
+from sigma_mem.decide.vote import (
+    calibrated_vote,
+    calibrated_weights,
+    expert_vote,
+    group,
+    m_vote,
+    majority,
+    tally,
+)
 
 from . import naive
 
@@ -124,3 +132,30 @@ def test_a_peer_that_often_cannot_be_read_is_trusted_more_where_it_can():
     groups, prob = np.array([0, 1]), np.array([0.5, 0.6])
     assert calibrated_vote(groups, prob, 3.0).peer == 1
     assert calibrated_vote(groups, prob, 3.0, np.array([0.6, 1.0])).peer == 0
+
+
+@given(
+    ballot=st.lists(st.tuples(canon, st.floats(0.05, 0.95)), min_size=1, max_size=8),
+    alternatives=st.floats(1.0, 9.0),
+)
+def test_an_expert_vote_adds_four_times_the_mean_supporter(ballot, alternatives):
+    canons, prob = unpacked(ballot)
+    vote = expert_vote(group(canons), prob, alternatives)
+    odds = [math.log(p / (1.0 - p)) for p in prob]
+    given_canons = list(dict.fromkeys(c for c in canons if c is not None))
+    for total, answer in zip(vote.totals, given_canons, strict=True):
+        own = [odd for odd, c in zip(odds, canons, strict=True) if c == answer]
+        assert total == pytest.approx(
+            sum(own) + len(own) * math.log(alternatives) + 4.0 * sum(own) / len(own)
+        )
+    if given_canons:
+        assert canons[vote.peer] == given_canons[int(np.argmax(vote.totals))]
+    else:
+        assert vote.peer == int(prob.argmax())
+
+
+def test_one_expert_stands_against_two_where_a_calibrated_vote_follows_the_two():
+    groups, prob = group(["7", "8", "8"]), np.array([0.75, 0.6, 0.6])
+    assert calibrated_vote(groups, prob, 9.0).group == 1
+    assert expert_vote(groups, prob, 9.0).group == 0
+    assert expert_vote(groups, np.array([0.65, 0.6, 0.6]), 9.0).group == 1

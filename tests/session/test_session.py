@@ -10,6 +10,7 @@ import pytest
 
 from sigma_mem import Answer, Settings, SigmaMem
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
+from sigma_mem.memory import SigmaState
 from sigma_mem.session import Explanation
 
 PEERS = ("ann", "bob", "cat")
@@ -35,7 +36,11 @@ def run(mem: SigmaMem, n: int, seed: int = 0) -> None:
 
 
 def bits(mem: SigmaMem) -> dict[str, np.ndarray]:
-    return {**mem.state.arrays(), **{f"reads.{k}": v for k, v in mem.reads.arrays().items()}}
+    return bits_of(mem.state, mem.reads)
+
+
+def bits_of(state: SigmaState, reads: SigmaState) -> dict[str, np.ndarray]:
+    return {**state.arrays(), **{f"reads.{k}": v for k, v in reads.arrays().items()}}
 
 
 def equal(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
@@ -54,8 +59,7 @@ def test_replaying_the_ledger_reproduces_the_state_bit_for_bit(decay: Settings) 
     mem.remove_peer("bob")
     run(mem, 50, seed=1)
     fold = mem.replayed()
-    replayed = {**fold.state.arrays(), **{f"reads.{k}": v for k, v in fold.reads.arrays().items()}}
-    assert equal(bits(mem), replayed)
+    assert equal(bits(mem), bits_of(fold.state, fold.reads))
     assert fold.departed == {"bob"}
 
 
@@ -84,6 +88,22 @@ def test_a_lost_snapshot_is_replayed_from_the_ledger(tmp_path: Path) -> None:
     db.close()
     with SigmaMem(path=path) as mem:
         assert equal(before, bits(mem))
+
+
+def test_a_snapshot_of_a_version_with_other_reads_is_replayed_from_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sigma_mem.session import fold
+
+    path = tmp_path / "memory.db"
+    with monkeypatch.context() as older:
+        older.setattr(fold, "READS", fold.READS[:-1])
+        with SigmaMem(PEERS, path, rank=8, clock=lambda: 1.0) as mem:
+            run(mem, 60)
+    with SigmaMem(path=path) as mem:
+        assert len(mem.reads.peers) == len(fold.READS)
+        fresh = mem.replayed()
+        assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
 
 
 def test_explain_takes_the_score_apart_exactly() -> None:

@@ -37,7 +37,8 @@ def vote(
     read: Annotated[
         str,
         typer.Option(
-            help="calibrated-vote, m-vote, majority, posterior, posterior-no-g; adaptive takes the best here."
+            help="calibrated-vote, expert-vote, m-vote, majority, posterior, posterior-no-g; "
+            "adaptive takes the best here."
         ),
     ] = "calibrated-vote",
     after: After = None,

@@ -21,7 +21,7 @@ from sigma_mem.memory import Settings
 __all__ = ["adaptive", "duels", "over_reads"]
 
 _STRENGTH = 40.0  # duels that a read's overall rate is worth at a φ where little was seen
-_MARGIN = 0.02
+_MARGIN = 0.04
 _EVEN = 1e9  # labels that an even chance is worth: reads start level, whatever the others do
 
 
@@ -58,7 +58,7 @@ def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
 
     Examples
     --------
-    >>> adaptive(np.array([0.5, 0.51, 0.5]), [0, 1, 2])
+    >>> adaptive(np.array([0.5, 0.53, 0.5]), [0, 1, 2])
     0
     >>> adaptive(np.array([0.5, 0.51, 0.6]), [0, 1, 2])
     2

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.decide.route import calibrated_route, m_route
 from sigma_mem.decide.select import first_largest, normalized_utility, posterior
-from sigma_mem.decide.vote import Vote, calibrated_vote, m_vote, majority
+from sigma_mem.decide.vote import Vote, calibrated_vote, expert_vote, m_vote, majority
 from sigma_mem.events import FloatArray
 
 __all__ = ["READS", "ROUTES", "VOTES", "View", "choose", "vote_confidence"]
@@ -50,6 +50,7 @@ VOTES: dict[str, Callable[[View], Vote]] = {
     "majority": lambda view: majority(view.groups, view.prob),
     "posterior": lambda view: _posterior(view, 1.0),
     "posterior-no-g": lambda view: _posterior(view, 0.0),
+    "expert-vote": lambda view: expert_vote(view.groups, view.prob, view.alternatives, view.readable),
 }
 
 READS: tuple[str, ...] = (*VOTES, *ROUTES, "select")  # "select" needs a center; it is absent without one

@@ -217,6 +217,7 @@ class Fold:
         meta = {
             "seq": self.seq,
             "peers": list(self.state.peers),
+            "reads": list(READS),
             "settings": asdict(self.state.settings),
             "revoked": sorted(self.revoked),
             "departed": sorted(self.departed),
@@ -226,8 +227,10 @@ class Fold:
         return pack_arrays(meta, arrays)
 
     def unpack(self, body: bytes) -> None:
-        """Continue from a packed state."""
+        """Continue from a packed state; one with other reads is left alone, because the ledger has all."""
         meta, arrays = unpack_arrays(body)
+        if meta.get("reads") != list(READS):
+            return
         settings = Settings(**meta["settings"])
         parts: dict[str, dict[str, FloatArray]] = {"state": {}, "reads": {}}
         for key, value in arrays.items():

@@ -217,7 +217,7 @@ class SigmaMem:
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
-        read : {"calibrated-vote", "m-vote", "majority", "posterior", "posterior-no-g"}
+        read : {"calibrated-vote", "expert-vote", "m-vote", "majority", "posterior", "posterior-no-g"}
             How to weigh them.
         canon : callable
             Canonical form of an answer's text.
