@@ -45,15 +45,15 @@ def test_the_gain_stays_where_the_cap_does_not_bind(center: Center) -> None:
     episode, at = run._drawn(run.learner.data.train, run.learner.data.train, 90, 7, 0)
     with torch.no_grad():
         shifts = run.learner.steering(run.learner.readouts(episode, at).flatten(0, 1)).norm(dim=1)
-    assert 0 < shifts.quantile(0.9) < 0.7 * 0.5 * center.h_median
+    assert 0 < shifts.quantile(0.9) < 0.95 * 0.5 * center.h_median
 
 
-def test_a_judge_is_believed_until_events_speak_against_it() -> None:
+def test_a_judge_has_to_earn_its_weight() -> None:
     rng = torch.Generator().manual_seed(0)
     first = torch.rand(60, generator=rng) < 0.5
     right, nothing = torch.stack([first, ~first], dim=1), torch.zeros(60, 2)
     noise = torch.randn(60, 2, generator=rng)
     assert judge_weight([(3.0 * noise, nothing, right)]) < 0.2  # loud and blind
-    assert judge_weight([(0.01 * noise, nothing, right)]) > 0.9  # too quiet to tell
+    assert judge_weight([(0.01 * noise, nothing, right)]) < 0.2  # too quiet to tell
     knowing = right.float() * 2.0 + 0.2 * noise
     assert judge_weight([(knowing, nothing, right)]) > 0.9

@@ -28,8 +28,8 @@ Draws = Sequence[tuple[Episode, IntArray]]
 def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, float]:
     """g, and the log of the temperature under which U is then log-odds.
 
-    g goes no further than where 1 shift in 20 is longer than half the cap: a memory may grow longer than
-    those of training, and two shifts that the cap holds tell no peer from another.
+    g goes no further than where 1 shift in 20 is longer than four fifths of the cap: a memory may grow longer
+    than those of training, and two shifts that the cap holds tell no peer from another.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, 
     slope, _ = best_slope(list(zip(per_gain, map(_right, many), strict=True)))
     weight = judge_weight([_beside(learner, one, slope) for one in judged])
     lengths = torch.cat([(r @ learner.steering.projection.T).norm(dim=-1).flatten() for r in readouts])
-    most = 0.5 * learner.steering.cap / max(float(lengths.quantile(0.95)), 1e-12)
+    most = 0.8 * learner.steering.cap / max(float(lengths.quantile(0.95)), 1e-12)
     gain = min(slope / weight, most)
     return gain, math.log(gain / slope)
 
@@ -51,9 +51,10 @@ def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, 
 def judge_weight(batches: Sequence[tuple[Tensor, Tensor, Tensor]]) -> float:
     """The weight that a judge's U deserves beside log-odds from elsewhere, between 0.01 and 2.
 
-    The few events that a judge can be tried on say little about a U that hardly differs between peers,
-    and much about one that differs widely. So the weight is 1, a U that is log-odds as it claims to be,
-    unless they speak against it: a posterior mode under a normal prior of mean 1 and deviation 1.
+    A judge has to earn it: the mode of its posterior under a normal prior of mean 0 and deviation 1. A U that
+    hardly differs between peers, or that is wrong as often as right, is left with next to none, and g goes as
+    far as the cap lets it; a knowing judge soon has its due. SmolLM2 on MMLU-Pro is of the first kind: its U
+    finds a right peer less often than chance does.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def judge_weight(batches: Sequence[tuple[Tensor, Tensor, Tensor]]) -> float:
     weights = torch.linspace(0.01, 2.0, 200)
     losses = [
         sum(float(listwise(w * u + beside, right).sum()) for u, beside, right in batches)
-        + 0.5 * (float(w) - 1.0) ** 2
+        + 0.5 * float(w) ** 2
         for w in weights
     ]
     return float(weights[int(torch.tensor(losses).argmin())])

@@ -59,7 +59,7 @@ class RunSettings:
     steps: int = 100
     margin_steps: int = 20
     rows: int = 12
-    gain_draws: int = 6
+    gain_draws: int = 12
     rate_gain: float = 0.01
     rate_projection: float = 1e-3
     rate_phi: float = 1e-4
