@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sigma_mem.bench.center_cf import center_cf, table_values
 from sigma_mem.bench.center_rows import ROWS, center_rows, judged_events
+from sigma_mem.bench.experiments.cf import counterfactual_table
 from sigma_mem.bench.league import Row
+from sigma_mem.bench.with_center import BenchCenter
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event, FloatArray
 from sigma_mem.memory import Settings, SigmaState, replay
@@ -115,9 +116,11 @@ def test_selections_and_correct_say_the_same_as_the_labels() -> None:
 
 def test_base_is_asked_once_for_all_ratios() -> None:
     scorer = Linear()
-    table = center_cf(STREAM, PHIS, scorer, fast=W, gamma=0.99, ratios=(0.0, 0.5, 0.9), after=30)
+    phi = {event.question: row for event, row in zip(STREAM, PHIS, strict=True)}
+    center = BenchCenter("linear", "made up", scorer, phi, fast=W, gamma=0.99, after=30)
+    table = counterfactual_table(STREAM, PHIS, (0.0, 0.5, 0.9), center=center)
     assert scorer.asked <= 60 * 3 * (1 + 3 * 2)
-    values = table_values(table)
+    values = table.values()
     assert values["events"] == 60
     assert set(values["ratios"]) == {"0", "0.5", "0.9"}
     gap = values["ratios"]["0"]["sigma"]["vs_base"]
@@ -126,7 +129,7 @@ def test_base_is_asked_once_for_all_ratios() -> None:
     want = center_rows(
         counterfactual(STREAM, 0.9), PHIS, JUDGED, Linear(), fast=W, settings=Settings(gamma=0.99)
     )
-    np.testing.assert_array_equal(table[0.9]["sigma"].chosen, want["sigma"].chosen)
+    np.testing.assert_array_equal(table.ratios[0.9]["sigma"].chosen, want["sigma"].chosen)
 
 
 def test_samples_of_judged_events_are_nested_and_shared_by_all_ratios() -> None:

@@ -40,6 +40,17 @@ def test_every_read_can_be_told_from_the_others():
     assert chosen["posterior-no-g"] == 2  # the largest score among answers that are not null
 
 
+def test_the_expert_vote_is_not_the_calibrated_one():
+    """One peer that is known to be good against two that are less so."""
+    here = view([0.0] * 3, prob=[0.75, 0.6, 0.6], groups=[0, 1, 1], alternatives=9.0)
+    assert choose("calibrated-vote", here).group == 1
+    assert choose("expert-vote", here).group == 0
+    # Of a peer that often cannot be read, both trust what can be read more: here that decides.
+    here = view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5, readable=[1.0, 0.3, 0.3])
+    assert choose("expert-vote", here).group == 1
+    assert choose("expert-vote", view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5)).group == 0
+
+
 @pytest.mark.parametrize("read", sorted(VOTES))
 def test_a_null_canon_wins_no_vote(read):
     assert choose(read, view([0.1, 0.9], [0.6, 0.95], [0, -1])).peer == 0

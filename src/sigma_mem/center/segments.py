@@ -8,6 +8,7 @@ all models meet, in ``scaled_dot_product_attention``, for the calling thread and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -49,7 +50,7 @@ class KeysKept(Exception):
     """Ends a block as soon as its keys and values are known; for ``KeepKeys`` only."""
 
 
-class _Attention(TorchFunctionMode):
+class _Attention(TorchFunctionMode, ABC):
     """Answer calls of ``scaled_dot_product_attention`` in their own way."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
@@ -63,11 +64,11 @@ class _Attention(TorchFunctionMode):
             return self._attend(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
+    @abstractmethod
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **rest: Any
     ) -> Tensor:
         """Attention of the row; its keyword names are torch's."""
-        raise NotImplementedError
 
 
 class Segments(_Attention):

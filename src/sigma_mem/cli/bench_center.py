@@ -70,7 +70,7 @@ class CenterChoice:
         if not self.wanted:
             yield None
             return
-        from sigma_mem.bench.center_table import opened_center
+        from sigma_mem.bench.opened_center import opened_center
 
         with opened_center(
             [event.question for stream in streams for event in stream],

@@ -76,15 +76,15 @@ def counterfactual_table(
     return CounterfactualTable(stream.name, stream.peers, events, found, seed, about)
 
 
-def table_of(rows: Mapping[str, Row], seed: int = 0, reference: str = "majority") -> dict[str, Any]:
-    """Rows as plain values, each with its interval and its paired difference to ``reference``.
+def table_of(rows: Mapping[str, Row], seed: int = 0) -> dict[str, Any]:
+    """Rows as plain values, each with its interval and its paired difference to ``majority``.
 
     Where a center has rows, also to ``base``, its judge without memory, and to ``sigma``.
     """
     correct = {name: row.correct for name, row in rows.items()}
-    found = intervals(correct, reference, seed=seed)
-    others = [name for name in ("base", "sigma") if name in rows and name != reference]
-    spans = {reference: found, **{name: intervals(correct, name, seed=seed) for name in others}}
+    references = ["majority", *(name for name in ("base", "sigma") if name in rows)]
+    spans = {name: intervals(correct, name, seed=seed) for name in references}
+    found = spans["majority"]
     return {
         name: {
             "accuracy": round(row.accuracy, 6),

@@ -1,4 +1,4 @@
-"""Everything a table with a center needs, from a checkpoint or a bare model to its rows."""
+"""Open what a table with a center needs, from a checkpoint or a bare model, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -8,78 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sigma_mem.bench.center_cf import center_cf
 from sigma_mem.bench.center_rows import ROWS, Scorer
-from sigma_mem.bench.league import Row
 from sigma_mem.bench.ray_scoring import checkpoint_scorer, in_chunks, model_scorer, ray_scorer
 from sigma_mem.bench.with_center import BenchCenter
 from sigma_mem.encode import open_encoder
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
-from sigma_mem.streams import Stream
 
-__all__ = ["center_table", "opened_center"]
+__all__ = ["opened_center"]
 
 _BARE = ("base", "zero-M")  # what can be said of a center without a steering
-
-
-def center_table(
-    stream: Stream,
-    *,
-    center: str | None = None,
-    steering: str | Path | None = None,
-    ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    after: int = 0,
-    limit: int | None = None,
-    seed: int = 0,
-    ray: str | None = None,
-    workers: int = 2,
-    cache: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    say: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> dict[float, dict[str, Row]]:
-    """Rows of a center at every attack ratio; see `center_cf` for the events that are judged.
-
-    Parameters
-    ----------
-    center, steering
-        Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
-        model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
-    ray, workers
-        Address of a Ray cluster over which the judging is spread, and how many centers to load there.
-    cache
-        Folder for lower-half states and features; by default the user's cache folder.
-    options
-        More of ``Center.load``: device, dtype, device_map.
-    """
-    with opened_center(
-        [event.question for event in stream],
-        center=center,
-        steering=steering,
-        after=after,
-        limit=limit,
-        seed=seed,
-        ray=ray,
-        workers=workers,
-        cache=cache,
-        options=options,
-        say=say,
-    ) as judge:
-        return center_cf(
-            stream,
-            np.stack([judge.phi[event.question] for event in stream]),
-            judge.scorer,
-            fast=judge.fast,
-            gamma=judge.gamma,
-            ratios=ratios,
-            after=after,
-            limit=limit,
-            seed=seed,
-            rows=judge.rows,
-            say=partial(say, "judging"),
-        )
 
 
 @contextmanager
@@ -97,12 +35,23 @@ def opened_center(
     options: Mapping[str, Any] | None = None,
     say: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Iterator[BenchCenter]:
-    """A center for as many tables as the ``with`` lasts; parameters as of `center_table`.
+    """A center for as many tables as the ``with`` lasts.
 
     Parameters
     ----------
     questions
         Of all streams that will be judged or learned from: their φ is made here, before the judging begins.
+    center, steering
+        Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
+        model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
+    after, limit, seed
+        Which events are judged; see `judged_events`.
+    ray, workers
+        Address of a Ray cluster over which the judging is spread, and how many centers to load there.
+    cache
+        Folder for lower-half states and features; by default the user's cache folder.
+    options
+        More of ``Center.load``: device, dtype, device_map.
     """
     from sigma_mem.center.pull import cache_dir
 
