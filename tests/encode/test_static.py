@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,16 +63,18 @@ def test_a_text_without_tokens_points_nowhere_in_particular() -> None:
     assert ENCODER.embed([""]).tolist() == [[0.0] * 256]
 
 
-def test_embeddings_are_wordllamas_own() -> None:
+def test_embeddings_are_wordllamas_own(tmp_path: Path) -> None:
     # In a process of its own: importing wordllama configures the root logger.
     code = (
         "import os, sys, numpy as np, wordllama\n"
         "folder = os.path.dirname(wordllama.__file__)\n"
         "model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)\n"
-        "np.save(sys.stdout.buffer, model.embed(['What is 17 * 23?', 'Who wrote Hamlet?']))\n"
+        "np.save(sys.argv[1], model.embed(['What is 17 * 23?', 'Who wrote Hamlet?']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    theirs = np.load(io.BytesIO(done.stdout))
+    # Into a file: numpy writes an array to a pipe only where standard output happens to be unbuffered.
+    file = tmp_path / "theirs.npy"
+    subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, check=True)
+    theirs = np.load(file)
     np.testing.assert_allclose(
         TokenVectors.load().embed(["What is 17 * 23?", "Who wrote Hamlet?"]), theirs, atol=1e-5
     )
