@@ -27,8 +27,7 @@ def start_reading(readouts: Sequence[Tensor]) -> FloatArray:
     """w of the read that P starts from: the constant coordinate of M_pφ, in units of its spread.
 
     It weighs every past event by its likeness to the present one, and by nothing else. A w fitted to labels
-    weighs events by their φ as well, and was worse on events that it had not seen (MMLU-Pro, 60.9 % of
-    contested events against 62.2 %).
+    weighs events by their φ as well, and was worse on events that it had not seen.
 
     Parameters
     ----------
