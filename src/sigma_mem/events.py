@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,8 @@ class Decision:
         Where the event stands on the memory's decay axis.
     canons : mapping by peer
         Canonical answers that were voted on.
+    signs : mapping by peer
+        How each answer is written, as numbers (`sigma_mem.encode.signs`).
     reads : mapping
         For an adaptive decision, the peer that every single read would have chosen.
     details : mapping
@@ -81,6 +83,7 @@ class Decision:
     time: float
     question: str | None = None
     canons: Mapping[str, str | None] = field(default_factory=dict)
+    signs: Mapping[str, Sequence[float]] = field(default_factory=dict)
     reads: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 

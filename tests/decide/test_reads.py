@@ -12,14 +12,15 @@ from . import naive
 SINGLE = [read for read in READS if read in ROUTES or read in VOTES]
 
 
-def view(score, prob, groups, G=None, alternatives=3.0, readable=None):
+def view(score, prob, groups, G=None, alternatives=3.0, readable=None, lean=None):
     return View(
-        np.array(score),
-        np.array(prob),
-        np.array(groups),
-        alternatives,
-        np.ones(len(score)) if readable is None else np.array(readable),
-        np.eye(len(score)) if G is None else G,
+        score=np.array(score),
+        prob=np.array(prob),
+        lean=np.zeros(len(score)) if lean is None else np.array(lean),
+        groups=np.array(groups),
+        alternatives=alternatives,
+        readable=np.ones(len(score)) if readable is None else np.array(readable),
+        G=np.eye(len(score)) if G is None else G,
     )
 
 
@@ -49,6 +50,13 @@ def test_the_expert_vote_is_not_the_calibrated_one():
     here = view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5, readable=[1.0, 0.3, 0.3])
     assert choose("expert-vote", here).group == 1
     assert choose("expert-vote", view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5)).group == 0
+
+
+@pytest.mark.parametrize("read", SINGLE)
+def test_signs_move_the_votes_that_go_by_competence_and_nothing_else(read):
+    here = view([0.1, 0.1], prob=[0.6, 0.55], groups=[0, 1], lean=[-0.5, 0.5])
+    chosen = choose(read, here).peer
+    assert chosen == (1 if read in ("calibrated-vote", "expert-vote") else 0)
 
 
 @pytest.mark.parametrize("read", sorted(VOTES))

@@ -12,7 +12,9 @@ from .strategies import streams
 
 @given(stream=streams(), chunk=st.integers(1, 200), voted=st.booleans())
 def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, voted):
-    got = replay(stream.phis, stream.c, stream.settings, stream.groups if voted else None, chunk)
+    rng = np.random.default_rng(chunk)
+    signs = rng.normal(size=(*stream.c.shape, 3)) if voted else None
+    got = replay(stream.phis, stream.c, stream.settings, stream.groups if voted else None, chunk, signs)
     state = stream.state()
     for t, (phi, c, groups) in enumerate(zip(stream.phis, stream.c, stream.groups, strict=True)):
         reading = state.read(phi)
@@ -26,9 +28,13 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
             ("G", state.G),
             ("alternatives", state.alternatives(phi)),
             ("readable", state.readable),
+            ("lean", 0.0 if signs is None else state.lean(signs[t], groups >= 0)),
         ):
             np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
         state.write(phi, c, state.decided(), groups=groups if voted else None)
+        if signs is not None:
+            surprise = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)
+            state.write_signs(signs[t], surprise, state.now)
 
 
 @given(stream=streams(max_events=40), chunk=st.integers(1, 50))

@@ -83,7 +83,7 @@ class MemoryPlayer:
 
     def decide(self, event: Event, phi: FloatArray) -> Mapping[str, int]:
         """`SigmaMem.decide`."""
-        decision = self.memory.decide(None, event.answers, phi=phi)
+        decision = self.memory.decide(event.question, event.answers, phi=phi)
         self._ids.append(decision.id)
         index = self.memory.peers.index
         return {

@@ -8,6 +8,7 @@ replay, whose labels are the reads' own successes. Equal to `play` with a `Memor
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,9 @@ from sigma_mem.bench.progressive import Choices
 from sigma_mem.decide.adaptive import adaptive, duels, over_reads
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose
 from sigma_mem.decide.vote import group
+from sigma_mem.encode.signs import SIGNS, signs
 from sigma_mem.errors import InputError
-from sigma_mem.events import FloatArray
+from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
 from sigma_mem.streams import Stream
 
@@ -52,12 +54,18 @@ def replayed(
         labels[~shown] = np.nan
     settings = settings or Settings()
     groups = np.stack([group(row) for row in stream.canons()])
-    past = replay(phis, labels, settings, groups)
+    past = replay(phis, labels, settings, groups, signs=_signs(stream))
     names = (*VOTES, *ROUTES)
     chosen = np.zeros((len(stream), len(names)), dtype=np.intp)
     for t in range(len(stream)):
         view = View(
-            past.score[t], past.prob[t], groups[t], float(past.alternatives[t]), past.readable[t], past.G[t]
+            score=past.score[t],
+            prob=past.prob[t],
+            lean=past.lean[t],
+            groups=groups[t],
+            alternatives=float(past.alternatives[t]),
+            readable=past.readable[t],
+            G=past.G[t],
         )
         chosen[t] = [choose(read, view).peer for read in names]
         if progress is not None and (t % 256 == 255 or t + 1 == len(stream)):
@@ -65,6 +73,26 @@ def replayed(
     out: Choices = {"adaptive": _adaptive(phis, chosen, labels, settings)}
     out.update({name: chosen[:, i] for i, name in enumerate(names)})
     return out
+
+
+def _signs(stream: Stream) -> FloatArray:
+    """Signs of every answer, (T, P, S)."""
+    out = np.zeros((len(stream), len(stream.peers), len(SIGNS)))
+    for row, event in zip(out, stream, strict=True):
+        answers = [event.answers[peer] for peer in stream.peers]
+        found = _signs_of(event.question, tuple(sorted(answers, key=_by_text)))
+        row[:] = [found[answer] for answer in answers]
+    return out
+
+
+@lru_cache(maxsize=1 << 14)
+def _signs_of(question: str, answers: tuple[Answer, ...]) -> dict[Answer, FloatArray]:
+    """Kept, because an attack hands the same answers to other peers."""
+    return dict(zip(answers, signs(question, answers), strict=True))
+
+
+def _by_text(answer: Answer) -> tuple[str, str]:
+    return answer.text, answer.canon or ""
 
 
 def _adaptive(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.decide.route import calibrated_route, m_route
 from sigma_mem.decide.select import first_largest, normalized_utility, posterior
-from sigma_mem.decide.vote import Vote, calibrated_vote, expert_vote, m_vote, majority
+from sigma_mem.decide.vote import Vote, calibrated_vote, expert_vote, informed, m_vote, majority
 from sigma_mem.events import FloatArray
 
 __all__ = ["READS", "ROUTES", "VOTES", "View", "choose", "vote_confidence"]
@@ -18,14 +18,28 @@ __all__ = ["READS", "ROUTES", "VOTES", "View", "choose", "vote_confidence"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a read may look at: the memory at φ, and how the answers fall into groups."""
+    """What a read may look at: the memory at φ, how the answers fall into groups and how they are written.
+
+    Attributes
+    ----------
+    score, prob : array (P,)
+        φᵀM_pφ and p̂: what is known before anyone answers.
+    lean : array (P,)
+        Log-odds by which the signs of each answer speak for it.
+    """
 
     score: FloatArray
     prob: FloatArray
+    lean: FloatArray
     groups: NDArray[np.intp]
     alternatives: float
     readable: FloatArray
     G: FloatArray
+
+    @property
+    def informed(self) -> FloatArray:
+        """p̂ moved by the signs of each answer."""
+        return informed(self.prob, self.lean)
 
 
 def _peer(index: int, view: View) -> Vote:
@@ -45,12 +59,14 @@ ROUTES: dict[str, Callable[[View], Vote]] = {
 }
 
 VOTES: dict[str, Callable[[View], Vote]] = {
-    "calibrated-vote": lambda view: calibrated_vote(view.groups, view.prob, view.alternatives, view.readable),
+    "calibrated-vote": lambda view: calibrated_vote(
+        view.groups, view.informed, view.alternatives, view.readable
+    ),
     "m-vote": lambda view: m_vote(view.groups, view.score),
     "majority": lambda view: majority(view.groups, view.prob),
     "posterior": lambda view: _posterior(view, 1.0),
     "posterior-no-g": lambda view: _posterior(view, 0.0),
-    "expert-vote": lambda view: expert_vote(view.groups, view.prob, view.alternatives, view.readable),
+    "expert-vote": lambda view: expert_vote(view.groups, view.informed, view.alternatives, view.readable),
 }
 
 READS: tuple[str, ...] = (*VOTES, *ROUTES, "select")  # "select" needs a center; it is absent without one

@@ -20,6 +20,7 @@ __all__ = [
     "calibrated_weights",
     "expert_vote",
     "group",
+    "informed",
     "m_vote",
     "majority",
     "tally",
@@ -114,6 +115,18 @@ def calibrated_weights(
     """
     weights: FloatArray = _log_odds(prob / np.sqrt(readable)) + np.log(alternatives)
     return weights
+
+
+def informed(prob: FloatArray, lean: FloatArray) -> FloatArray:
+    """p̂ once the answers are there: its log-odds moved by what the signs of each answer say.
+
+    >>> import numpy as np
+    >>> informed(np.array([0.5, 0.5, 0.9]), np.array([0.0, 1.0, -1.0])).round(2).tolist()
+    [0.5, 0.73, 0.77]
+    """
+    odds = prob * np.exp(lean)
+    out: FloatArray = odds / (odds + 1.0 - prob)
+    return out
 
 
 def _log_odds(prob: FloatArray) -> FloatArray:

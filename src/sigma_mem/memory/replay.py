@@ -23,6 +23,7 @@ from sigma_mem.memory.calibration import calibrated, mean_overall
 from sigma_mem.memory.distractors import agreement, wrong_pairs
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
+from sigma_mem.memory.signs import lean, sign_evidence, sign_weights
 
 __all__ = ["Replay", "replay"]
 
@@ -31,7 +32,7 @@ __all__ = ["Replay", "replay"]
 class Replay:
     """What the memory said of every peer just before every event.
 
-    Arrays (T, P), but G (T, P, P) and alternatives (T,).
+    Arrays (T, P), but G (T, P, P) and alternatives (T,); lean is in log-odds, 0 where no signs are known.
     """
 
     score: FloatArray
@@ -42,6 +43,7 @@ class Replay:
     G: FloatArray
     alternatives: FloatArray
     readable: FloatArray
+    lean: FloatArray
 
 
 def replay(
@@ -50,6 +52,7 @@ def replay(
     settings: Settings | None = None,
     groups: NDArray[np.intp] | None = None,
     chunk: int = 64,
+    signs: FloatArray | None = None,
 ) -> Replay:
     """Read, then write, every event of a stream whose labels arrive on time.
 
@@ -62,6 +65,8 @@ def replay(
         Answer groups; −1 where an answer could not be read, −2 where none was asked for.
     chunk : int
         Events per chunk; the result does not depend on it beyond rounding.
+    signs : array (T, P, S), optional
+        Signs of the answers.
 
     Examples
     --------
@@ -104,16 +109,28 @@ def replay(
     sums_of = _decayed_before(counts, gamma, chunk)
     total, labels, readable, asked = np.split(sums_of[:, :-2], 4, axis=1)
     prior = mean_overall(total, labels, settings.prior, settings.strength, prior_labels=settings.prior_labels)
+    prob = calibrated(score, effective, prior, settings.strength)
     return Replay(
         score=settings.step * score,
         effective=effective,
-        prob=calibrated(score, effective, prior, settings.strength),
+        prob=prob,
         total=total,
         labels=labels,
         G=_relations(c, settings, chunk),
         alternatives=1.0 / agreement(out[:, -2], out[:, -1], sums_of[:, -2], sums_of[:, -1]),
         readable=readable_rate(readable, asked),
+        lean=np.zeros(c.shape) if signs is None else _leans(signs, c, prob, groups, gamma, chunk),
     )
+
+
+def _leans(
+    signs: FloatArray, c: FloatArray, prob: FloatArray, groups: NDArray[np.intp], gamma: float, chunk: int
+) -> FloatArray:
+    readable = groups >= 0
+    evidence, compared = sign_evidence(signs, np.where(readable, c - (2.0 * prob - 1.0), np.nan))
+    flat = evidence.reshape(len(c), signs.shape[2] ** 2 + 2 * signs.shape[2] + 1)
+    before = _decayed_before(np.column_stack((flat, compared)), gamma, chunk)
+    return lean(signs, readable, sign_weights(before[:, :-1].reshape(evidence.shape), before[:, -1]))
 
 
 def _distinct_columns(x: FloatArray) -> tuple[FloatArray, list[int]]:

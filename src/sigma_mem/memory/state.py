@@ -18,6 +18,7 @@ from sigma_mem.memory.discount import Discount
 from sigma_mem.memory.distractors import Distractors, wrong_pairs_of
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
+from sigma_mem.memory.signs import Signs
 
 __all__ = ["Reading", "SigmaState"]
 
@@ -82,6 +83,7 @@ class SigmaState:
         self.relation = Relation(len(self.peers), Discount(rate_g))
         self.distractors = Distractors(rank, Discount(rate))
         self.answering = Answering(len(self.peers), Discount(rate))
+        self.signs = Signs(Discount(rate))
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ class SigmaState:
         self.relation.advance(now)
         self.distractors.advance(now)
         self.answering.advance(now)
+        self.signs.advance(now)
 
     # --- read ----------------------------------------------------------------------------
 
@@ -180,6 +183,10 @@ class SigmaState:
         """ρ, every peer's rate of answers that can be read, (P,)."""
         return self.answering.rate(self.now)
 
+    def lean(self, signs: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
+        """Log-odds by which the signs of each answer speak for it, beside the others, (answers,)."""
+        return self.signs.lean(signs, readable, self.now)
+
     # --- write ---------------------------------------------------------------------------
 
     def write(
@@ -223,6 +230,20 @@ class SigmaState:
                 before = wrong_pairs_of(replaces, groups)
                 same, pairs = same - before[0], pairs - before[1]
             self.distractors.write(phi, same, pairs, tick)
+
+    def write_signs(
+        self, signs: FloatArray, surprise: FloatArray, tick: float, replaces: FloatArray | None = None
+    ) -> None:
+        """Write how right the answers of the event at `tick` were beside what was expected of their peers.
+
+        Parameters
+        ----------
+        signs : array (answers, S)
+            Of all answers that could be read, whether their peers are still in the pool or not.
+        surprise, replaces : array (answers,)
+            c − (2p̂ − 1) by what the event's labels are now, and were before; NaN where there is none.
+        """
+        self.signs.write(signs, surprise, tick, replaces)
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -273,6 +294,7 @@ class SigmaState:
         self.relation.merge(other.relation.take(order), now, now)
         self.distractors.merge(other.distractors, now, now)
         self.answering.merge(other.answering.take(order), now, now)
+        self.signs.merge(other.signs, now, now)
         self.clock = max(self.clock, other.clock)
 
     # --- as arrays -----------------------------------------------------------------------
@@ -302,14 +324,16 @@ class SigmaState:
         out.relation = Relation.from_arrays(parts["relation"], settings.rate_g)
         out.distractors = Distractors.from_arrays(parts["distractors"], settings.rate)
         out.answering = Answering.from_arrays(parts["answering"], settings.rate)
+        out.signs = Signs.from_arrays(parts["signs"], settings.rate)
         return out
 
-    def _parts(self) -> dict[str, Competence | Relation | Distractors | Answering]:
+    def _parts(self) -> dict[str, Competence | Relation | Distractors | Answering | Signs]:
         return {
             "competence": self.competence,
             "relation": self.relation,
             "distractors": self.distractors,
             "answering": self.answering,
+            "signs": self.signs,
         }
 
 

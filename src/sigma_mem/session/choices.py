@@ -12,8 +12,9 @@ from sigma_mem.decide.explore import explore
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
 from sigma_mem.decide.route import calibrated_route, m_route
 from sigma_mem.decide.vote import Vote, group
-from sigma_mem.events import Answer, FloatArray
+from sigma_mem.events import FloatArray
 from sigma_mem.memory import Reading, SigmaState
+from sigma_mem.session.given import Given, table
 
 __all__ = ["Choice", "by_adaptive_read", "by_route", "by_vote"]
 
@@ -41,25 +42,23 @@ def by_route(reading: Reading, read: str, rng: np.random.Generator | None) -> Ch
     return Choice(read, peer, float(reading.prob[peer]))
 
 
-def by_vote(
-    reading: Reading, state: SigmaState, phi: FloatArray, answers: Mapping[str, Answer], read: str
-) -> Choice:
+def by_vote(reading: Reading, state: SigmaState, phi: FloatArray, given: Given, read: str) -> Choice:
     """Vote over the answers."""
-    view = _view(reading, state, phi, answers)
+    view = _view(reading, state, phi, given)
     vote = choose(read, view)
-    return Choice(read, vote.peer, _confidence(read, vote, view))
+    return Choice(read, vote.peer, _confidence(read, vote, view), details=_leaning(state, view))
 
 
 def by_adaptive_read(
     reading: Reading,
     state: SigmaState,
     phi: FloatArray,
-    answers: Mapping[str, Answer],
+    given: Given,
     over_reads: Reading,
     selected: Choice | None,
 ) -> Choice:
     """Make every read, and let the memory over reads choose among them (DESIGN §8)."""
-    view = _view(reading, state, phi, answers)
+    view = _view(reading, state, phi, given)
     votes = {read: choose(read, view) for read in (*VOTES, *ROUTES)}
     peers = {read: vote.peer for read, vote in votes.items()}
     if selected is not None:
@@ -74,7 +73,7 @@ def by_adaptive_read(
         peers[winner],
         confidence,
         reads={read: state.peers[peer] for read, peer in peers.items()},
-        details={} if selected is None else selected.details,
+        details={**_leaning(state, view), **(_NONE if selected is None else selected.details)},
     )
 
 
@@ -84,9 +83,22 @@ def _confidence(read: str, vote: Vote, view: View) -> float:
         return vote_confidence(vote, view.alternatives)
     if read == "majority":
         return float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
-    return float(view.prob[vote.peer])
+    return float(view.informed[vote.peer] if read == "expert-vote" else view.prob[vote.peer])
 
 
-def _view(reading: Reading, state: SigmaState, phi: FloatArray, answers: Mapping[str, Answer]) -> View:
-    groups = group([answers[peer].canon if peer in answers else None for peer in state.peers])
-    return View(reading.score, reading.prob, groups, state.alternatives(phi), state.readable, state.G)
+def _view(reading: Reading, state: SigmaState, phi: FloatArray, given: Given) -> View:
+    answers = given.answers
+    return View(
+        score=reading.score,
+        prob=reading.prob,
+        lean=state.lean(*table(given.signs, state.peers)),
+        groups=group([answers[peer].canon if peer in answers else None for peer in state.peers]),
+        alternatives=state.alternatives(phi),
+        readable=state.readable,
+        G=state.G,
+    )
+
+
+def _leaning(state: SigmaState, view: View) -> dict[str, Any]:
+    """What is kept of the signs: by how many log-odds they moved each peer's answer."""
+    return {"lean": dict(zip(state.peers, view.lean.tolist(), strict=True))} if view.lean.any() else {}

@@ -38,6 +38,8 @@ class Explanation:
         The decision, the peer explained, and the peer that the decision chose.
     score, prob, effective : float
         φᵀM_pφ as the decision read it, p̂, and effective sample size.
+    lean : float
+        Log-odds by which the way its answer is written spoke for it; 0 where nothing was known of that.
     contributions : tuple
         The terms that weighed most, largest first in absolute value.
     others, rest : int, float
@@ -50,6 +52,7 @@ class Explanation:
     score: float
     prob: float
     effective: float
+    lean: float
     contributions: tuple[Contribution, ...]
     others: int
     rest: float
@@ -60,6 +63,9 @@ class Explanation:
             f"{self.peer}: {verb}; right with p = {self.prob:.2f} here, "
             f"from {self.effective:.1f} effective events (score {self.score:+.4f})"
         ]
+        if self.lean:
+            kind = "right" if self.lean > 0 else "wrong"
+            lines.append(f"  its answer is written like {kind} ones ({self.lean:+.2f} log-odds)")
         for term in self.contributions:
             what = "right" if term.label > 0 else "wrong" if term.label < 0 else "undecided"
             about = f" «{_short(term.question)}»" if term.question else ""
@@ -112,6 +118,7 @@ def explain(
         score=body["scores"].get(name, 0.0),
         prob=body["probs"].get(name, math.nan),
         effective=body["effective"].get(name, 0.0),
+        lean=body["details"].get("lean", {}).get(name, 0.0),
         contributions=tuple(
             Contribution(
                 ids[i],

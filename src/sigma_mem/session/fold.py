@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sigma_mem.decide.adaptive import duels, over_reads
 from sigma_mem.decide.reads import READS
 from sigma_mem.decide.vote import group
+from sigma_mem.encode.signs import SIGNS
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.store.base import Record, Store
@@ -28,15 +29,33 @@ _OPEN_EVENTS = 4096  # kept at hand; older ones are read back from the ledger wh
 class Entry:
     """An event that feedback may still speak of: where it stands, and what was said of it."""
 
-    __slots__ = ("canons", "lines", "phi", "reads", "said", "tick")
+    __slots__ = ("canons", "expected", "lines", "phi", "reads", "said", "signs", "tick")
 
     def __init__(self, phi: FloatArray, tick: float) -> None:
         self.phi = phi
         self.tick = tick
         self.canons: Mapping[str, str | None] = _NONE
         self.reads: Mapping[str, str] = _NONE
+        self.signs: Mapping[str, Sequence[float]] = _NONE
+        self.expected: Mapping[str, float] = _NONE  # p̂ when the signs were seen
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.lines = 0  # of feedback
+
+    def answered(
+        self,
+        canons: Mapping[str, str | None],
+        reads: Mapping[str, str],
+        signs: Mapping[str, Sequence[float]],
+        probs: Mapping[str, float],
+    ) -> None:
+        """Note what a decision had: the last answers, and the signs of the first ones that had any."""
+        self.canons, self.reads = canons or self.canons, reads or self.reads
+        if signs and not self.signs and all(len(row) == len(SIGNS) for row in signs.values()):
+            self.signs, self.expected = signs, probs  # those of a version with other signs are left alone
+
+    def surprise(self, labels: Mapping[str, float]) -> FloatArray:
+        """c − (2p̂ − 1) of every answer with signs; NaN where it has no label."""
+        return np.array([labels.get(peer, math.nan) - 2.0 * self.expected[peer] + 1.0 for peer in self.signs])
 
     def labels(self) -> Mapping[str, float]:
         """The event's labels: where several sources spoke of a peer, their mean, so that |c| ≤ 1."""
@@ -104,7 +123,7 @@ class Fold:
         body = record.body
         if record.id == record.event:
             self.begin(record.event, phi_from_bytes(record.phi), body["time"])
-        self.answered(record.event, body["canons"], body["reads"])
+        self.answered(record.event, body["canons"], body["reads"], body.get("signs", _NONE), body["probs"])
 
     def begin(self, event: str, phi: FloatArray, time: float) -> float:
         """Count a new event; return its tick."""
@@ -114,12 +133,19 @@ class Fold:
             self._entries.popitem(last=False)
         return tick
 
-    def answered(self, event: str, canons: Mapping[str, str | None], reads: Mapping[str, str]) -> None:
-        """Note the answers and the choices of the single reads, where a decision had them."""
+    def answered(
+        self,
+        event: str,
+        canons: Mapping[str, str | None],
+        reads: Mapping[str, str],
+        signs: Mapping[str, Sequence[float]],
+        probs: Mapping[str, float],
+    ) -> None:
+        """Note the answers, their signs and the choices of the single reads, where a decision had them."""
         if canons or reads:
             entry = self.entry(event)
             if entry is not None:
-                entry.canons, entry.reads = canons or entry.canons, reads or entry.reads
+                entry.answered(canons, reads, signs, probs)
 
     def tick_of(self, entry: Entry) -> float:
         """Where the event's labels are written: with decay by labelled event, at its first label."""
@@ -199,6 +225,13 @@ class Fold:
             away=self._away(after),
             replaces_away=self._away(before or {}),
         )
+        if entry.signs:
+            self.state.write_signs(
+                np.array(list(entry.signs.values())),
+                entry.surprise(after),
+                entry.tick,
+                replaces=None if before is None else entry.surprise(before),
+            )
         if entry.reads:
             self.reads.write(
                 entry.phi,
@@ -218,6 +251,7 @@ class Fold:
             "seq": self.seq,
             "peers": list(self.state.peers),
             "reads": list(READS),
+            "signs": list(SIGNS),
             "settings": asdict(self.state.settings),
             "revoked": sorted(self.revoked),
             "departed": sorted(self.departed),
@@ -227,9 +261,9 @@ class Fold:
         return pack_arrays(meta, arrays)
 
     def unpack(self, body: bytes) -> None:
-        """Continue from a packed state; one with other reads is left alone, because the ledger has all."""
+        """Continue from a packed state; one with other reads or signs is left alone: the ledger has all."""
         meta, arrays = unpack_arrays(body)
-        if meta.get("reads") != list(READS):
+        if (meta.get("reads"), meta.get("signs")) != (list(READS), list(SIGNS)):
             return
         settings = Settings(**meta["settings"])
         parts: dict[str, dict[str, FloatArray]] = {"state": {}, "reads": {}}
@@ -249,7 +283,7 @@ def _entry_from(lines: Iterable[Record], revoked: set[str]) -> Entry | None:
         if line.kind == "decision":
             if entry is None:
                 entry = Entry(phi_from_bytes(line.phi), body["tick"])
-            entry.canons, entry.reads = body["canons"] or entry.canons, body["reads"] or entry.reads
+            entry.answered(body["canons"], body["reads"], body.get("signs", _NONE), body["probs"])
         elif line.kind == "feedback" and entry is not None:
             entry.tick = body["tick"]
             entry.lines += 1

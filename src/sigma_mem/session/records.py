@@ -55,6 +55,7 @@ def decision_record(decision: Decision, now: float, keep_text: bool = True) -> R
         "propensity": decision.propensity,
         "question": decision.question if keep_text else None,
         "canons": decision.canons if keep_text else _numbered(decision.canons),
+        "signs": decision.signs,
         "reads": decision.reads,
         "details": decision.details,
     }

@@ -17,10 +17,11 @@ from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError, UnknownDecisionError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
-from sigma_mem.session.checks import checked_answers, checked_labels, checked_phi
+from sigma_mem.session.checks import checked_labels, checked_phi
 from sigma_mem.session.choices import Choice, by_adaptive_read, by_route, by_vote
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.fold import Entry, Fold
+from sigma_mem.session.given import NOTHING, Given, taken
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import Center, by_name, select
 from sigma_mem.session.opening import open_memory
@@ -224,7 +225,7 @@ class SigmaMem:
         """
         if read not in VOTES:
             raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
-        given = checked_answers(answers, self.peers, canon)
+        given = taken(question, answers, self.peers, canon)
         return self._decide(
             question, phi, after, lambda reading, at: by_vote(reading, self.state, at, given, read), given
         )
@@ -242,12 +243,12 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = checked_answers(answers, self.peers, canon)
+        given = taken(question, answers, self.peers, canon)
         return self._decide(
             question,
             phi,
             after,
-            lambda _, direction: select(self._center, question, direction, given, self.state),
+            lambda _, direction: select(self._center, question, direction, given.answers, self.state),
             given,
         )
 
@@ -265,12 +266,12 @@ class SigmaMem:
         Every single read makes its choice; a second memory, whose peers are the reads, chooses
         among them by φ, and learns from the same feedback which of them were right.
         """
-        given = checked_answers(answers, self.peers, canon)
+        given = taken(question, answers, self.peers, canon)
 
         def choice(reading: Reading, direction: FloatArray) -> Choice:
             selected = None
             if self._center is not None and question is not None:
-                selected = select(self._center, question, direction, given, self.state)
+                selected = select(self._center, question, direction, given.answers, self.state)
             return by_adaptive_read(
                 reading, self.state, direction, given, self.reads.read(direction), selected
             )
@@ -440,7 +441,7 @@ class SigmaMem:
         phi: ArrayLike | None,
         after: str | None,
         choose: Callable[[Reading, FloatArray], Choice],
-        answers: Mapping[str, Answer] | None = None,
+        given: Given = NOTHING,
     ) -> Decision:
         """Read the memory, choose, and record the choice as a decision on a new or an earlier event."""
         direction = self._direction(question, phi, after)
@@ -455,15 +456,14 @@ class SigmaMem:
             else:
                 event, entry = self._known(fold, after)
                 tick = entry.tick
-            given = answers or {}
-            peer = state.peers[choice.peer]
+            answers, peer = given.answers, state.peers[choice.peer]
             decision = Decision(
                 id=id,
                 event=event,
                 read=choice.read,
                 phi=direction,
                 peer=peer,
-                answer=given[peer].text if peer in given else None,
+                answer=answers[peer].text if peer in answers else None,
                 scores=by_name(state.peers, reading.score),
                 probs=by_name(state.peers, reading.prob),
                 effective=by_name(state.peers, reading.effective),
@@ -472,12 +472,13 @@ class SigmaMem:
                 tick=tick,
                 time=time,
                 question=question,
-                canons={name: answer.canon for name, answer in given.items()},
+                canons={name: answer.canon for name, answer in answers.items()},
+                signs=given.signs,
                 reads=choice.reads,
                 details=choice.details,
             )
-            if given:
-                fold.answered(event, decision.canons, decision.reads)
+            if answers:
+                fold.answered(event, decision.canons, decision.reads, decision.signs, decision.probs)
             ticket = self._journal.append(decision_record(decision, now, self._keep_text))
             self._journal.snapshot_when_due()
         if self._durable:

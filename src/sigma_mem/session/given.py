@@ -1,0 +1,47 @@
+"""Answers as a decision takes them in: their canons, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.encode.signs import SIGNS, signs
+from sigma_mem.events import Answer, FloatArray
+from sigma_mem.session.checks import checked_answers
+
+__all__ = ["NOTHING", "Given", "table", "taken"]
+
+
+class Given(NamedTuple):
+    """By peer: its answer, and the signs of it where it could be read and there is another beside it."""
+
+    answers: Mapping[str, Answer]
+    signs: Mapping[str, Sequence[float]]
+
+
+NOTHING = Given({}, {})
+
+
+def taken(
+    question: str | None,
+    answers: Mapping[str, str | Answer | None],
+    peers: Sequence[str],
+    canon: Callable[[str], str | None],
+) -> Given:
+    """Check the answers and look at them; their signs are seen before the memory is asked."""
+    checked = checked_answers(answers, peers, canon)
+    readable = [peer for peer, answer in checked.items() if answer.canon is not None]
+    if len(readable) < 2:
+        return Given(checked, {})
+    rows = dict(zip(checked, signs(question or "", list(checked.values())).tolist(), strict=True))
+    return Given(checked, {peer: rows[peer] for peer in readable})
+
+
+def table(found: Mapping[str, Sequence[float]], peers: Sequence[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Signs in the order of the pool, (P, S), and which of them are there; the others are 0."""
+    there = np.array([peer in found for peer in peers])
+    none = (0.0,) * len(SIGNS)
+    return np.array([found.get(peer, none) for peer in peers]), there

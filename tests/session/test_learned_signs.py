@@ -1,0 +1,165 @@
+"""What a memory learns from how answers are written, through the public object."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sigma_mem import SigmaMem
+from sigma_mem.encode.signs import SIGNS
+from sigma_mem.session.records import decision_record
+from sigma_mem.store.base import Record
+
+PEERS = ("ann", "bob", "cat")
+PHI = np.array([1.0, 0.0])
+CAREFUL, CARELESS = "3 + 4 = 7, so it is {}", "{} {} {} {}"
+
+
+def answers(i: int, careful: str) -> dict[str, str]:
+    """Everyone says something else; one of them shows its work."""
+    return {
+        peer: (CAREFUL if peer == careful else CARELESS).replace("{}", str(10 * i + p))
+        for p, peer in enumerate(PEERS)
+    }
+
+
+def taught(mem: SigmaMem, n: int = 120, seed: int = 0) -> SigmaMem:
+    """Whoever shows its work is right, and everybody does so as often as the others."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        careful = PEERS[int(rng.integers(3))]
+        d = mem.decide("What is 3 + 4?", answers(i, careful), phi=PHI)
+        mem.feedback(d.id, {peer: peer == careful for peer in PEERS})
+    return mem
+
+
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_an_answer_written_like_right_ones_is_trusted_whoever_gave_it(keep_text: bool) -> None:
+    mem = taught(SigmaMem(PEERS, rank=2, keep_text=keep_text))
+    for careful in PEERS:
+        d = mem.vote("What is 3 + 4?", answers(7, careful), phi=PHI)
+        assert d.peer == careful
+        assert max(d.probs.values()) < 0.5  # no record says so
+        assert d.details["lean"][careful] > 0.5
+        assert "its answer is written like right ones" in str(mem.explain(d.id))
+        other = next(peer for peer in PEERS if peer != careful)
+        assert "its answer is written like wrong ones" in str(mem.explain(d.id, peer=other))
+
+
+def test_a_new_peer_is_read_with_what_the_others_taught() -> None:
+    mem = taught(SigmaMem(PEERS, rank=2))
+    mem.add_peer("dan")
+    texts = {"ann": CARELESS.format(1, 1, 1, 1), "dan": CAREFUL.format(2)}
+    assert mem.vote("What is 3 + 4?", texts, phi=PHI).details["lean"]["dan"] > 0.3
+
+
+def test_signs_say_nothing_of_answers_that_nothing_is_known_of() -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+    assert "lean" not in d.details
+    assert set(d.signs) == set(PEERS)
+    assert {len(row) for row in d.signs.values()} == {len(SIGNS)}
+    assert not mem.vote("What?", {"ann": "7"}, phi=PHI).signs  # nothing to compare it with
+    assert not mem.route("What?", phi=PHI).signs
+
+
+def test_an_unreadable_answer_has_no_signs() -> None:
+    mem = taught(SigmaMem(PEERS, rank=2))
+    d = mem.vote("What is 3 + 4?", {"ann": "3 + 4 = 7", "bob": "8", "cat": None}, phi=PHI)
+    assert set(d.signs) == {"ann", "bob"}
+    assert d.details["lean"]["cat"] == 0.0
+
+
+def weights(mem: SigmaMem) -> np.ndarray:
+    return mem.state.signs.weights(mem.state.now)
+
+
+def test_late_amended_and_revoked_labels_count_as_they_stand() -> None:
+    """The same events with the same last labels, whatever was said on the way."""
+    straight, winding = (SigmaMem(PEERS, rank=2) for _ in range(2))
+    ids = []
+    for mem in (straight, winding):
+        ids.append([mem.vote("What is 3 + 4?", answers(i, PEERS[i % 3]), phi=PHI).id for i in range(30)])
+    for i in range(30):
+        straight.feedback(ids[0][i], {peer: p == i % 3 for p, peer in enumerate(PEERS)})
+    for i in reversed(range(30)):
+        winding.feedback(ids[1][i], {"ann": i % 2 == 0})
+        winding.feedback(ids[1][i], dict.fromkeys(PEERS, True), source="liar")
+        winding.feedback(ids[1][i], {peer: p == i % 3 for p, peer in enumerate(PEERS)}, amend=True)
+    winding.revoke("liar")
+    assert np.abs(weights(straight)).max() > 0.01
+    np.testing.assert_allclose(weights(winding), weights(straight), atol=1e-9)
+
+
+def test_labels_of_a_peer_that_has_left_still_count() -> None:
+    on_time, late = (SigmaMem(PEERS, rank=2) for _ in range(2))
+    for mem in (on_time, late):
+        d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+        labels = {"ann": False, "bob": True, "cat": False}
+        if mem is on_time:
+            mem.feedback(d.id, labels)
+        mem.remove_peer("bob")
+        if mem is late:
+            mem.feedback(d.id, labels)
+    assert np.abs(weights(on_time)).max() > 0.0
+    np.testing.assert_allclose(weights(late), weights(on_time), atol=1e-12)
+
+
+def test_an_event_is_read_by_the_first_answers_it_had() -> None:
+    """A second look at an event that is already labelled does not change what was written."""
+    once, twice = (SigmaMem(PEERS, rank=2) for _ in range(2))
+    for mem in (once, twice):
+        d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+        mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
+        if mem is twice:
+            mem.vote("What is 3 + 4?", answers(2, "cat"), phi=PHI, after=d.id)
+        mem.feedback(d.id, {"ann": True}, amend=True)
+    np.testing.assert_allclose(weights(twice), weights(once), atol=1e-12)
+
+
+def test_a_restart_remembers(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, rank=2) as mem:
+        before = weights(taught(mem))
+    with SigmaMem(path=path) as mem:
+        assert np.array_equal(weights(mem), before)
+        fresh = mem.replayed().state
+        assert np.array_equal(fresh.signs.weights(fresh.now), before)
+
+
+def test_a_memory_from_before_there_were_signs_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_it_was(*args: Any) -> Record:
+        line = decision_record(*args)
+        return replace(line, body={key: value for key, value in line.body.items() if key != "signs"})
+
+    path = tmp_path / "memory.db"
+    with monkeypatch.context() as older:
+        older.setattr("sigma_mem.session.sigma.decision_record", as_it_was)
+        with SigmaMem(PEERS, path, rank=2) as mem:
+            taught(mem, 20)
+    with sqlite3.connect(path) as db:
+        db.execute("delete from snapshot")
+    db.close()
+    with SigmaMem(path=path) as mem:
+        assert mem.events == 20
+        assert not len(weights(mem))
+        assert len(weights(taught(mem, 5))) == len(SIGNS)
+
+
+def test_a_snapshot_of_a_version_with_other_signs_is_replayed_from_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sigma_mem.session import fold
+
+    path = tmp_path / "memory.db"
+    with monkeypatch.context() as older:
+        older.setattr(fold, "SIGNS", tuple(reversed(SIGNS)))
+        with SigmaMem(PEERS, path, rank=2) as mem:
+            before = weights(taught(mem, 20))
+    with SigmaMem(path=path) as mem:
+        assert np.array_equal(weights(mem), before)
