@@ -48,6 +48,15 @@ def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> 
     assert first != printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--seed", "1")
 
 
+def test_what_signs_add_can_be_told(file: str, capsys: Capture) -> None:
+    arguments = ("cf", file, "--ratios", "0", "--limit", "120")
+    with_signs, without = (
+        printed(capsys, *arguments, flag)["ratios"]["0"] for flag in ("--signs", "--no-signs")
+    )
+    assert with_signs["calibrated-vote"] != without["calibrated-vote"]
+    assert with_signs["calibrated-route"] == without["calibrated-route"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [

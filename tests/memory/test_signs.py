@@ -92,6 +92,16 @@ def test_revoked_labels_leave_no_weight_behind():
     assert np.abs(memory.weights(60.0)).max() < 1e-9
 
 
+def test_effects_are_those_of_one_standard_deviation():
+    signs, surprise = events(9, missing=0.0)
+    signs *= [1.0, 10.0, 100.0]
+    memory = written(signs, surprise, 1.0)
+    z = signs - signs.mean(axis=1, keepdims=True)
+    spread = np.sqrt((z**2).sum(axis=(0, 1)) / (3 * N))
+    np.testing.assert_allclose(memory.effects(60.0), memory.weights(60.0) * spread, rtol=1e-9)
+    assert Signs(Discount(0.0)).effects(0.0).shape == (0,)
+
+
 def test_a_sign_that_never_varies_says_nothing():
     signs, surprise = events(4)
     signs[:, :, 1] = 7.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sigma_mem import SigmaMem
+from sigma_mem import Settings, SigmaMem
 from sigma_mem.encode.signs import SIGNS
 from sigma_mem.session.records import decision_record
 from sigma_mem.store.base import Record
@@ -49,6 +49,17 @@ def test_an_answer_written_like_right_ones_is_trusted_whoever_gave_it(keep_text:
         assert "its answer is written like right ones" in str(mem.explain(d.id))
         other = next(peer for peer in PEERS if peer != careful)
         assert "its answer is written like wrong ones" in str(mem.explain(d.id, peer=other))
+
+
+def test_a_memory_may_be_told_not_to_look(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, rank=2, settings=Settings(signs=False)) as mem:
+        taught(mem)
+    with SigmaMem(path=path) as mem:
+        d = mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI)
+        assert not d.signs
+        assert "lean" not in d.details
+        assert not len(weights(mem))
 
 
 def test_a_new_peer_is_read_with_what_the_others_taught() -> None:

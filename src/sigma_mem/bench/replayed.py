@@ -54,7 +54,7 @@ def replayed(
         labels[~shown] = np.nan
     settings = settings or Settings()
     groups = np.stack([group(row) for row in stream.canons()])
-    past = replay(phis, labels, settings, groups, signs=_signs(stream))
+    past = replay(phis, labels, settings, groups, signs=_signs(stream) if settings.signs else None)
     names = (*VOTES, *ROUTES)
     chosen = np.zeros((len(stream), len(names)), dtype=np.intp)
     for t in range(len(stream)):

@@ -32,6 +32,7 @@ from sigma_mem.cli.bench_input import (
 )
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.progress import steps_shown
+from sigma_mem.memory import Settings
 
 if TYPE_CHECKING:
     from sigma_mem.bench.tables import Result
@@ -57,6 +58,9 @@ def cf(
     session: Annotated[
         bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
     ] = False,
+    signs: Annotated[
+        bool, typer.Option("--signs/--no-signs", help="Whether votes learn from how answers are written.")
+    ] = True,
     report: Report = None,
     as_json: Json = False,
     *,
@@ -76,6 +80,7 @@ def cf(
                 data.stream,
                 data.phis,
                 at,
+                settings=Settings(signs=signs),
                 rivals=rivals_of(rivals),
                 warm=behind,
                 session=session,

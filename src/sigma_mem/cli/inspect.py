@@ -86,6 +86,9 @@ def _print(out: Console, values: dict[str, Any]) -> None:
     for table in (_competence(values), _relation(values), _decisions(values)):
         out.print(table)
         out.print()
+    if any(values["signs"].values()):
+        out.print(_signs(values))
+        out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
 
@@ -117,6 +120,14 @@ def _relation(values: dict[str, Any]) -> Table:
     table = _table(title, "", *values["relation"])
     for peer, row in values["relation"].items():
         table.add_row(peer, *(f"{g:+.2f}" for g in row.values()))
+    return table
+
+
+def _signs(values: dict[str, Any]) -> Table:
+    """Which signs of an answer go with being right, strongest first."""
+    table = _table("What speaks for an answer", "sign, 1 σ more of it", "p right")
+    for sign, effect in sorted(values["signs"].items(), key=lambda pair: -abs(pair[1])):
+        table.add_row(sign, f"{50 * effect:+.1f} %")
     return table
 
 

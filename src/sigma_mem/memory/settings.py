@@ -30,6 +30,8 @@ class Settings:
         A peer of which little is known near φ is taken to be right with its overall rate, and one of
         which little is known at all with that of the pool, each worth `strength` observations;
         a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
+    signs : bool
+        Whether votes learn from how answers are written.
     """
 
     gamma: float = 0.9995
@@ -41,6 +43,7 @@ class Settings:
     prior: float = 0.5
     strength: float = 5.0
     prior_labels: float = 2.0
+    signs: bool = True
 
     def __post_init__(self) -> None:
         for name, value in (("gamma", self.gamma), ("gamma_g", self.gamma_g)):

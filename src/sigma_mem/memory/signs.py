@@ -148,6 +148,13 @@ class Signs:
             self._weights = now, w
         return self._weights[1]
 
+    def effects(self, now: float) -> FloatArray:
+        """What a sign says where it is one standard deviation up: w times its spread, in units of c."""
+        spread = (
+            np.sqrt(np.diagonal(self._sum)[:-1] / max(self._compared[0], 1e-300)) if len(self._sum) else 0.0
+        )
+        return self.weights(now) * spread
+
     def lean(self, signs: FloatArray, readable: NDArray[np.bool_], now: float) -> FloatArray:
         """Log-odds by which each answer's signs speak for it, shape (answers,)."""
         weights = self.weights(now)

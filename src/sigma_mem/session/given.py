@@ -30,9 +30,12 @@ def taken(
     answers: Mapping[str, str | Answer | None],
     peers: Sequence[str],
     canon: Callable[[str], str | None],
+    look: bool = True,
 ) -> Given:
-    """Check the answers and look at them; their signs are seen before the memory is asked."""
+    """Check the answers and, if one is to look, see their signs before the memory is asked."""
     checked = checked_answers(answers, peers, canon)
+    if not look:
+        return Given(checked, {})
     readable = [peer for peer, answer in checked.items() if answer.canon is not None]
     if len(readable) < 2:
         return Given(checked, {})

@@ -225,7 +225,7 @@ class SigmaMem:
         """
         if read not in VOTES:
             raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
-        given = taken(question, answers, self.peers, canon)
+        given = taken(question, answers, self.peers, canon, self._settings.signs)
         return self._decide(
             question, phi, after, lambda reading, at: by_vote(reading, self.state, at, given, read), given
         )
@@ -243,7 +243,7 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = taken(question, answers, self.peers, canon)
+        given = taken(question, answers, self.peers, canon, self._settings.signs)
         return self._decide(
             question,
             phi,
@@ -266,7 +266,7 @@ class SigmaMem:
         Every single read makes its choice; a second memory, whose peers are the reads, chooses
         among them by φ, and learns from the same feedback which of them were right.
         """
-        given = taken(question, answers, self.peers, canon)
+        given = taken(question, answers, self.peers, canon, self._settings.signs)
 
         def choice(reading: Reading, direction: FloatArray) -> Choice:
             selected = None
