@@ -101,6 +101,22 @@ def test_replayed_choices_are_those_of_the_session(ratio: float, n_peers: int) -
         assert np.array_equal(fast[name], slow[name]), name
 
 
+def test_replay_knows_peers_that_were_not_asked(small: tuple[Stream, FloatArray]) -> None:
+    stream, phis = small
+    events = tuple(
+        replace(e, answers={p: a for p, a in e.answers.items() if (t + len(p)) % 3 or p == stream.peers[0]})
+        if t % 2
+        else e
+        for t, e in enumerate(stream)
+    )
+    partly = Stream(stream.name, stream.peers, events)
+    assert any(len(event.answers) < len(stream.peers) for event in partly)
+    with SigmaMem(stream.peers, rank=phis.shape[1]) as memory:
+        played = play(partly, phis, MemoryPlayer(memory))
+    found = replayed(partly, phis)
+    assert all(np.array_equal(found[name], played[name]) for name in played)
+
+
 def test_replay_with_a_share_of_labels_is_that_of_the_session(small: tuple[Stream, FloatArray]) -> None:
     stream, phis = small
     reveal = Share(0.3, seed=5)

@@ -1,5 +1,8 @@
 """What is seen of an answer before it is judged."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 
@@ -35,6 +38,52 @@ def test_each_sign_tells_two_texts_apart(sign, more, less):
     assert first > second
 
 
+def naive(question, answers):
+    """By definition, one sign at a time."""
+
+    def words(text):
+        return re.findall(r"\w+", text.lower())
+
+    def numbers(text):
+        return set(re.findall(r"\d+\.\d+|\d+", text))
+
+    rows = []
+    for i, (text, canon) in enumerate(answers):
+        found, runs = words(text), list(zip(*(words(text)[k:] for k in range(4)), strict=False))
+        mine = set(found)
+        others = [set(words(other)) for j, (other, _) in enumerate(answers) if j != i]
+        rows.append(
+            {
+                "length": math.log(1 + len(text)),
+                "repeats": sum(run in runs[:k] for k, run in enumerate(runs)) / len(runs) if runs else 0.0,
+                "variety": len(mine) / (len(found) + 1),
+                "digits": sum(char.isdigit() for char in text) / (len(text) + 1),
+                "equations": math.log(1 + text.count("=")),
+                "code": float("```" in text),
+                "hedges": math.log(1 + sum(word in ("however", "wait") for word in found)),
+                "names answer": math.log(1 + text.count(canon)),
+                "of question": len(mine & set(words(question))) / (len(mine) + 1),
+                "own numbers": len(numbers(text) - numbers(question)) / (len(numbers(text)) + 1),
+                "like others": sum(len(mine & other) / (len(mine | other) + 1) for other in others)
+                / len(others),
+            }
+        )
+    return rows
+
+
+def test_signs_are_what_they_are_said_to_be():
+    question = "A Train needs 3 hours for 240.5 km. How fast is it?"
+    answers = [
+        ("Wait: 240.5 / 3 = 80.2, however 240 = 3 * 80. However, A it is, says Al.", "A"),
+        ("so it is so so it is so and it is so so it is 80.2 km per hour", "so"),
+        ("```print(240.5 / 3)``` gives 80.1666 km = 80 km", "80"),
+        ("the train is fast", "x"),
+    ]
+    rows = signs(question, [Answer(*answer) for answer in answers])
+    for row, expected in zip(rows, naive(question, answers), strict=True):
+        assert dict(zip(SIGNS, row.tolist(), strict=True)) == pytest.approx(expected, abs=6e-5)
+
+
 def test_the_answer_that_shares_words_with_the_others_is_like_them():
     like = seen("divide 240 by 3", "240 by 3 is 80", "bananas are yellow")["like others"]
     assert like[0] > like[2]
@@ -56,11 +105,13 @@ def test_anything_can_be_looked_at():
 
 
 def test_only_the_end_of_a_long_text_is_looked_at():
-    end = "so it is 80. " * 400
+    end = ("so it is 80. " * 400)[-4000:]
     short, long = signs(QUESTION, [Answer(end, None), Answer("= 12 ``` however " * 5000 + end, None)])
     assert np.array_equal(short, long)
+    assert short[0] == pytest.approx(math.log(4001), abs=1e-4)
 
 
 def test_values_are_those_that_the_ledger_keeps():
     rows = signs(QUESTION, [Answer("divide 240 by 3", "80"), Answer("80 it is", "80")])
     assert np.array_equal(rows, rows.round(4))
+    assert not np.array_equal(rows, rows.round(3))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.errors import InputError
+from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.discount import Discount
 from sigma_mem.memory.signs import Signs, sign_weights
 
@@ -89,7 +90,8 @@ def test_revoked_labels_leave_no_weight_behind():
     memory = written(signs, surprise)
     for t in range(N):
         memory.write(signs[t], np.full(4, np.nan), t + 1.0, replaces=surprise[t])
-    assert np.abs(memory.weights(60.0)).max() < 1e-9
+    assert np.abs(memory.weights(60.0)).max() < 1e-6
+    assert np.abs(memory.effects(60.0)).max() < 1e-6
 
 
 def test_effects_are_those_of_one_standard_deviation():
@@ -141,12 +143,55 @@ def test_a_snapshot_is_the_same_bit_for_bit_and_its_own():
     assert not np.array_equal(copy.weights(61.0), memory.weights(61.0))
 
 
+def test_a_snapshot_does_not_change_with_what_is_restored_from_it():
+    memory = written(*events(7))
+    arrays = {name: array.copy() for name, array in memory.arrays().items()}
+    Signs.from_arrays(arrays, -math.log(0.99)).write(np.eye(4)[:, :3], np.arange(4.0), 61.0)
+    assert all(np.array_equal(arrays[name], array) for name, array in memory.arrays().items())
+
+
+def test_weights_are_those_of_their_time():
+    """With time evidence is worth less beside the ridge."""
+    memory = written(*events(7))
+    now, later = memory.weights(60.0), memory.weights(400.0)
+    assert 0.0 < np.abs(later).max() < 0.5 * np.abs(now).max()
+    assert np.array_equal(memory.weights(60.0), now)
+
+
+def test_small_signs_count_as_much_as_large_ones():
+    signs, surprise = events(10)
+    memory, small = written(signs, surprise), written(0.01 * signs, surprise)
+    np.testing.assert_allclose(0.01 * small.weights(60.0), memory.weights(60.0), rtol=1e-9)
+
+
+def test_one_comparison_that_has_faded_is_worth_less_than_one():
+    signs, surprise = events(11, missing=0.0, n=1)
+    memory = written(signs, surprise, 0.5)
+    z, e = signs[0] - signs[0].mean(axis=0), surprise[0] - surprise[0].mean()
+    for now in (1.0, 6.0):
+        weight = 0.5 ** (now - 1.0)
+        zz = weight * z.T @ z
+        expected = np.linalg.solve(zz + 30.0 / (3 * weight) * np.diag(np.diag(zz)), weight * z.T @ e)
+        np.testing.assert_allclose(memory.weights(now), expected, rtol=1e-9)
+
+
+def test_an_answer_leans_by_its_weighted_signs():
+    signs, surprise = events(12)
+    memory = written(0.1 * signs, surprise)
+    z = 0.1 * (signs[0] - signs[0].mean(axis=0))
+    leaning = memory.lean(0.1 * signs[0], np.ones(4, dtype=bool), 60.0)
+    np.testing.assert_allclose(leaning, z @ memory.weights(60.0), atol=1e-12)
+    assert np.abs(leaning).max() > 0.01
+
+
 def test_merging_is_having_seen_the_events_of_both():
     signs, surprise = events(8)
-    one, two = written(signs[:30], surprise[:30]), Signs(Discount(-math.log(0.99)))
+    one, two = written(signs[:30], surprise[:30]), Signs(Discount(-math.log(0.99), bits=3))  # anchors differ
     for t in range(30, N):
         two.write(signs[t], surprise[t], t + 1.0)
+    alone = one.weights(60.0)
     one.merge(two, 60.0, 60.0)
+    assert not np.array_equal(one.weights(60.0), alone)
     np.testing.assert_allclose(one.weights(60.0), written(signs, surprise).weights(60.0), rtol=1e-7)
     empty = Signs(Discount(-math.log(0.99)))
     empty.merge(two, 60.0, 60.0)
@@ -160,3 +205,38 @@ def test_the_number_of_signs_stays():
     memory.write(np.ones((2, 3)), np.ones(2), 1.0)
     with pytest.raises(InputError, match="got 2 signs of each answer; expected 3"):
         memory.write(np.ones((2, 2)), np.ones(2), 2.0)
+    other = Signs(Discount(0.0))
+    other.write(np.ones((2, 2)), np.ones(2), 1.0)
+    with pytest.raises(InputError, match="got 2 signs of each answer; expected 3"):
+        memory.merge(other, 1.0, 1.0)
+
+
+def state_of(gamma, signs, surprise):
+    state = SigmaState(["ann", "bob", "cat", "dan"], 2, Settings(gamma=gamma))
+    for row, e in zip(signs, surprise, strict=True):
+        state.write_signs(row, e, state.decided())
+    return state
+
+
+def test_a_state_forgets_signs_without_overflow():
+    """Strong decay moves the anchor many times."""
+    signs, surprise = events(13, n=500)
+    state = state_of(0.3, signs, surprise)
+    assert np.isfinite(state.signs.arrays()["sum"]).all()
+    assert np.abs(state.signs.arrays()["sum"]).max() < 2.0**40
+    np.testing.assert_allclose(state.signs.weights(500.0), naive_weights(signs, surprise, 0.3), rtol=1e-6)
+
+
+def test_states_merge_their_signs():
+    signs, surprise = events(14)
+    whole = state_of(0.3, signs, surprise)
+    one, two = state_of(0.3, signs[:30], surprise[:30]), state_of(0.3, signs[:0], surprise[:0])
+    for t in range(N):
+        tick = two.decided()
+        if t >= 30:
+            two.write_signs(signs[t], surprise[t], tick)
+    one.merge(two)
+    np.testing.assert_allclose(one.signs.weights(one.now), whole.signs.weights(whole.now), rtol=1e-6)
+    np.testing.assert_allclose(
+        one.lean(signs[0], np.ones(4, dtype=bool)), whole.lean(signs[0], np.ones(4, dtype=bool)), rtol=1e-6
+    )

@@ -12,6 +12,10 @@ import pytest
 
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.encode.signs import SIGNS
+from sigma_mem.events import Decision
+from sigma_mem.memory.discount import Discount
+from sigma_mem.memory.signs import Signs
+from sigma_mem.session.given import Given, looked_at
 from sigma_mem.session.records import decision_record
 from sigma_mem.store.base import Record
 
@@ -107,6 +111,124 @@ def test_late_amended_and_revoked_labels_count_as_they_stand() -> None:
     np.testing.assert_allclose(weights(winding), weights(straight), atol=1e-9)
 
 
+@pytest.mark.parametrize("keep_text", [True, False])
+@pytest.mark.parametrize("open_events", [2, 4096])
+def test_every_label_is_held_against_what_was_expected_at_its_decision(
+    monkeypatch: pytest.MonkeyPatch, keep_text: bool, open_events: int
+) -> None:
+    """Some labels come late and after their event was put away, some never."""
+    monkeypatch.setattr("sigma_mem.session.fold._OPEN_EVENTS", open_events)
+    settings = Settings(gamma=0.9)
+    mem = SigmaMem(PEERS, rank=2, settings=settings, keep_text=keep_text)
+    expected = Signs(Discount(settings.rate))
+    rng = np.random.default_rng(3)
+    waiting: list[Decision] = []
+    for i in range(80):
+        waiting.append(mem.vote("What is 3 + 4?", answers(i, PEERS[int(rng.integers(3))]), phi=PHI))
+        if i % 2:
+            d = waiting.pop(int(rng.integers(len(waiting))))
+            said = {peer: bool(rng.random() < 0.5) for peer in PEERS[: int(rng.integers(1, 4))]}
+            mem.feedback(d.id, said)
+            surprise = [
+                (1.0 if said[peer] else -1.0) - (2 * d.probs[peer] - 1) if peer in said else np.nan
+                for peer in PEERS
+            ]
+            expected.write(np.array([d.signs[peer] for peer in PEERS]), np.array(surprise), d.tick)
+    np.testing.assert_allclose(evidence(mem)[:-1, :], evidence_of(expected, mem.state.now)[:-1, :], atol=1e-9)
+    fresh = mem.replayed().state
+    assert np.array_equal(fresh.signs.arrays()["sum"], mem.state.signs.arrays()["sum"])
+
+
+def evidence(mem: SigmaMem) -> np.ndarray:
+    return evidence_of(mem.state.signs, mem.state.now)
+
+
+def evidence_of(signs: Signs, now: float) -> np.ndarray:
+    found: np.ndarray = signs.arrays()["sum"] * signs.discount.factor(now)
+    return found
+
+
+def test_labels_are_about_the_last_answers_before_them() -> None:
+    """Drafts are revised before anyone is right or wrong; a look after that changes nothing."""
+    once, revised = (SigmaMem(PEERS, rank=2) for _ in range(2))
+    for mem in (once, revised):
+        if mem is revised:
+            draft = mem.vote("What is 3 + 4?", answers(9, "ann"), phi=PHI)
+        after = draft.id if mem is revised else None
+        d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI, after=after)
+        mem.feedback(d.id, {"ann": False, "bob": False, "cat": False})
+        if mem is revised:
+            mem.vote("What is 3 + 4?", answers(2, "cat"), phi=PHI, after=d.id)
+        mem.feedback(d.id, {"bob": True}, amend=True)
+    np.testing.assert_allclose(evidence(revised), evidence(once), atol=1e-12)
+
+
+def test_answers_that_come_after_a_label_are_not_taken_back_with_it() -> None:
+    mem = taught(SigmaMem(PEERS, rank=2))
+    before, alternatives = evidence(mem), mem.state.alternatives(PHI)
+    for i in range(30):
+        d = mem.route("What is 3 + 4?", phi=PHI)
+        mem.feedback(d.id, dict.fromkeys(PEERS, False), source="liar")
+        mem.decide("What is 3 + 4?", answers(i, "cat"), phi=PHI, after=d.id)
+    mem.revoke("liar")
+    decayed = mem.settings.gamma**30
+    np.testing.assert_allclose(evidence(mem), decayed * before, rtol=1e-9)
+    assert mem.state.alternatives(PHI) == pytest.approx(alternatives, rel=0.1)
+
+
+def test_a_decision_without_answers_takes_nothing_away() -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+    mem.route("What is 3 + 4?", phi=PHI, after=d.id)
+    mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
+    assert np.abs(weights(mem)).max() > 0.0
+
+
+def test_a_peer_that_leaves_while_answers_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    mem = SigmaMem(PEERS, rank=2)
+
+    def leave(*args: Any) -> Given:
+        found = looked_at(*args)
+        mem.remove_peer("bob")
+        return found
+
+    monkeypatch.setattr("sigma_mem.session.sigma.looked_at", leave)
+    d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+    assert set(d.signs) == {"ann", "cat"}
+    mem.feedback(d.id, {"ann": True, "bob": False, "cat": False})
+    fresh = mem.replayed().state
+    assert np.array_equal(fresh.signs.arrays()["sum"], mem.state.signs.arrays()["sum"])
+
+
+def test_a_decision_is_the_callers_to_change() -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+    assert isinstance(d.probs, dict)
+    d.probs.clear()
+    mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
+    assert np.abs(weights(mem)).max() > 0.0
+
+
+def test_reads_that_do_not_look_say_nothing_of_it() -> None:
+    mem = taught(SigmaMem(PEERS, rank=2))
+    looks = {
+        read: "lean" in mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read=read).details
+        for read in ("calibrated-vote", "expert-vote", "majority", "m-vote", "posterior")
+    }
+    assert [read for read in looks if looks[read]] == ["calibrated-vote", "expert-vote"]
+    d = mem.decide("What is 3 + 4?", answers(7, "bob"), phi=PHI)
+    assert d.details["lean"]["bob"] > 0.5
+    expert = mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read="expert-vote")
+    assert expert.confidence > expert.probs["bob"] + 0.05  # it is told from how the answer is written
+
+
+def test_a_peer_that_gave_no_answer_is_as_one_that_was_not_asked() -> None:
+    mem = SigmaMem(PEERS, rank=2)
+    texts = {"ann": "3 + 4 = 7", "bob": "it is 8"}
+    asked, not_asked = mem.vote("What?", {**texts, "cat": None}, phi=PHI), mem.vote("What?", texts, phi=PHI)
+    assert asked.signs == not_asked.signs
+
+
 def test_labels_of_a_peer_that_has_left_still_count() -> None:
     on_time, late = (SigmaMem(PEERS, rank=2) for _ in range(2))
     for mem in (on_time, late):
@@ -119,18 +241,6 @@ def test_labels_of_a_peer_that_has_left_still_count() -> None:
             mem.feedback(d.id, labels)
     assert np.abs(weights(on_time)).max() > 0.0
     np.testing.assert_allclose(weights(late), weights(on_time), atol=1e-12)
-
-
-def test_an_event_is_read_by_the_first_answers_it_had() -> None:
-    """A second look at an event that is already labelled does not change what was written."""
-    once, twice = (SigmaMem(PEERS, rank=2) for _ in range(2))
-    for mem in (once, twice):
-        d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
-        mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
-        if mem is twice:
-            mem.vote("What is 3 + 4?", answers(2, "cat"), phi=PHI, after=d.id)
-        mem.feedback(d.id, {"ann": True}, amend=True)
-    np.testing.assert_allclose(weights(twice), weights(once), atol=1e-12)
 
 
 def test_a_restart_remembers(tmp_path: Path) -> None:
@@ -162,15 +272,19 @@ def test_a_memory_from_before_there_were_signs_opens(tmp_path: Path, monkeypatch
         assert len(weights(taught(mem, 5))) == len(SIGNS)
 
 
-def test_a_snapshot_of_a_version_with_other_signs_is_replayed_from_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sigma_mem.session import fold
-
+def test_signs_of_another_version_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its snapshot nor what its decisions saw; the rest of the ledger counts."""
     path = tmp_path / "memory.db"
-    with monkeypatch.context() as older:
-        older.setattr(fold, "SIGNS", tuple(reversed(SIGNS)))
+    with monkeypatch.context() as other:
+        other.setattr("sigma_mem.session.fold.VERSION", 0)
+        other.setattr("sigma_mem.session.records.VERSION", 0)
         with SigmaMem(PEERS, path, rank=2) as mem:
-            before = weights(taught(mem, 20))
+            d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+            taught(mem, 20)
+            assert len(weights(mem))
     with SigmaMem(path=path) as mem:
-        assert np.array_equal(weights(mem), before)
+        assert mem.events == 21
+        assert not len(weights(mem))
+        assert not mem.decision(d.id).signs
+        mem.feedback(d.id, {"ann": True, "bob": False})
+        assert not len(weights(mem))

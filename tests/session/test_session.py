@@ -12,6 +12,7 @@ from sigma_mem import Answer, Settings, SigmaMem
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
 from sigma_mem.memory import SigmaState
 from sigma_mem.session import Explanation
+from sigma_mem.store.inmemory import InMemoryStore
 
 PEERS = ("ann", "bob", "cat")
 
@@ -104,6 +105,18 @@ def test_a_snapshot_of_a_version_with_other_reads_is_replayed_from_the_ledger(
         assert len(mem.reads.peers) == len(fold.READS)
         fresh = mem.replayed()
         assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
+
+
+def test_feedback_on_an_event_from_before_the_snapshot_is_not_lost() -> None:
+    """Voted on, put into a snapshot, voted on again and labelled; then the process dies."""
+    store = InMemoryStore()
+    first = SigmaMem(PEERS, store=store, rank=8).vote("old", {"ann": "1", "bob": "2"}, phi=np.eye(8)[0])
+    SigmaMem(store=store).snapshot()
+    mem = SigmaMem(store=store)
+    mem.vote("old", {"ann": "1", "bob": "2"}, after=first.id)
+    mem.feedback(first.id, {"ann": True, "bob": False})
+    assert mem.state.overall()[1].round(6).tolist() == [1.0, 1.0, 0.0]
+    assert equal(bits(SigmaMem(store=store)), bits(mem))
 
 
 def test_explain_takes_the_score_apart_exactly() -> None:

@@ -53,7 +53,8 @@ def replayed(
     if shown is not None:
         labels[~shown] = np.nan
     settings = settings or Settings()
-    groups = np.stack([group(row) for row in stream.canons()])
+    asked = [[peer in event.answers for peer in stream.peers] for event in stream]
+    groups = np.where(asked, [group(row) for row in stream.canons()], -2)  # −2: nobody was asked
     past = replay(phis, labels, settings, groups, signs=_signs(stream) if settings.signs else None)
     names = (*VOTES, *ROUTES)
     chosen = np.zeros((len(stream), len(names)), dtype=np.intp)
@@ -79,9 +80,9 @@ def _signs(stream: Stream) -> FloatArray:
     """Signs of every answer, (T, P, S)."""
     out = np.zeros((len(stream), len(stream.peers), len(SIGNS)))
     for row, event in zip(out, stream, strict=True):
-        answers = [event.answers[peer] for peer in stream.peers]
-        found = _signs_of(event.question, tuple(sorted(answers, key=_by_text)))
-        row[:] = [found[answer] for answer in answers]
+        given = {i: event.answers[peer] for i, peer in enumerate(stream.peers) if peer in event.answers}
+        found = _signs_of(event.question, tuple(sorted(given.values(), key=_by_text)))
+        row[list(given)] = [found[answer] for answer in given.values()]
     return out
 
 

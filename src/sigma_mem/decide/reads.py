@@ -13,7 +13,7 @@ from sigma_mem.decide.select import first_largest, normalized_utility, posterior
 from sigma_mem.decide.vote import Vote, calibrated_vote, expert_vote, informed, m_vote, majority
 from sigma_mem.events import FloatArray
 
-__all__ = ["READS", "ROUTES", "VOTES", "View", "choose", "vote_confidence"]
+__all__ = ["INFORMED", "READS", "ROUTES", "VOTES", "View", "choose", "vote_confidence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class View:
     @property
     def informed(self) -> FloatArray:
         """p̂ moved by the signs of each answer."""
-        return informed(self.prob, self.lean)
+        return informed(self.prob, self.lean) if self.lean.any() else self.prob
 
 
 def _peer(index: int, view: View) -> Vote:
@@ -68,6 +68,8 @@ VOTES: dict[str, Callable[[View], Vote]] = {
     "posterior-no-g": lambda view: _posterior(view, 0.0),
     "expert-vote": lambda view: expert_vote(view.groups, view.informed, view.alternatives, view.readable),
 }
+
+INFORMED = ("calibrated-vote", "expert-vote")  # they look at the signs of the answers
 
 READS: tuple[str, ...] = (*VOTES, *ROUTES, "select")  # "select" needs a center; it is absent without one
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sigma_mem.events import Answer, FloatArray
 
-__all__ = ["SIGNS", "signs"]
+__all__ = ["SIGNS", "VERSION", "signs"]
 
 SIGNS = (
     "length",
@@ -31,12 +31,12 @@ SIGNS = (
     "own numbers",
     "like others",
 )
+VERSION = 1  # of what the signs mean: the ledger keeps it with them, and memories never mix two
 _LAST = 4000  # characters of a text that are looked at: its end, where the answer is
 _RUN = 4  # words that make a repetition
 _DECIMALS = 4  # as the ledger keeps them
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_DIGIT = re.compile(r"\d")
 _DOUBT = """almost apologize approx approximate approximately assume assumed assumes assuming assumption
 cannot closest correction error however incorrect likely maybe mistake mistaken nearest none perhaps possibly
 probably reconsider seem seems sorry unable unclear unknown unsure wait"""
@@ -46,12 +46,13 @@ _HEDGES = frozenset(_WORD.findall(_DOUBT))
 def signs(question: str, answers: Sequence[Answer]) -> FloatArray:
     """The signs of every answer, shape (answers, len(SIGNS)).
 
-    ``length`` is log(1 + characters); ``repeats`` the share of runs of four words that were there before;
-    ``variety`` distinct words per word; ``digits`` the share of digits; ``equations`` log(1 + equals signs);
-    ``code`` whether there is a code block; ``hedges`` log(1 + words of doubt, in English); ``names answer``
-    log(1 + how often the canonical answer occurs); ``of question`` the share of distinct words that the
-    question has too; ``own numbers`` the share of distinct numbers that it has not; ``like others`` the mean
-    overlap (Jaccard) of its words with those of the other answers.
+    Of a text the last 4,000 characters are looked at. ``length`` is log(1 + characters); ``repeats`` the
+    share of runs of four words that were there before; ``variety`` distinct words per word; ``digits`` the
+    share of digits; ``equations`` log(1 + equals signs); ``code`` whether there is a code block; ``hedges``
+    log(1 + words of doubt, in English); ``names answer`` log(1 + how often the canonical answer occurs, as it
+    is written); ``of question`` the share of distinct words that the question has too; ``own numbers`` the
+    share of distinct numbers that it has not; ``like others`` the mean overlap (Jaccard) of its words with
+    those of the other answers that have any.
 
     Examples
     --------
@@ -59,27 +60,28 @@ def signs(question: str, answers: Sequence[Answer]) -> FloatArray:
     >>> dict(zip(SIGNS, rows[0].tolist(), strict=True))["own numbers"]
     0.5
     """
-    asked = question.lower()
+    asked = question[-_LAST:].lower()
     words_asked, numbers_asked = set(_WORD.findall(asked)), set(_NUMBER.findall(asked))
-    texts = [answer.text[-_LAST:].lower() for answer in answers]
-    words = [_WORD.findall(text) for text in texts]
+    ends = [answer.text[-_LAST:] for answer in answers]
+    words = [_WORD.findall(end.lower()) for end in ends]
     vocabularies = [set(found) for found in words]
     overlap = _overlaps(vocabularies)
     rows = []
-    for i, (answer, text) in enumerate(zip(answers, texts, strict=True)):
-        size, numbers = len(vocabularies[i]) + 1, set(_NUMBER.findall(text))
+    for i, (answer, end) in enumerate(zip(answers, ends, strict=True)):
+        size, numbers = len(vocabularies[i]) + 1, _NUMBER.findall(end)
+        hedges = 0 if _HEDGES.isdisjoint(vocabularies[i]) else sum(map(_HEDGES.__contains__, words[i]))
         rows.append(
             (
-                math.log1p(len(text)),
+                math.log1p(len(end)),
                 _repeats(words[i]),
                 len(vocabularies[i]) / (len(words[i]) + 1),
-                len(_DIGIT.findall(text)) / (len(text) + 1),
-                math.log1p(text.count("=")),
-                float("```" in text),
-                math.log1p(sum(map(_HEDGES.__contains__, words[i]))),
-                math.log1p(answer.text.count(answer.canon)) if answer.canon else 0.0,
+                len("".join(numbers).replace(".", "")) / (len(end) + 1),
+                math.log1p(end.count("=")),
+                float("```" in end),
+                math.log1p(hedges),
+                math.log1p(end.count(answer.canon)) if answer.canon else 0.0,
                 len(vocabularies[i] & words_asked) / size,
-                len(numbers - numbers_asked) / (len(numbers) + 1),
+                len(set(numbers) - numbers_asked) / (len(set(numbers)) + 1),
                 overlap[i],
             )
         )
@@ -87,16 +89,16 @@ def signs(question: str, answers: Sequence[Answer]) -> FloatArray:
 
 
 def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
-    """Mean Jaccard overlap of each with the others; the order of the others does not matter."""
-    n = len(vocabularies)
+    """Mean Jaccard overlap of each with the others that say anything, in whatever order they come."""
     shared: list[list[float]] = [[] for _ in vocabularies]
-    for i, mine in enumerate(vocabularies):
-        for j in range(i):
-            both = len(mine & vocabularies[j])
-            jaccard = both / (len(mine) + len(vocabularies[j]) - both + 1)
+    said = [i for i, vocabulary in enumerate(vocabularies) if vocabulary]
+    for place, i in enumerate(said):
+        for j in said[:place]:
+            both = len(vocabularies[i] & vocabularies[j])
+            jaccard = both / (len(vocabularies[i]) + len(vocabularies[j]) - both + 1)
             shared[i].append(jaccard)
             shared[j].append(jaccard)
-    return [math.fsum(row) / max(1, n - 1) for row in shared]
+    return [math.fsum(row) / max(1, len(row)) for row in shared]
 
 
 def _repeats(words: list[str]) -> float:

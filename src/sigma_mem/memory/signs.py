@@ -9,8 +9,9 @@ The memory keeps one decayed symmetric matrix, like M_p but of signs in place of
     J = Σ γ^age Σ_p (z_p, e_p)(z_p, e_p)ᵀ,
 
 from which the weights of the signs follow by ridge regression of e on z, and an answer leans by wᵀz
-towards being right. All peers share the weights: a new peer is read with what the others taught. J is
-linear in evidence, so late, corrected and revoked labels are exact, as everywhere in this memory.
+towards being right. All peers share the weights: a new peer is read with what the others taught. A label
+that comes late, is corrected or revoked counts in J exactly as it stands; what was expected at a decision
+stays what it was, also if labels that it rested on were revoked since.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ __all__ = ["Signs", "lean", "sign_evidence", "sign_weights"]
 
 _RIDGE = 30.0  # answers that "no sign says anything" is worth
 _LOG_ODDS = 1.0  # log-odds per unit of c: half of what it is near p = ½, for the weights are guesses
-_LEAST = 1e-8  # variance of a sign that says anything; below is what rounding leaves of revoked labels
+_LEAST = 1e-8  # variance of a sign, and answers compared: below is what rounding leaves of revoked labels
 _MOST = 1.5  # log-odds that signs may move an answer by: no text outweighs a record
 
 
 def sign_evidence(signs: FloatArray, surprise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """J of one event (or of many: leading axes), and how many answers it compares, less one.
+    """J of every event (leading axes), and how many answers it compares, less one.
 
     Parameters
     ----------
@@ -48,10 +49,20 @@ def sign_evidence(signs: FloatArray, surprise: FloatArray) -> tuple[FloatArray, 
     ([[2.0, 2.0], [2.0, 2.0]], 1.0)
     """
     there = surprise == surprise  # NaN differs from itself
-    joint = np.concatenate((signs, np.where(there, surprise, 0.0)[..., None]), axis=-1)
-    z = _less_mean(joint, there)
-    compared = np.maximum(there.sum(axis=-1) - 1.0, 0.0)
-    return np.swapaxes(z, -1, -2) @ z, compared
+    count = there.sum(axis=-1)
+    joint = np.where(there[..., None], np.concatenate((signs, surprise[..., None]), axis=-1), 0.0)
+    mean = joint.sum(axis=-2, keepdims=True) / np.maximum(count, 1)[..., None, None]
+    z = np.where(there[..., None], joint - mean, 0.0)
+    return np.swapaxes(z, -1, -2) @ z, np.maximum(count - 1.0, 0.0)
+
+
+def _evidence_of(signs: FloatArray, surprise: FloatArray) -> tuple[FloatArray, float]:
+    """`sign_evidence` of one event: quicker without masks."""
+    z = np.concatenate((signs, surprise[:, None]), axis=1)[surprise == surprise]
+    if len(z) > 1:
+        z -= np.add.reduce(z) / len(z)
+        return z.T @ z, len(z) - 1.0
+    return np.zeros((signs.shape[1] + 1, signs.shape[1] + 1)), 0.0
 
 
 def sign_weights(evidence: FloatArray, compared: FloatArray) -> FloatArray:
@@ -60,13 +71,19 @@ def sign_weights(evidence: FloatArray, compared: FloatArray) -> FloatArray:
     A ridge on signs in units of their own spread: (J_zz + λ·diag(J_zz)/n)·w = J_ze, over n compared answers.
     """
     zz, ze = evidence[..., :-1, :-1], evidence[..., :-1, -1]
-    size = zz.shape[-1]
-    square = np.diagonal(zz, axis1=-2, axis2=-1) / np.maximum(compared, 1.0)[..., None]
-    varied = square > _LEAST  # a sign that never did gets no weight
-    spread = np.sqrt(np.where(varied, square, 1.0))
-    scaled = zz / (spread[..., :, None] * spread[..., None, :]) + _RIDGE * np.eye(size)
-    w: FloatArray = np.linalg.solve(scaled, np.where(varied, ze / spread, 0.0)[..., None])[..., 0] / spread
+    spread = _spread(zz, compared)
+    scaled = zz / (spread[..., :, None] * spread[..., None, :])
+    diagonal = np.arange(zz.shape[-1])
+    scaled[..., diagonal, diagonal] += _RIDGE
+    w: FloatArray = np.linalg.solve(scaled, (ze / spread)[..., None])[..., 0] / spread
     return w
+
+
+def _spread(zz: FloatArray, compared: FloatArray) -> FloatArray:
+    """Standard deviation of every sign within events."""
+    square = np.diagonal(zz, axis1=-2, axis2=-1) / np.maximum(compared, _LEAST)[..., None]
+    out: FloatArray = np.sqrt(np.maximum(square, _LEAST))
+    return out
 
 
 def lean(signs: FloatArray, readable: NDArray[np.bool_], weights: FloatArray) -> FloatArray:
@@ -74,16 +91,9 @@ def lean(signs: FloatArray, readable: NDArray[np.bool_], weights: FloatArray) ->
 
     Answers that could not be read lean nowhere, and the others are not compared with them.
     """
-    z = _less_mean(signs, readable)
-    out: FloatArray = np.clip(_LOG_ODDS * (z @ weights[..., None])[..., 0], -_MOST, _MOST)
-    return out
-
-
-def _less_mean(x: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
-    """x less its mean over the answers that are there; 0 for the others."""
-    mask = there[..., None]
-    mean = (x * mask).sum(axis=-2, keepdims=True) / np.maximum(mask.sum(axis=-2, keepdims=True), 1)
-    out: FloatArray = (x - mean) * mask
+    says = np.where(readable, (signs @ weights[..., None])[..., 0], 0.0)
+    mean = says.sum(axis=-1, keepdims=True) / np.maximum(readable.sum(axis=-1, keepdims=True), 1)
+    out: FloatArray = np.where(readable, np.clip(_LOG_ODDS * (says - mean), -_MOST, _MOST), 0.0)
     return out
 
 
@@ -106,7 +116,6 @@ class Signs:
         self.discount = discount
         self._sum = np.zeros((0, 0))
         self._compared = np.zeros(1)
-        self._weights: tuple[float, FloatArray] | None = None  # of a tick, until something is written
 
     def write(
         self, signs: FloatArray, surprise: FloatArray, tick: float, replaces: FloatArray | None = None
@@ -119,18 +128,20 @@ class Signs:
         surprise, replaces : array (answers,)
             c − (2p̂ − 1), now and before; NaN where there was no label.
         """
-        evidence, compared = sign_evidence(signs, surprise)
+        evidence, compared = _evidence_of(signs, surprise)
         if replaces is not None:
-            before, compared_before = sign_evidence(signs, replaces)
+            before, compared_before = _evidence_of(signs, replaces)
             evidence, compared = evidence - before, compared - compared_before
-        if not len(self._sum):
-            self._sum = np.zeros_like(evidence)
-        if self._sum.shape != evidence.shape:
-            raise InputError(f"got {signs.shape[1]} signs of each answer; expected {len(self._sum) - 1}")
+        self._make_room(evidence)
         weight = self.discount.weight(tick)
         self._sum += weight * evidence
         self._compared += weight * compared
-        self._weights = None
+
+    def _make_room(self, evidence: FloatArray) -> None:
+        if not len(self._sum):
+            self._sum = np.zeros_like(evidence)
+        if self._sum.shape != evidence.shape:
+            raise InputError(f"got {len(evidence) - 1} signs of each answer; expected {len(self._sum) - 1}")
 
     def advance(self, now: float) -> None:
         """Keep the numbers in range as the decay axis moves on; reads do not change."""
@@ -141,37 +152,32 @@ class Signs:
 
     def weights(self, now: float) -> FloatArray:
         """w of every sign, in units of c; empty while no event had signs."""
-        if self._weights is None or self._weights[0] != now:
-            factor = self.discount.factor(now)
-            known = len(self._sum) > 0
-            w = sign_weights(factor * self._sum, factor * self._compared[0]) if known else np.zeros(0)
-            self._weights = now, w
-        return self._weights[1]
+        if not len(self._sum):
+            return np.zeros(0)
+        factor = self.discount.factor(now)
+        return sign_weights(factor * self._sum, factor * self._compared[0])
 
     def effects(self, now: float) -> FloatArray:
         """What a sign says where it is one standard deviation up: w times its spread, in units of c."""
-        spread = (
-            np.sqrt(np.diagonal(self._sum)[:-1] / max(self._compared[0], 1e-300)) if len(self._sum) else 0.0
-        )
-        return self.weights(now) * spread
+        if not len(self._sum):
+            return np.zeros(0)
+        factor = self.discount.factor(now)
+        return self.weights(now) * _spread(factor * self._sum[:-1, :-1], factor * self._compared[0])
 
     def lean(self, signs: FloatArray, readable: NDArray[np.bool_], now: float) -> FloatArray:
         """Log-odds by which each answer's signs speak for it, shape (answers,)."""
-        weights = self.weights(now)
-        if not len(weights):
+        if not len(self._sum) or not readable.any():
             return np.zeros(len(signs))
-        return lean(signs, readable, weights)
+        return lean(signs, readable, self.weights(now))
 
     def merge(self, other: Signs, mine: float, theirs: float) -> None:
         """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""
         if not len(other._sum):
             return
-        if not len(self._sum):
-            self._sum = np.zeros_like(other._sum)
+        self._make_room(other._sum)
         scale = other.discount.factor(theirs) / self.discount.factor(mine)
         self._sum += scale * other._sum
         self._compared += scale * other._compared
-        self._weights = None
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""

@@ -1,4 +1,4 @@
-"""One memory: competence, evidence and relation of a pool of peers, and the clock."""
+"""One memory: competence, evidence and relation of a pool of peers, signs, and the clock."""
 
 from __future__ import annotations
 

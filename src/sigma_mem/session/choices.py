@@ -9,16 +9,17 @@ import numpy as np
 
 from sigma_mem.decide.adaptive import adaptive
 from sigma_mem.decide.explore import explore
-from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
+from sigma_mem.decide.reads import INFORMED, READS, ROUTES, VOTES, View, choose, vote_confidence
 from sigma_mem.decide.route import calibrated_route, m_route
 from sigma_mem.decide.vote import Vote, group
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Reading, SigmaState
-from sigma_mem.session.given import Given, table
+from sigma_mem.session.given import Given, in_order
 
 __all__ = ["Choice", "by_adaptive_read", "by_route", "by_vote"]
 
 
+_LEAST_LEAN = 0.005  # log-odds that are worth telling
 _NONE: Mapping[str, Any] = {}  # shared by all choices, changed by none
 
 
@@ -46,7 +47,7 @@ def by_vote(reading: Reading, state: SigmaState, phi: FloatArray, given: Given, 
     """Vote over the answers."""
     view = _view(reading, state, phi, given)
     vote = choose(read, view)
-    return Choice(read, vote.peer, _confidence(read, vote, view), details=_leaning(state, view))
+    return Choice(read, vote.peer, _confidence(read, vote, view), details=_leaning(read, state, view))
 
 
 def by_adaptive_read(
@@ -73,7 +74,7 @@ def by_adaptive_read(
         peers[winner],
         confidence,
         reads={read: state.peers[peer] for read, peer in peers.items()},
-        details={**_leaning(state, view), **(_NONE if selected is None else selected.details)},
+        details={**_leaning(winner, state, view), **(_NONE if selected is None else selected.details)},
     )
 
 
@@ -83,7 +84,7 @@ def _confidence(read: str, vote: Vote, view: View) -> float:
         return vote_confidence(vote, view.alternatives)
     if read == "majority":
         return float((view.groups == vote.group).mean()) if vote.group >= 0 else 0.0
-    return float(view.informed[vote.peer] if read == "expert-vote" else view.prob[vote.peer])
+    return float((view.informed if read in INFORMED else view.prob)[vote.peer])
 
 
 def _view(reading: Reading, state: SigmaState, phi: FloatArray, given: Given) -> View:
@@ -91,7 +92,7 @@ def _view(reading: Reading, state: SigmaState, phi: FloatArray, given: Given) ->
     return View(
         score=reading.score,
         prob=reading.prob,
-        lean=state.lean(*table(given.signs, state.peers)),
+        lean=state.lean(*in_order(given.signs, state.peers)),
         groups=group([answers[peer].canon if peer in answers else None for peer in state.peers]),
         alternatives=state.alternatives(phi),
         readable=state.readable,
@@ -99,6 +100,8 @@ def _view(reading: Reading, state: SigmaState, phi: FloatArray, given: Given) ->
     )
 
 
-def _leaning(state: SigmaState, view: View) -> dict[str, Any]:
-    """What is kept of the signs: by how many log-odds they moved each peer's answer."""
-    return {"lean": dict(zip(state.peers, view.lean.tolist(), strict=True))} if view.lean.any() else {}
+def _leaning(read: str, state: SigmaState, view: View) -> dict[str, Any]:
+    """By how many log-odds signs moved each answer, where the read looked at them."""
+    if read not in INFORMED or np.abs(view.lean).max() < _LEAST_LEAN:
+        return {}
+    return {"lean": dict(zip(state.peers, view.lean.tolist(), strict=True))}

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from sigma_mem.decide.adaptive import duels, over_reads
 from sigma_mem.decide.reads import READS
 from sigma_mem.decide.vote import group
-from sigma_mem.encode.signs import SIGNS
+from sigma_mem.encode.signs import VERSION
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.session.records import signs_from
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.codec import pack_arrays, phi_from_bytes, unpack_arrays
 
@@ -48,10 +49,16 @@ class Entry:
         signs: Mapping[str, Sequence[float]],
         probs: Mapping[str, float],
     ) -> None:
-        """Note what a decision had: the last answers, and the signs of the first ones that had any."""
+        """Note what a decision had, if nothing is labelled yet: labels are about the answers there were then.
+
+        So what is taken back when a label is corrected or revoked is what was written.
+        """
+        if self.lines:
+            return
         self.canons, self.reads = canons or self.canons, reads or self.reads
-        if signs and not self.signs and all(len(row) == len(SIGNS) for row in signs.values()):
-            self.signs, self.expected = signs, probs  # those of a version with other signs are left alone
+        if signs:
+            self.signs = {peer: row for peer, row in signs.items() if peer in probs}
+            self.expected = {peer: probs[peer] for peer in self.signs}
 
     def surprise(self, labels: Mapping[str, float]) -> FloatArray:
         """c − (2p̂ − 1) of every answer with signs; NaN where it has no label."""
@@ -123,7 +130,9 @@ class Fold:
         body = record.body
         if record.id == record.event:
             self.begin(record.event, phi_from_bytes(record.phi), body["time"])
-        self.answered(record.event, body["canons"], body["reads"], body.get("signs", _NONE), body["probs"])
+        self.answered(
+            record.event, body["canons"], body["reads"], signs_from(record), body["probs"], record.seq
+        )
 
     def begin(self, event: str, phi: FloatArray, time: float) -> float:
         """Count a new event; return its tick."""
@@ -140,10 +149,14 @@ class Fold:
         reads: Mapping[str, str],
         signs: Mapping[str, Sequence[float]],
         probs: Mapping[str, float],
+        seq: int | None = None,
     ) -> None:
-        """Note the answers, their signs and the choices of the single reads, where a decision had them."""
+        """Note the answers, their signs and the choices of the single reads, where a decision had them.
+
+        On replay `seq` is the decision's line: the event is then known as it stood before it.
+        """
         if canons or reads:
-            entry = self.entry(event)
+            entry = self.entry(event, before=seq)
             if entry is not None:
                 entry.answered(canons, reads, signs, probs)
 
@@ -251,7 +264,7 @@ class Fold:
             "seq": self.seq,
             "peers": list(self.state.peers),
             "reads": list(READS),
-            "signs": list(SIGNS),
+            "signs": VERSION,
             "settings": asdict(self.state.settings),
             "revoked": sorted(self.revoked),
             "departed": sorted(self.departed),
@@ -263,7 +276,7 @@ class Fold:
     def unpack(self, body: bytes) -> None:
         """Continue from a packed state; one with other reads or signs is left alone: the ledger has all."""
         meta, arrays = unpack_arrays(body)
-        if (meta.get("reads"), meta.get("signs")) != (list(READS), list(SIGNS)):
+        if (meta.get("reads"), meta.get("signs")) != (list(READS), VERSION):
             return
         settings = Settings(**meta["settings"])
         parts: dict[str, dict[str, FloatArray]] = {"state": {}, "reads": {}}
@@ -283,7 +296,7 @@ def _entry_from(lines: Iterable[Record], revoked: set[str]) -> Entry | None:
         if line.kind == "decision":
             if entry is None:
                 entry = Entry(phi_from_bytes(line.phi), body["tick"])
-            entry.answered(body["canons"], body["reads"], body.get("signs", _NONE), body["probs"])
+            entry.answered(body["canons"], body["reads"], signs_from(line), body["probs"])
         elif line.kind == "feedback" and entry is not None:
             entry.tick = body["tick"]
             entry.lines += 1

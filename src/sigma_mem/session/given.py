@@ -12,7 +12,7 @@ from sigma_mem.encode.signs import SIGNS, signs
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.session.checks import checked_answers
 
-__all__ = ["NOTHING", "Given", "table", "taken"]
+__all__ = ["NOTHING", "Given", "in_order", "looked_at"]
 
 
 class Given(NamedTuple):
@@ -25,7 +25,7 @@ class Given(NamedTuple):
 NOTHING = Given({}, {})
 
 
-def taken(
+def looked_at(
     question: str | None,
     answers: Mapping[str, str | Answer | None],
     peers: Sequence[str],
@@ -43,7 +43,9 @@ def taken(
     return Given(checked, {peer: rows[peer] for peer in readable})
 
 
-def table(found: Mapping[str, Sequence[float]], peers: Sequence[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
+def in_order(
+    found: Mapping[str, Sequence[float]], peers: Sequence[str]
+) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Signs in the order of the pool, (P, S), and which of them are there; the others are 0."""
     there = np.array([peer in found for peer in peers])
     none = (0.0,) * len(SIGNS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from sigma_mem.encode.signs import VERSION
 from sigma_mem.events import Decision, Feedback
 from sigma_mem.memory import Settings
 from sigma_mem.store.base import Record
@@ -19,6 +20,7 @@ __all__ = [
     "open_record",
     "peer_record",
     "revoke_record",
+    "signs_from",
 ]
 
 
@@ -39,7 +41,7 @@ def open_record(
 def decision_record(decision: Decision, now: float, keep_text: bool = True) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
-    Without text, answers are kept only as the numbers of the groups they fell into.
+    Without text, answers are kept only as the numbers of the groups they fell into, and their signs.
     """
     body = {
         "now": now,
@@ -55,7 +57,7 @@ def decision_record(decision: Decision, now: float, keep_text: bool = True) -> R
         "propensity": decision.propensity,
         "question": decision.question if keep_text else None,
         "canons": decision.canons if keep_text else _numbered(decision.canons),
-        "signs": decision.signs,
+        "signs": [VERSION, decision.signs],
         "reads": decision.reads,
         "details": decision.details,
     }
@@ -73,7 +75,14 @@ def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
 def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
     body = {key: value for key, value in record.body.items() if key != "now"}
+    body["signs"] = signs_from(record)
     return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
+
+
+def signs_from(record: Record) -> Mapping[str, Sequence[float]]:
+    """Signs of a decision's answers; none where another version of the package saw others, or none."""
+    version, signs = record.body.get("signs", (VERSION, {}))
+    return signs if version == VERSION else {}
 
 
 def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:

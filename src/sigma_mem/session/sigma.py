@@ -21,7 +21,7 @@ from sigma_mem.session.checks import checked_labels, checked_phi
 from sigma_mem.session.choices import Choice, by_adaptive_read, by_route, by_vote
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.fold import Entry, Fold
-from sigma_mem.session.given import NOTHING, Given, taken
+from sigma_mem.session.given import NOTHING, Given, looked_at
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import Center, by_name, select
 from sigma_mem.session.opening import open_memory
@@ -67,7 +67,8 @@ class SigmaMem:
         Feedback is acknowledged once it is on disk. A decision is written behind, within
         milliseconds, unless "all".
     keep_text : bool
-        Whether questions and answers are kept in the ledger (explanations quote them).
+        Whether questions and answers are kept in the ledger (explanations quote them). Without, numbers
+        remain of them: φ, which answers were equal, and the signs of each.
     seed : int, optional
         For exploring routes.
     clock : callable
@@ -225,7 +226,7 @@ class SigmaMem:
         """
         if read not in VOTES:
             raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
-        given = taken(question, answers, self.peers, canon, self._settings.signs)
+        given = looked_at(question, answers, self.peers, canon, self._settings.signs)
         return self._decide(
             question, phi, after, lambda reading, at: by_vote(reading, self.state, at, given, read), given
         )
@@ -243,7 +244,7 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = taken(question, answers, self.peers, canon, self._settings.signs)
+        given = looked_at(question, answers, self.peers, canon, self._settings.signs)
         return self._decide(
             question,
             phi,
@@ -266,7 +267,7 @@ class SigmaMem:
         Every single read makes its choice; a second memory, whose peers are the reads, chooses
         among them by φ, and learns from the same feedback which of them were right.
         """
-        given = taken(question, answers, self.peers, canon, self._settings.signs)
+        given = looked_at(question, answers, self.peers, canon, self._settings.signs)
 
         def choice(reading: Reading, direction: FloatArray) -> Choice:
             selected = None
@@ -333,7 +334,8 @@ class SigmaMem:
     def revoke(self, source: str) -> int:
         """Take back all that a source ever said; return how many lines of feedback that were.
 
-        The memory is then as if that source had never spoken; it is not heard again.
+        The memory is then as if that source had never spoken; it is not heard again. Decisions made
+        meanwhile stay, and so does what they expected of their peers, which signs are held against.
         """
         with self._journal as fold:
             lines: int = sum(
@@ -473,7 +475,7 @@ class SigmaMem:
                 time=time,
                 question=question,
                 canons={name: answer.canon for name, answer in answers.items()},
-                signs=given.signs,
+                signs={name: row for name, row in given.signs.items() if name in state.peers},
                 reads=choice.reads,
                 details=choice.details,
             )
