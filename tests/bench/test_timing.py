@@ -28,6 +28,7 @@ def test_a_short_run_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
         "SigmaMem.route(phi=…)",
         "SigmaMem.feedback",
         "from text to decision",
+        "vote on 5 answers of 100 words",
         "chunked replay",
     ]
     assert all(t.ours > 0 and t.theirs > 0 for t in found.rows)

@@ -100,7 +100,7 @@ def measure(rounds: int = 5, longest: int = 1_000_000, say: Say | None = None) -
     try:
         rows += _beside_pareto(phis, labels, rounds)
         tell("from text", 1, 4)
-        rows.append(_from_text(rounds))
+        rows += _from_text(rounds)
     except MissingExtraError as error:
         notes.append(str(error))
     tell("replay", 2, 4)
@@ -173,9 +173,10 @@ def _pareto(module: Any, features: Any = None) -> Any:
     )
 
 
-def _from_text(rounds: int) -> Timing:
-    """From a question to a decision. Their encoder, all-MiniLM-L6-v2, is rebuilt with random weights.
+def _from_text(rounds: int) -> list[Timing]:
+    """From a question, and from five answers of a hundred words, to a decision.
 
+    Their encoder, all-MiniLM-L6-v2, is rebuilt with random weights.
     Its time does not depend on the weights, and no model hub is needed. The tokenizer's time is left
     out on their side, in their favour.
     """
@@ -194,14 +195,24 @@ def _from_text(rounds: int) -> Timing:
 
     features = module.FeatureService(custom_encoder=encode, embedding_dim=384)
     router = _pareto(module, features)
+    rng = np.random.default_rng(2)
+    words = _QUESTION.split()
+    answers = {peer: " ".join(rng.choice(words, 99)) + f" {peer}" for peer in PEERS}
+    memory.feedback(memory.vote(_QUESTION, answers).id, dict.fromkeys(PEERS, True))
     found = _best(
-        {"ours": lambda i: memory.route(_QUESTION), "theirs": lambda i: router.route(_QUESTION)},
+        {
+            "route": lambda i: memory.route(_QUESTION),
+            "vote": lambda i: memory.vote(_QUESTION, answers),
+            "theirs": lambda i: router.route(_QUESTION),
+        },
         rounds,
         block=20,
     )
-    return Timing(
-        "from text to decision", "ParetoBandit from text (MiniLM-L6)", found["ours"], found["theirs"], 0.1
-    )
+    beside = "ParetoBandit from text (MiniLM-L6)"
+    return [
+        Timing("from text to decision", beside, found["route"], found["theirs"], 0.1),
+        Timing("vote on 5 answers of 100 words, from text", beside, found["vote"], found["theirs"], 0.1),
+    ]
 
 
 def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
