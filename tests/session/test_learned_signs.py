@@ -176,12 +176,18 @@ def test_answers_that_come_after_a_label_are_not_taken_back_with_it() -> None:
     assert mem.state.alternatives(PHI) == pytest.approx(alternatives, rel=0.1)
 
 
-def test_a_decision_without_answers_takes_nothing_away() -> None:
+@pytest.mark.parametrize("put_away", [True, False])
+def test_a_decision_without_answers_takes_nothing_away(
+    monkeypatch: pytest.MonkeyPatch, put_away: bool
+) -> None:
+    monkeypatch.setattr("sigma_mem.session.fold._OPEN_EVENTS", 1 if put_away else 9)
     mem = SigmaMem(PEERS, rank=2)
-    d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+    d = mem.vote("What is 3 + 4?", {"ann": "it is 7", "bob": "8", "cat": None}, phi=PHI)
     mem.route("What is 3 + 4?", phi=PHI, after=d.id)
-    mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
+    mem.route("What is 3 + 5?", phi=PHI)
+    mem.feedback(d.id, {"ann": True, "bob": False, "cat": False})
     assert np.abs(weights(mem)).max() > 0.0
+    assert mem.state.readable.round(2).tolist() == [1.0, 1.0, 0.67]
 
 
 def test_a_peer_that_leaves_while_answers_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +230,7 @@ def test_reads_that_do_not_look_say_nothing_of_it() -> None:
 
 def test_a_peer_that_gave_no_answer_is_as_one_that_was_not_asked() -> None:
     mem = SigmaMem(PEERS, rank=2)
-    texts = {"ann": "3 + 4 = 7", "bob": "it is 8"}
+    texts = {"ann": "it is 3 + 4 = 7", "bob": "it is 8"}
     asked, not_asked = mem.vote("What?", {**texts, "cat": None}, phi=PHI), mem.vote("What?", texts, phi=PHI)
     assert asked.signs == not_asked.signs
 

@@ -53,12 +53,10 @@ class Entry:
 
         So what is taken back when a label is corrected or revoked is what was written.
         """
-        if self.lines:
+        if self.lines or not canons:
             return
-        self.canons, self.reads = canons or self.canons, reads or self.reads
-        if signs:
-            self.signs = {peer: row for peer, row in signs.items() if peer in probs}
-            self.expected = {peer: probs[peer] for peer in self.signs}
+        self.canons, self.reads = canons, reads or self.reads
+        self.signs, self.expected = dict(signs), {peer: probs[peer] for peer in signs}
 
     def surprise(self, labels: Mapping[str, float]) -> FloatArray:
         """c − (2p̂ − 1) of every answer with signs; NaN where it has no label."""
@@ -155,7 +153,7 @@ class Fold:
 
         On replay `seq` is the decision's line: the event is then known as it stood before it.
         """
-        if canons or reads:
+        if canons:
             entry = self.entry(event, before=seq)
             if entry is not None:
                 entry.answered(canons, reads, signs, probs)
