@@ -71,6 +71,11 @@ class Discount:
         self.bits += int(due)
         return math.ldexp(1.0, -int(due))
 
+    @property
+    def due(self) -> float:
+        """The tick from which on the anchor has to move."""
+        return self.origin + (self.bits + _MAX_BITS) / self._halvings if self._halvings else math.inf
+
     def copy(self) -> Discount:
         """Another one that moves on by itself."""
         return Discount(self.rate, self.origin, self.bits)

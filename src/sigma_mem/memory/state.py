@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -78,6 +79,7 @@ class SigmaState:
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
+        self._due = -math.inf  # where on the axis a part's anchor has to move
         rate, rate_g = self.settings.rate, self.settings.rate_g
         self.competence = Competence(len(self.peers), rank, Discount(rate))
         self.relation = Relation(len(self.peers), Discount(rate_g))
@@ -127,11 +129,11 @@ class SigmaState:
 
     def _advance(self, now: float) -> None:
         self.now = now
-        self.competence.advance(now)
-        self.relation.advance(now)
-        self.distractors.advance(now)
-        self.answering.advance(now)
-        self.signs.advance(now)
+        if now >= self._due:
+            parts = self._parts().values()
+            for part in parts:
+                part.advance(now)
+            self._due = min(part.discount.due for part in parts)
 
     # --- read ----------------------------------------------------------------------------
 
