@@ -119,6 +119,16 @@ def test_feedback_on_an_event_from_before_the_snapshot_is_not_lost() -> None:
     assert equal(bits(SigmaMem(store=store)), bits(mem))
 
 
+def test_reads_are_judged_although_the_event_was_voted_on_again() -> None:
+    mem = SigmaMem(PEERS, rank=8)
+    answers = {"ann": "1", "bob": "2", "cat": "2"}
+    for _ in range(12):  # ann alone is right, the others agree: routes learn it, a majority never does
+        d = mem.decide("question", answers, phi=np.eye(8)[0])
+        mem.vote("question", answers, phi=np.eye(8)[0], after=d.id)
+        mem.feedback(d.id, {"ann": True, "bob": False, "cat": False})
+    assert mem.reads.overall()[1].sum() > 0.0
+
+
 def test_explain_takes_the_score_apart_exactly() -> None:
     mem = SigmaMem(PEERS, rank=8, settings=Settings(gamma=0.97))
     run(mem, 150)
