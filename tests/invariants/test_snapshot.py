@@ -29,6 +29,17 @@ def test_a_snapshot_continues_bit_for_bit(stream, cut):
     assert (whole.clock, whole.now) == (resumed.clock, resumed.now)
 
 
+@pytest.mark.parametrize("gamma", [0.8525073470341716, 0.8710514705600819])
+def test_the_anchor_moves_at_the_same_event_with_and_without_a_restart(gamma):
+    """Of these decays 96 halvings are a whole number of events, to rounding."""
+    whole = SigmaState(["a", "b"], 1, Settings(gamma=gamma))
+    for _ in range(500):
+        resumed = copied(whole)
+        for state in (whole, resumed):
+            state.write(np.ones(1), np.array([1.0, -1.0]), state.decided())
+        assert_bitwise(whole, resumed)
+
+
 def test_a_snapshot_of_a_memory_that_has_not_begun_does_not_begin_it():
     empty = copied(SigmaState(["a"], 1, Settings(eta=1.0, decay="time", half_life=10.0)))
     unit = np.array([1.0])

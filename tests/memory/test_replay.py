@@ -34,7 +34,7 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
         state.write(phi, c, state.decided(), groups=groups if voted else None)
         if signs is not None:
             surprise = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)
-            state.write_signs(signs[t], surprise, state.now)
+            state.signs.write(signs[t], surprise, state.now)
 
 
 @given(stream=streams(max_events=40), chunk=st.integers(1, 50))

@@ -214,7 +214,7 @@ def test_the_number_of_signs_stays():
 def state_of(gamma, signs, surprise):
     state = SigmaState(["ann", "bob", "cat", "dan"], 2, Settings(gamma=gamma))
     for row, e in zip(signs, surprise, strict=True):
-        state.write_signs(row, e, state.decided())
+        state.signs.write(row, e, state.decided())
     return state
 
 
@@ -234,7 +234,7 @@ def test_states_merge_their_signs():
     for t in range(N):
         tick = two.decided()
         if t >= 30:
-            two.write_signs(signs[t], surprise[t], tick)
+            two.signs.write(signs[t], surprise[t], tick)
     one.merge(two)
     np.testing.assert_allclose(one.signs.weights(one.now), whole.signs.weights(whole.now), rtol=1e-6)
     np.testing.assert_allclose(

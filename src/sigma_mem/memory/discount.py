@@ -73,8 +73,8 @@ class Discount:
 
     @property
     def due(self) -> float:
-        """The tick from which on the anchor has to move."""
-        return self.origin + (self.bits + _MAX_BITS) / self._halvings if self._halvings else math.inf
+        """A tick before which `rebase` has nothing to do: a halving early, so that rounding cannot matter."""
+        return self.origin + (self.bits + _MAX_BITS - 1) / self._halvings if self._halvings else math.inf
 
     def copy(self) -> Discount:
         """Another one that moves on by itself."""

@@ -125,8 +125,9 @@ class Signs:
         Parameters
         ----------
         signs : array (answers, S)
+            Of all answers that could be read, whether their peers are still in the pool or not.
         surprise, replaces : array (answers,)
-            c − (2p̂ − 1), now and before; NaN where there was no label.
+            c − (2p̂ − 1) by what the event's labels are now, and were before; NaN where there is none.
         """
         evidence, compared = _evidence_of(signs, surprise)
         if replaces is not None:

@@ -79,7 +79,7 @@ class SigmaState:
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
-        self._due = -math.inf  # where on the axis a part's anchor has to move
+        self._due = -math.inf  # before this no part's anchor moves
         rate, rate_g = self.settings.rate, self.settings.rate_g
         self.competence = Competence(len(self.peers), rank, Discount(rate))
         self.relation = Relation(len(self.peers), Discount(rate_g))
@@ -232,20 +232,6 @@ class SigmaState:
                 before = wrong_pairs_of(replaces, groups)
                 same, pairs = same - before[0], pairs - before[1]
             self.distractors.write(phi, same, pairs, tick)
-
-    def write_signs(
-        self, signs: FloatArray, surprise: FloatArray, tick: float, replaces: FloatArray | None = None
-    ) -> None:
-        """Write how right the answers of the event at `tick` were beside what was expected of their peers.
-
-        Parameters
-        ----------
-        signs : array (answers, S)
-            Of all answers that could be read, whether their peers are still in the pool or not.
-        surprise, replaces : array (answers,)
-            c − (2p̂ − 1) by what the event's labels are now, and were before; NaN where there is none.
-        """
-        self.signs.write(signs, surprise, tick, replaces)
 
     # --- peers ---------------------------------------------------------------------------
 

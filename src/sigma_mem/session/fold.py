@@ -237,7 +237,7 @@ class Fold:
             replaces_away=self._away(before or {}),
         )
         if entry.signs:
-            self.state.write_signs(
+            self.state.signs.write(
                 np.array(list(entry.signs.values())),
                 entry.surprise(after),
                 entry.tick,
