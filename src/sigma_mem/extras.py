@@ -1,0 +1,42 @@
+"""Optional dependencies: the one place that asks for them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from sigma_mem.errors import MissingExtraError
+
+__all__ = ["require"]
+
+
+def require(module: str, *, extra: str, purpose: str) -> Any:
+    """Import and return an optional dependency.
+
+    Parameters
+    ----------
+    module : str
+        What to import, such as ``"matplotlib.figure"``.
+    extra : str
+        The extra of this package that installs it.
+    purpose : str
+        What it is needed for; the subject of the error message.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed; the message names the pip command.
+
+    Examples
+    --------
+    >>> require("json", extra="plot", purpose="this example").loads("[1]")
+    [1]
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{purpose} needs {package}, which cannot be imported here ({error}); "
+            f"run: pip install 'sigma-mem[{extra}]'"
+        ) from error
