@@ -1,6 +1,11 @@
-"""Hypothesis settings for every test: the machine may be busy, so no example has a deadline."""
+"""Hypothesis settings for every test (the machine may be busy, so no example has a deadline), and real streams."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from sigma_mem.streams import Stream, load_stream
 
 settings.register_profile(
     "sigma-mem",
@@ -9,3 +14,22 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("sigma-mem")
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def _recorded(name: str) -> Stream:
+    file = DATA / f"{name}.jsonl.gz"
+    if not file.exists():
+        pytest.skip(f"{file} is absent: the recorded streams are not part of the package")
+    return load_stream(file)
+
+
+@pytest.fixture(scope="session")
+def mmlu_pro() -> Stream:
+    return _recorded("mmlu-pro")
+
+
+@pytest.fixture(scope="session")
+def zeroeval() -> Stream:
+    return _recorded("zeroeval")

@@ -61,7 +61,7 @@ class Decision:
     canons : mapping by peer
         Canonical answers that were voted on.
     signs : mapping by peer
-        How each answer is written, as numbers (`sigma_mem.encode.signs`).
+        How each answer is written, as numbers (`sigma_mem.answers.features`).
     reads : mapping
         For an adaptive decision, the peer that every single read would have chosen.
     details : mapping

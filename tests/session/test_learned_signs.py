@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
-from sigma_mem.encode.signs import SIGNS
+from sigma_mem.answers.features import FEATURES as SIGNS
 from sigma_mem.events import Decision
 from sigma_mem.memory.discount import Discount
 from sigma_mem.memory.signs import Signs

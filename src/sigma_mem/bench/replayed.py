@@ -13,11 +13,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.answers.features import FEATURES as SIGNS
+from sigma_mem.answers.features import text_features as signs
 from sigma_mem.bench.progressive import Choices
 from sigma_mem.decide.adaptive import adaptive, duels, over_reads
 from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose
 from sigma_mem.decide.vote import group
-from sigma_mem.encode.signs import SIGNS, signs
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import SigmaMemError
 from sigma_mem.streams import save_stream
-from sigma_mem.streams.canon import Kind
 from sigma_mem.streams.formats import FORMATS, Imported, import_stream
 
 __all__ = ["import_"]

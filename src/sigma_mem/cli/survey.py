@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.encode.signs import SIGNS
+from sigma_mem.answers.features import FEATURES as SIGNS
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 from sigma_mem.session import SigmaMem

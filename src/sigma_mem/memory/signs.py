@@ -1,7 +1,7 @@
 """What speaks for an answer: which signs of it go with being right more often than its peer's record says.
 
 The signs of an event's answers are numbers that can be seen before anything is labelled (how long an
-answer is, how much it repeats itself …: `sigma_mem.encode.signs`). z is an answer's signs less the mean
+answer is, how much it repeats itself …: `sigma_mem.answers.features`). z is an answer's signs less the mean
 over the event's answers, and the surprise e is its label less the one the memory expected when it decided,
 2p̂ − 1, less the mean again: what all answers to a question share tells nothing about which to trust.
 The memory keeps one decayed symmetric matrix, like M_p but of signs in place of tasks,

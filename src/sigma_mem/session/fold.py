@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.answers.features import FEATURES_VERSION as VERSION
 from sigma_mem.decide.adaptive import duels, over_reads
 from sigma_mem.decide.reads import READS
 from sigma_mem.decide.vote import group
-from sigma_mem.encode.signs import VERSION
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.records import signs_from

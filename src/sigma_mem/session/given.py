@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.encode.signs import SIGNS, signs
+from sigma_mem.answers.features import FEATURES as SIGNS
+from sigma_mem.answers.features import text_features as signs
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.session.checks import checked_answers
 

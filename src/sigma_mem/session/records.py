@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sigma_mem.encode.signs import VERSION
+from sigma_mem.answers.features import FEATURES_VERSION as VERSION
 from sigma_mem.events import Decision, Feedback
 from sigma_mem.memory import Settings
 from sigma_mem.store.base import Record

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sigma_mem.answers.canon import canon as default_canon
 from sigma_mem.decide.reads import ROUTES, VOTES
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError, UnknownDecisionError
@@ -35,7 +36,6 @@ from sigma_mem.session.records import (
 from sigma_mem.session.repeats import free_line, news, repeated
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
-from sigma_mem.streams.canon import canon as default_canon
 
 __all__ = ["SigmaMem"]
 

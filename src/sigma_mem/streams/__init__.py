@@ -3,10 +3,10 @@
 A stream is a file of JSON lines (:func:`load_stream`, :func:`save_stream`) or the
 :class:`Stream` value it becomes. :func:`counterfactual` is the paper's swap attack,
 the classes of :mod:`~sigma_mem.streams.reveal` decide which labels a memory gets to
-see and when, and :mod:`~sigma_mem.streams.canon` reads the canonical form of an answer.
+see and when, and :mod:`~sigma_mem.answers.canon` reads the canonical form of an answer.
 """
 
-from sigma_mem.streams.canon import canon
+from sigma_mem.answers.canon import canon
 from sigma_mem.streams.counterfactual import Attack, attack_plan, counterfactual
 from sigma_mem.streams.load import load_stream
 from sigma_mem.streams.reveal import Bandit, Delayed, Dishonest, Everything, Noisy, Reveal, Revealed, Share

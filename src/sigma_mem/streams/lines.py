@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from sigma_mem.answers.canon import canon
 from sigma_mem.events import Answer, Event
-from sigma_mem.streams.canon import canon
 
 __all__ = ["LineError", "from_line", "to_line"]
 

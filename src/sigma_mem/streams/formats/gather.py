@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.events import Answer, Event
-from sigma_mem.streams.canon import Kind, canon
 
 __all__ = ["Dropped", "Report", "Row", "gather", "label_of_score"]
 

@@ -8,8 +8,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import InputError, StreamError
-from sigma_mem.streams.canon import Kind
 from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, routerbench
 from sigma_mem.streams.formats.gather import Dropped, Report, Row, gather
 from sigma_mem.streams.formats.table import parse, records
@@ -56,7 +56,7 @@ def import_stream(
     format : str
         One of :data:`FORMATS`, or ``"auto"`` to look at the files.
     kind : str
-        How answers are read, as in :func:`~sigma_mem.streams.canon.canon`.
+        How answers are read, as in :func:`~sigma_mem.answers.canon.canon`.
     score : str, optional
         Which score says that an answer is right, where there are several (inspect, Langfuse).
     peer, event : str, optional

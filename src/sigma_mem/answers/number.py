@@ -6,7 +6,7 @@ import re
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from sigma_mem.streams.forms.final import final_answer
+from sigma_mem.answers.final import final_answer
 
 __all__ = ["divided", "number", "whole_number"]
 

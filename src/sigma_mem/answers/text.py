@@ -6,7 +6,7 @@ import re
 import string
 import unicodedata
 
-from sigma_mem.streams.forms.final import final_answer, unwrap
+from sigma_mem.answers.final import final_answer, unwrap
 
 __all__ = ["cautious_text", "short_text", "squad"]
 

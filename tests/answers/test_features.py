@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from sigma_mem.encode.signs import SIGNS, signs
+from sigma_mem.answers.features import FEATURES as SIGNS
+from sigma_mem.answers.features import text_features as signs
 from sigma_mem.events import Answer
 
 QUESTION = "A train needs 3 hours for 240 km. How fast is it?"

@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 
-from sigma_mem.streams.forms.final import final_answer, unwrap
+from sigma_mem.answers.final import final_answer, unwrap
 
 __all__ = ["literal", "quick_literal", "whole_literal"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sigma_mem.streams.forms.final import final_answer, unwrap
+from sigma_mem.answers.final import final_answer, unwrap
 
 __all__ = ["choice", "whole_choice"]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sigma_mem.answers import mathworker
+from sigma_mem.answers.mathworker import MathWorker
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.streams import Stream, canon
-from sigma_mem.streams.forms import mathworker
-from sigma_mem.streams.forms.mathworker import MathWorker
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarm signal")
 def test_a_bomb_ends_even_without_a_parent() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "sigma_mem.streams.forms.simplify", "2"],
+        [sys.executable, "-m", "sigma_mem.answers.simplify", "2"],
         input='"x+x"\n"9^{9^{9^{9}}}"\n',
         capture_output=True,
         text=True,

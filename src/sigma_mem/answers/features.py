@@ -16,9 +16,9 @@ import numpy as np
 
 from sigma_mem.events import Answer, FloatArray
 
-__all__ = ["SIGNS", "VERSION", "signs"]
+__all__ = ["FEATURES", "FEATURES_VERSION", "text_features"]
 
-SIGNS = (
+FEATURES = (
     "length",
     "repeats",
     "variety",
@@ -31,7 +31,7 @@ SIGNS = (
     "own numbers",
     "like others",
 )
-VERSION = 1  # of what the signs mean: the ledger keeps it with them, and memories never mix two
+FEATURES_VERSION = 1  # of what the signs mean: the ledger keeps it with them, and memories never mix two
 _LAST = 4000  # characters of a text that are looked at: its end, where the answer is
 _RUN = 4  # words that make a repetition
 _DECIMALS = 4  # as the ledger keeps them
@@ -43,8 +43,8 @@ probably reconsider seem seems sorry unable unclear unknown unsure wait"""
 _HEDGES = frozenset(_WORD.findall(_DOUBT))
 
 
-def signs(question: str, answers: Sequence[Answer]) -> FloatArray:
-    """The signs of every answer, shape (answers, len(SIGNS)).
+def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
+    """The signs of every answer, shape (answers, len(FEATURES)).
 
     Of a text the last 4,000 characters are looked at. ``length`` is log(1 + characters); ``repeats`` the
     share of runs of four words that were there before; ``variety`` distinct words per word; ``digits`` the
@@ -56,8 +56,9 @@ def signs(question: str, answers: Sequence[Answer]) -> FloatArray:
 
     Examples
     --------
-    >>> rows = signs("What is 17 * 23?", [Answer("17 * 23 = 340 + 51 = 391", "391"), Answer("391", "391")])
-    >>> dict(zip(SIGNS, rows[0].tolist(), strict=True))["own numbers"]
+    >>> answers = [Answer("17 * 23 = 340 + 51 = 391", "391"), Answer("391", "391")]
+    >>> rows = text_features("What is 17 * 23?", answers)
+    >>> dict(zip(FEATURES, rows[0].tolist(), strict=True))["own numbers"]
     0.5
     """
     asked = question[-_LAST:].lower()
@@ -85,7 +86,7 @@ def signs(question: str, answers: Sequence[Answer]) -> FloatArray:
                 overlap[i],
             )
         )
-    return np.array(rows).reshape(len(rows), len(SIGNS)).round(_DECIMALS)
+    return np.array(rows).reshape(len(rows), len(FEATURES)).round(_DECIMALS)
 
 
 def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from sigma_mem.answers.choice import choice, whole_choice
+from sigma_mem.answers.final import final_answer, unwrap
+from sigma_mem.answers.latex import latex, plain_latex
+from sigma_mem.answers.literal import literal, quick_literal
+from sigma_mem.answers.number import number, whole_number
+from sigma_mem.answers.text import cautious_text, short_text
 from sigma_mem.errors import InputError
-from sigma_mem.streams.forms.choice import choice, whole_choice
-from sigma_mem.streams.forms.final import final_answer, unwrap
-from sigma_mem.streams.forms.latex import latex, plain_latex
-from sigma_mem.streams.forms.literal import literal, quick_literal
-from sigma_mem.streams.forms.number import number, whole_number
-from sigma_mem.streams.forms.text import cautious_text, short_text
 
 __all__ = ["Kind", "canon"]
 

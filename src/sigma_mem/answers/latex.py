@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from sigma_mem.streams.forms.final import final_answer, unwrap
-from sigma_mem.streams.forms.mathworker import MathWorker
-from sigma_mem.streams.forms.number import whole_number
-from sigma_mem.streams.forms.text import cautious_text
+from sigma_mem.answers.final import final_answer, unwrap
+from sigma_mem.answers.mathworker import MathWorker
+from sigma_mem.answers.number import whole_number
+from sigma_mem.answers.text import cautious_text
 
 __all__ = ["latex", "plain_latex"]
 

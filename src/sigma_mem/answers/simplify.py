@@ -1,4 +1,4 @@
-"""The other side of :mod:`~sigma_mem.streams.forms.mathworker`: an answer a line in, a canon a line out."""
+"""The other side of :mod:`~sigma_mem.answers.mathworker`: an answer a line in, a canon a line out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from sigma_mem.streams.forms.number import divided
+from sigma_mem.answers.number import divided
 
 __all__ = ["canonical", "main"]
 

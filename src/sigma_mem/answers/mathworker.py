@@ -64,7 +64,7 @@ class MathWorker:
     def _start(self) -> None:
         self._replies = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sigma_mem.streams.forms.simplify", str(int(self._timeout) + 5)],
+            [sys.executable, "-m", "sigma_mem.answers.simplify", str(int(self._timeout) + 5)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,1 +1,0 @@
-"""How answers are read, one form per file: numbers, choices, code literals, short text, LaTeX."""
