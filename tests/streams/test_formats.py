@@ -5,14 +5,13 @@ import pickle
 from pathlib import Path
 
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
 
-from sigma_mem.cli.importing import import_
+from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError, MissingExtraError, StreamError
 from sigma_mem.streams import load_stream
 from sigma_mem.streams.formats import Imported, import_stream
 
+Capture = pytest.CaptureFixture[str]
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
@@ -254,35 +253,29 @@ def test_another_question_under_the_same_id_is_dropped(tmp_path: Path) -> None:
     assert imported.report.dropped == {"another question under the same id": 1}
 
 
-def app() -> Typer:
-    made = Typer()
-    made.command("import")(import_)
-    return made
-
-
-def test_command_writes_a_stream_and_reports(tmp_path: Path) -> None:
+def test_command_writes_a_stream_and_reports(tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "rb.jsonl.gz"
-    done = CliRunner().invoke(app(), [str(FIXTURES / "routerbench.csv"), "-o", str(target), "--json"])
-    assert done.exit_code == 0, done.output
-    printed = json.loads(done.output)
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
     assert (printed["format"], printed["events"], printed["kept"]) == ("routerbench", 3, 8)
     assert printed["dropped"] == {"the model was not run on this question": 1}
     assert load_stream(target).sha256 == printed["sha256"]
 
 
-def test_command_in_words(tmp_path: Path) -> None:
+def test_command_in_words(tmp_path: Path, capsys: Capture) -> None:
     target = tmp_path / "rb.jsonl"
-    done = CliRunner().invoke(app(), [str(FIXTURES / "routerbench.csv"), "-o", str(target)])
-    assert "3 events, 3 peers" in done.output
-    assert "kept 8 of 9 answers" in done.output
-    assert "dropped 1: the model was not run" in done.output
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target)]) == 0
+    out = capsys.readouterr().out
+    assert "3 events, 3 peers" in out
+    assert "kept 8 of 9 answers" in out
+    assert "dropped 1: the model was not run" in out
 
 
 @pytest.mark.parametrize("extra", [["--format", "mlflow"], ["--kind", "essay"]])
-def test_command_errors_are_one_line_and_exit_2(tmp_path: Path, extra: list[str]) -> None:
+def test_command_errors_are_one_line_and_exit_2(tmp_path: Path, extra: list[str], capsys: Capture) -> None:
     target = tmp_path / "out.jsonl"
-    done = CliRunner().invoke(app(), [str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra])
-    assert done.exit_code == 2
-    assert done.output.startswith("error: ")
-    assert done.output.count("\n") == 1
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("sigma-mem: ")
     assert not target.exists()

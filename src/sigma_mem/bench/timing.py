@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.league import Say
-from sigma_mem.bench.rivals.extra import rival_module
+from sigma_mem.bench.league import Progress, silent
 from sigma_mem.encode.base import unit
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
 from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
 
@@ -89,24 +89,23 @@ class Timings:
         return seconds[-1] / seconds[0]
 
 
-def measure(rounds: int = 5, longest: int = 1_000_000, say: Say | None = None) -> Timings:
+def measure(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
     """Run all timings."""
-    tell = say or (lambda what, done, total: None)
     rng = np.random.default_rng(0)
     phis = unit(rng.normal(size=(4096, RANK)))
     labels = rng.choice([-1.0, 1.0], size=(4096, len(PEERS)))
     rows, notes = [], []
-    tell("memory", 0, 4)
+    progress("memory", 0, 4)
     try:
         rows += _beside_pareto(phis, labels, rounds)
-        tell("from text", 1, 4)
+        progress("from text", 1, 4)
         rows += _from_text(rounds)
     except MissingExtraError as error:
         notes.append(str(error))
-    tell("replay", 2, 4)
+    progress("replay", 2, 4)
     rows.append(_replay(phis[:2048], labels[:2048], rounds))
-    tell("cost per event", 3, 4)
-    return Timings(tuple(rows), _per_event(phis, labels, longest, tell), tuple(notes))
+    progress("cost per event", 3, 4)
+    return Timings(tuple(rows), _per_event(phis, labels, longest, progress), tuple(notes))
 
 
 def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _BLOCK) -> dict[str, float]:
@@ -122,7 +121,7 @@ def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _
 
 
 def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Timing]:
-    router = _pareto(rival_module("pareto_bandit"))
+    router = _pareto(_optional("pareto_bandit", "rivals"))
     contexts = np.random.default_rng(1).normal(size=(_BLOCK, THEIR_SIZE))
     state = SigmaState(PEERS, RANK)
     memory = SigmaMem(PEERS, rank=RANK, keep_text=False)
@@ -163,6 +162,10 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Ti
     ]
 
 
+def _optional(module: str, extra: str) -> Any:
+    return require(module, extra=extra, purpose="this timing")
+
+
 def _pareto(module: Any, features: Any = None) -> Any:
     price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
     return module.BanditRouter.create(
@@ -180,8 +183,8 @@ def _from_text(rounds: int) -> list[Timing]:
     Its time does not depend on the weights, and no model hub is needed. The tokenizer's time is left
     out on their side, in their favour.
     """
-    module = rival_module("pareto_bandit")
-    torch, transformers = rival_module("torch"), rival_module("transformers")
+    module = _optional("pareto_bandit", "rivals")
+    torch, transformers = _optional("torch", "center"), _optional("transformers", "center")
     config = transformers.BertConfig(
         hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
     )
@@ -227,7 +230,7 @@ def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
     return Timing("chunked replay", "the loop", found["replay"] / n, found["loop"] / n, 5.0, faster=True)
 
 
-def _per_event(phis: FloatArray, labels: FloatArray, longest: int, tell: Say) -> dict[int, float]:
+def _per_event(phis: FloatArray, labels: FloatArray, longest: int, progress: Progress) -> dict[int, float]:
     """Seconds of a read and a write after 10³, 10⁴, … events: the best of ten blocks of 100."""
     state = SigmaState(PEERS, RANK)
     marks = [10**k for k in range(3, 10) if 10**k <= longest]
@@ -245,7 +248,7 @@ def _per_event(phis: FloatArray, labels: FloatArray, longest: int, tell: Say) ->
             found[n], best = best, float("inf")
         elif n % 1000 == 0:
             best = float("inf")  # only the thousand events before a mark count
-            tell("cost per event", n, marks[-1])
+            progress("cost per event", n, marks[-1])
     return found
 
 

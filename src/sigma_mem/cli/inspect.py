@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,18 +15,15 @@ from rich.text import Text
 
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
 from sigma_mem.cli.output import console, print_json
-from sigma_mem.cli.survey import survey
 from sigma_mem.errors import InputError
-from sigma_mem.session import SigmaMem
-from sigma_mem.store.base import Store
-from sigma_mem.store.open import open_store
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.base import Store
 
-app = typer.Typer(add_completion=False)
+__all__ = ["inspect"]
 
 
-@app.command()
 def inspect(
     memory: MemoryFile,
     namespace: Namespace = "default",
@@ -47,6 +44,8 @@ def inspect(
 
     sigma-mem inspect --memory memory.db --decision ID --peer coder
     """
+    from sigma_mem.cli.survey import survey
+
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
     with _reading(memory, namespace) as (mem, store):
@@ -66,6 +65,9 @@ def inspect(
 
 @contextmanager
 def _reading(memory: Path, namespace: str) -> Iterator[tuple[SigmaMem, Store]]:
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.open import open_store
+
     store = open_store(existing(memory), readonly=True)
     try:
         if namespace not in store.namespaces():
