@@ -8,7 +8,7 @@ replay, whose labels are the reads' own successes. Equal to `play` with a `Memor
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sigma_mem.answers.features import FEATURES as SIGNS
 from sigma_mem.answers.features import text_features as signs
 from sigma_mem.bench.progressive import Choices
-from sigma_mem.decide.adaptive import adaptive, duels, over_reads
-from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose
-from sigma_mem.decide.vote import group
+from sigma_mem.decide import READS, Reads, View
+from sigma_mem.decide.adaptive import adaptive, duels, settings_over_reads
+from sigma_mem.decide.vote import group_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
@@ -38,6 +38,7 @@ def replayed(
     settings: Settings | None = None,
     shown: NDArray[np.bool_] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    reads: Reads = READS,
 ) -> Choices:
     """What every read, and the adaptive one, chooses at every event.
 
@@ -55,25 +56,31 @@ def replayed(
         labels[~shown] = np.nan
     settings = settings or Settings()
     asked = [[peer in event.answers for peer in stream.peers] for event in stream]
-    groups = np.where(asked, [group(row) for row in stream.canons()], -2)  # −2: nobody was asked
-    past = replay(phis, labels, settings, groups, signs=_signs(stream) if settings.signs else None)
-    names = (*VOTES, *ROUTES)
-    chosen = np.zeros((len(stream), len(names)), dtype=np.intp)
+    groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
+    past = replay(phis, labels, settings, groups, features=_signs(stream) if settings.text_features else None)
+    made = [read for read in reads if read.needs != "center"]
+    chosen = np.zeros((len(stream), len(made)), dtype=np.intp)
     for t in range(len(stream)):
         view = View(
             score=past.score[t],
             prob=past.prob[t],
-            lean=past.lean[t],
+            text_log_odds=past.text_log_odds[t],
             groups=groups[t],
             alternatives=float(past.alternatives[t]),
             readable=past.readable[t],
-            G=past.G[t],
+            relation=partial(past.G.__getitem__, t),
         )
-        chosen[t] = [choose(read, view).peer for read in names]
+        chosen[t] = [read.choose(view).peer for read in made]
         if progress is not None and (t % 256 == 255 or t + 1 == len(stream)):
             progress(t + 1, len(stream))
-    out: Choices = {"adaptive": _adaptive(phis, chosen, labels, settings)}
-    out.update({name: chosen[:, i] for i, name in enumerate(names)})
+    places = [reads.names.index(read.name) for read in made]
+    of_reads = np.full((len(stream), len(reads)), np.nan)
+    # A read was as right as the peer it chose.
+    of_reads[:, places] = labels[np.arange(len(stream))[:, None], chosen]
+    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
+    best = np.array([places.index(adaptive(p, places)) for p in prob], dtype=np.intp)
+    out: Choices = {"adaptive": chosen[np.arange(len(stream)), best]}
+    out.update({read.name: chosen[:, i] for i, read in enumerate(made)})
     return out
 
 
@@ -95,16 +102,3 @@ def _signs_of(question: str, answers: tuple[Answer, ...]) -> dict[Answer, FloatA
 
 def _by_text(answer: Answer) -> tuple[str, str]:
     return answer.text, answer.canon or ""
-
-
-def _adaptive(
-    phis: FloatArray, chosen: NDArray[np.intp], labels: FloatArray, settings: Settings
-) -> NDArray[np.intp]:
-    rows = np.arange(len(chosen))
-    # A read was as right as the peer it chose; `select` takes no part without a center.
-    of_reads = np.full((len(chosen), len(READS)), np.nan)
-    of_reads[:, : chosen.shape[1]] = labels[rows[:, None], chosen]
-    prob = replay(phis, duels(of_reads), over_reads(settings)).prob
-    available = list(range(chosen.shape[1]))
-    best = np.array([adaptive(p, available) for p in prob], dtype=np.intp)
-    return np.asarray(chosen[rows, best], dtype=np.intp)

@@ -80,7 +80,7 @@ def cf(
                 data.stream,
                 data.phis,
                 at,
-                settings=Settings(signs=signs),
+                settings=Settings(text_features=signs),
                 rivals=rivals_of(rivals),
                 warm=behind,
                 session=session,

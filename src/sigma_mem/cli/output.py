@@ -49,7 +49,7 @@ def print_decision(decision: Decision, memory: str) -> None:
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
     out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
-    lean = decision.details.get("lean", {})
+    lean = decision.details.get("text_log_odds", {})
     columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("answer leans",) if lean else ()))
     table = Table(*columns, box=None, pad_edge=False)
     for peer in decision.probs:

@@ -39,7 +39,7 @@ def survey(
         "relation": {peer: _by_peer(mem, row) for peer, row in zip(mem.peers, state.G, strict=True)},
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
-        "signs": dict(zip(SIGNS, state.signs.effects(state.now).tolist(), strict=False)),
+        "signs": dict(zip(SIGNS, state.features.effects(state.now).tolist(), strict=False)),
         "decisions": _decisions(lines, decisions),
     }
 
