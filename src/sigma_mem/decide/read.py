@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["Choice", "Read", "Reads", "Verdict", "View", "single_read"]
+__all__ = ["Choice", "Read", "Reads", "Verdict", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +98,6 @@ class Verdict:
     propensity: float = 1.0
     choices: Mapping[str, Choice] = field(default_factory=dict)
     used_text: bool = False  # whether text features moved the choice
-
-
-def single_read(read: Read, view: View) -> Verdict:
-    """Decide by one read."""
-    choice = read.choose(view)
-    return Verdict(
-        read.name,
-        choice.peer,
-        read.confidence(view, choice),
-        choices={read.name: choice},
-        used_text=read.uses_text_features,
-    )
 
 
 class Reads:

@@ -198,6 +198,10 @@ class SigmaState:
         """Log-odds by which the text of each answer speaks for it, beside the others, (answers,)."""
         return self.features.log_odds(features, readable, self.now)
 
+    def by_peer(self, values: FloatArray) -> dict[str, float]:
+        """Values in the order of the pool, as a mapping by name."""
+        return dict(zip(self.peers, values.tolist(), strict=True))
+
     # --- write ---------------------------------------------------------------------------
 
     def write(

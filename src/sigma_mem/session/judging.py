@@ -12,7 +12,7 @@ from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import SigmaState
 
-__all__ = ["Center", "Utilities", "by_name", "judge_answers", "posterior_details"]
+__all__ = ["Center", "Utilities", "judge_answers", "posterior_details"]
 
 
 class Utilities(Protocol):
@@ -54,21 +54,16 @@ def judge_answers(
     judged = center.judge(question, [answers[peer].text for peer in peers], state.readout(phi)[rows])
     utility: FloatArray = np.full(len(state.peers), np.nan)
     utility[rows] = judged.utility
-    details = {
-        "utility": by_name(peers, judged.utility),
-        "z": by_name(peers, normalized_utility(judged.utility)),
-        "yes_no_mass": by_name(peers, judged.yes_no_mass),
+    named = {
+        "utility": judged.utility,
+        "z": normalized_utility(judged.utility),
+        "yes_no_mass": judged.yes_no_mass,
     }
-    return utility, details
+    return utility, {key: dict(zip(peers, x.tolist(), strict=True)) for key, x in named.items()}
 
 
-def posterior_details(peers: Sequence[str], expectation: FloatArray) -> dict[str, Any]:
+def posterior_details(state: SigmaState, expectation: FloatArray) -> dict[str, Any]:
     """P(right) of every judged peer, and how it was computed."""
-    judged = {peer: 0.5 + 0.5 * e for peer, e in by_name(peers, expectation).items() if e == e}
+    judged = {peer: 0.5 + 0.5 * e for peer, e in state.by_peer(expectation).items() if e == e}
     method = "exact" if len(judged) <= EXACT_PEERS else "belief-propagation"
     return {"posterior": judged, "posterior_method": method}
-
-
-def by_name(names: Sequence[str], values: FloatArray) -> dict[str, float]:
-    """An array as a mapping by name."""
-    return dict(zip(names, values.tolist(), strict=True))

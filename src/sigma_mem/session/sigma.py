@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sigma_mem.answers.canon import canon as default_canon
-from sigma_mem.decide import READS, Read, Reads, View, single_read
+from sigma_mem.decide import READS, Read, Reads, Verdict, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.vote import group_answers
@@ -37,7 +37,7 @@ from sigma_mem.session.fold import (
     revoke_record,
 )
 from sigma_mem.session.journal import Journal
-from sigma_mem.session.judging import Center, by_name, judge_answers, posterior_details
+from sigma_mem.session.judging import Center, judge_answers, posterior_details
 from sigma_mem.session.opening import open_memory
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
@@ -496,11 +496,18 @@ class SigmaMem:
             elif read is None:
                 verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
             else:
-                verdict = single_read(read, view)
+                choice = read.choose(view)
+                verdict = Verdict(
+                    read.name,
+                    choice.peer,
+                    read.confidence(view, choice),
+                    choices={read.name: choice},
+                    used_text=read.uses_text_features,
+                )
             if "select" in verdict.choices:
-                details |= posterior_details(peers, verdict.choices["select"].totals)
+                details |= posterior_details(state, verdict.choices["select"].totals)
             if verdict.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
-                details = {"text_log_odds": by_name(peers, view.text_log_odds)} | details
+                details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
             peer = peers[verdict.peer]
             decision = Decision(
                 id=id,
@@ -509,9 +516,9 @@ class SigmaMem:
                 phi=direction,
                 peer=peer,
                 answer=answers.by_peer[peer].text if peer in answers.by_peer else None,
-                scores=by_name(peers, reading.score),
-                probs=by_name(peers, reading.prob),
-                effective=by_name(peers, reading.effective),
+                scores=state.by_peer(reading.score),
+                probs=state.by_peer(reading.prob),
+                effective=state.by_peer(reading.effective),
                 confidence=verdict.confidence,
                 propensity=verdict.propensity,
                 tick=tick,
