@@ -7,8 +7,9 @@ given; `sigma_mem.decide.READS` is the default. To add a read, add one `Read` to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ from sigma_mem.events import FloatArray
 __all__ = ["Choice", "Read", "Reads", "Verdict", "View"]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Everything a read may look at when it decides on one event.
 
     Attributes
@@ -51,8 +51,7 @@ class View:
     utility: FloatArray | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """What a read chose: a peer's index, its answer group, and what every group weighed."""
 
     peer: int
@@ -88,15 +87,14 @@ class Read:
     row: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose."""
 
     name: str
     peer: int
     confidence: float
     propensity: float = 1.0
-    choices: Mapping[str, Choice] = field(default_factory=dict)
+    choices: Mapping[str, Choice] = MappingProxyType({})
     used_text: bool = False  # whether text features moved the choice
 
 

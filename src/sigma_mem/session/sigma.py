@@ -8,11 +8,12 @@ import secrets
 import time as _time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sigma_mem.answers.canon import canon as default_canon
 from sigma_mem.decide import READS, Read, Reads, Verdict, View
@@ -487,7 +488,8 @@ class SigmaMem:
                 direction, tick = event.phi.copy(), event.tick
             elif direction is None:
                 raise InputError("neither question nor phi was given; expected one of them")
-            answers = answers.in_pool(peers)
+            if answers.by_peer:
+                answers = answers.in_pool(peers)
             reading = state.read(direction)
             utility, details = self._judged(read, question, direction, answers, state)
             view = _view(state, reading, direction, answers, utility)
@@ -572,9 +574,8 @@ def _view(
     """What the reads may look at; a route has no answers to look at."""
     peers, given = state.peers, answers.by_peer
     if not given:
-        nothing = np.zeros(len(peers))
-        groups = np.full(len(peers), -2)
-        return View(reading.score, reading.prob, groups, nothing, 1.0, nothing, lambda: state.G)
+        groups, zeros = _no_answers(len(peers))
+        return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G)
     return View(
         score=reading.score,
         prob=reading.prob,
@@ -585,6 +586,11 @@ def _view(
         relation=lambda: state.G,
         utility=utility,
     )
+
+
+@lru_cache
+def _no_answers(n_peers: int) -> tuple[NDArray[np.intp], FloatArray]:
+    return np.full(n_peers, -2), np.zeros(n_peers)
 
 
 def _named(reads: Mapping[str, Read], name: str) -> Read:
