@@ -134,7 +134,7 @@ def test_hindsight_rows_are_ordered() -> None:
 
 
 def test_hindsight_counts_labels_by_their_value_and_chooses_among_those_present() -> None:
-    # The second peer is a little right everywhere, the first one fully right once: 0.6 against 0.5 on average.
+    # The second peer is a little right everywhere, the first one fully right once: 0.6 against 0.5.
     labels = np.array([[1.0, 0.2, np.nan], [-1.0, 0.2, np.nan], [np.nan, np.nan, -0.6]])
     there = ~np.isnan(labels)
     assert best_fixed(labels, there).tolist() == [1, 1, 2]

@@ -49,13 +49,13 @@ def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> 
     assert first != printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--seed", "1")
 
 
-def test_what_signs_add_can_be_told(file: str, capsys: Capture) -> None:
+def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
     arguments = ("cf", file, "--ratios", "0", "--limit", "120")
-    with_signs, without = (
-        printed(capsys, *arguments, flag)["ratios"]["0"] for flag in ("--signs", "--no-signs")
+    used, unused = (
+        printed(capsys, *arguments, flag)["ratios"]["0"] for flag in ("--text-features", "--no-text-features")
     )
-    assert with_signs["calibrated-vote"] != without["calibrated-vote"]
-    assert with_signs["calibrated-route"] == without["calibrated-route"]
+    assert used["calibrated-vote"] != unused["calibrated-vote"]
+    assert used["calibrated-route"] == unused["calibrated-route"]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,8 @@ def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Captur
 
 @pytest.mark.parametrize("command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift"])
 def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
-    assert (
-        run(["bench", command, "x.jsonl", "y.jsonl"][: 4 if command == "ood" else 3] + ["--order", "any"])
-        == 2
-    )
+    streams = ["x.jsonl", "y.jsonl"] if command == "ood" else ["x.jsonl"]
+    assert run(["bench", command, *streams, "--order", "any"]) == 2
     assert "'any' is not one of" in capsys.readouterr().err
 
 

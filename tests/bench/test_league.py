@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from madeup import made_up
@@ -9,9 +11,12 @@ from partial import with_absent_peers, with_fractions, without_answers
 
 from sigma_mem.bench.bootstrap import intervals
 from sigma_mem.bench.experiments.cf import counterfactual_table
+from sigma_mem.bench.experiments.drift import drift_table
+from sigma_mem.bench.experiments.feedback import feedback_table
 from sigma_mem.bench.experiments.mechanisms import mechanism_table
 from sigma_mem.bench.league import ORACLES, league, row_names
 from sigma_mem.bench.table import standing
+from sigma_mem.decide import READS, Choice
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
@@ -131,3 +136,21 @@ def test_majority_does_not_depend_on_the_order_of_peers(small: tuple[Stream, Flo
 def test_bad_rivals_are_refused(small: tuple[Stream, FloatArray]) -> None:
     with pytest.raises(InputError, match="paretobandit"):
         league(*small, rivals=("nobody",))
+
+
+def test_a_read_more_has_its_row_in_every_experiment() -> None:
+    stream, phis = made_up(60)
+    last = Choice(len(stream.peers) - 1, -1, np.zeros(0))
+    toy = replace(READS["majority"], name="toy-vote", choose=lambda view: last, row=99)
+    hidden = replace(toy, name="hidden-vote", row=None)
+    reads = READS.with_read(toy).with_read(hidden)
+    for session in (False, True):
+        rows = league(stream, phis, session=session, reads=reads)
+        assert list(rows) == row_names(reads)
+        assert set(rows) - set(row_names()) == {"toy-vote"}
+        assert rows["toy-vote"].selections[stream.peers[-1]] == len(stream)
+    drift = drift_table(stream, phis, ("stationary", "restart"), reads=reads)
+    assert all("toy-vote" in condition.correct for condition in drift.conditions.values())
+    feedback = feedback_table(stream, phis, (1.0,), (0,), reads=reads)
+    assert "toy-vote" in feedback.accuracy[1.0]
+    assert "hidden-vote" not in {**feedback.accuracy[1.0], **drift.conditions["stationary"].correct}

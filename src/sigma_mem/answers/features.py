@@ -3,7 +3,7 @@
 Who answered and what was asked says much of whether an answer is right; how it is written says a little
 more. A response that repeats itself, or works out no number of its own, or uses words that nobody else
 uses, is wrong more often than its peers'. Which sign speaks for an answer, and how loudly, is not
-decided here: the memory learns it (`sigma_mem.memory.signs`).
+decided here: the memory learns it (`sigma_mem.memory.features`).
 """
 
 from __future__ import annotations

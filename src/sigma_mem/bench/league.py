@@ -10,9 +10,9 @@ import numpy as np
 from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Router, cluster
 from sigma_mem.bench.hindsight import any_right, best_fixed, domain_oracle, random_correct
 from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
-from sigma_mem.bench.reads_now import READS, Reads
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.row import TableRow, has_answers, majority_correct, present_peers, row_of, successes
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
@@ -89,7 +89,9 @@ def league(
     settings = settings or Settings()
     whole, directions, skip = join_warm_up(stream, phis, warm)
     if session:
-        with SigmaMem(whole.peers, rank=phis.shape[1], settings=settings, keep_text=False) as memory:
+        with SigmaMem(
+            whole.peers, rank=phis.shape[1], settings=settings, keep_text=False, reads=reads
+        ) as memory:
             choices = play(
                 whole, directions, MemoryPlayer(memory, reads), progress=partial(progress, "memory")
             )

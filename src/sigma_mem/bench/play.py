@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.baselines import Router, best_present
-from sigma_mem.bench.reads_now import READS, Read, Reads
 from sigma_mem.bench.row import present_peers
-from sigma_mem.decide.reads import View
+from sigma_mem.decide import READS, Read, Reads, View
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Everything, Reveal, Revealed, Stream
@@ -96,8 +95,15 @@ def choose_present(read: Read, chosen: int, score: FloatArray, prob: FloatArray,
         return chosen
     peers = np.flatnonzero(present)
     n = len(peers)
-    unread = np.full(n, -1, dtype=np.intp)
-    view = View(score[peers], prob[peers], np.zeros(n), unread, 1.0, np.ones(n), np.eye(n))
+    view = View(
+        score=score[peers],
+        prob=prob[peers],
+        groups=np.full(n, -1, dtype=np.intp),
+        text_log_odds=np.zeros(n),
+        alternatives=1.0,
+        readable=np.ones(n),
+        relation=lambda: np.eye(n),
+    )
     return int(peers[read.choose(view).peer])
 
 

@@ -8,18 +8,17 @@ replay, whose labels are the reads' own successes. Equal to `play` with a `Memor
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.answers.features import FEATURES, text_features
 from sigma_mem.bench.play import Choices, choose_present
-from sigma_mem.bench.reads_now import READS, Reads
 from sigma_mem.bench.row import present_peers
-from sigma_mem.decide.adaptive import adaptive, duels, over_reads
-from sigma_mem.decide.reads import View
-from sigma_mem.decide.vote import group
+from sigma_mem.decide import READS, Reads, View
+from sigma_mem.decide.adaptive import adaptive, duels, settings_over_reads
+from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
 from sigma_mem.streams import Stream
@@ -49,23 +48,22 @@ def replayed(
     if shown is not None:
         labels[~shown] = np.nan
     asked = [[peer in event.answers for peer in stream.peers] for event in stream]
-    groups = np.where(asked, [group(row) for row in stream.canons()], -2)  # −2: nobody was asked
-    past = replay(phis, labels, settings, groups, signs=_features(stream) if settings.signs else None)
-    available = [i for i, read in enumerate(reads) if read.needs != "center"]
+    groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
+    past = replay(
+        phis, labels, settings, groups, features=_features(stream) if settings.text_features else None
+    )
     used = [read for read in reads if read.needs != "center"]
-    first = np.zeros(
-        (len(stream), len(used)), dtype=np.intp
-    )  # chosen among all peers: what the memory learns
-    chosen = np.zeros_like(first)  # and among those present
+    first = np.zeros((len(stream), len(used)), dtype=np.intp)  # among all peers: what the memory learns from
+    chosen = np.zeros_like(first)  # among those present
     for t, present in enumerate(present_peers(stream)):
         view = View(
             score=past.score[t],
             prob=past.prob[t],
-            lean=past.lean[t],
+            text_log_odds=past.text_log_odds[t],
             groups=groups[t],
             alternatives=float(past.alternatives[t]),
             readable=past.readable[t],
-            G=past.G[t],
+            relation=partial(past.G.__getitem__, t),
         )
         first[t] = [read.choose(view).peer for read in used]
         chosen[t] = [
@@ -74,14 +72,14 @@ def replayed(
         ]
         if progress is not None and (t % 256 == 255 or t + 1 == len(stream)):
             progress(t + 1, len(stream))
-    best = _best_reads(phis, first, _answer_labels(labels, groups), settings, available, len(reads))
+    best = _best_reads(phis, first, _answer_labels(labels, groups), settings, reads)
     out: Choices = {"adaptive": chosen[np.arange(len(chosen)), best]}
     out.update({read.name: chosen[:, i] for i, read in enumerate(used)})
     return out
 
 
 def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
-    """Labels, each missing one taken from the first labelled peer that gave the same answer, if there is one."""
+    """Labels, a missing one taken from the first labelled peer that gave the same answer, if there is one."""
     out = labels.copy()
     for t, peer in np.argwhere(np.isnan(labels) & (groups >= 0)):
         same = labels[t, groups[t] == groups[t, peer]]
@@ -96,13 +94,13 @@ def _best_reads(
     chosen: NDArray[np.intp],
     labels: FloatArray,
     settings: Settings,
-    available: list[int],
-    n_reads: int,
+    reads: Reads,
 ) -> NDArray[np.intp]:
     """Which column of ``chosen`` the adaptive read takes at every event."""
-    of_reads = np.full((len(chosen), n_reads), np.nan)  # a read that is not available is never right or wrong
+    available = [i for i, read in enumerate(reads) if read.needs != "center"]
+    of_reads = np.full((len(chosen), len(reads)), np.nan)  # without a center, its reads are not labelled
     of_reads[:, available] = labels[np.arange(len(chosen))[:, None], chosen]
-    prob = replay(phis, duels(of_reads), over_reads(settings)).prob
+    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
     return np.array([available.index(adaptive(p, available)) for p in prob], dtype=np.intp)
 
 

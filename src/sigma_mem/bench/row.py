@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.decide.vote import group
+from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
@@ -86,7 +86,7 @@ def majority_correct(stream: Stream) -> FloatArray:
     r = successes(stream.labels())
     out = np.zeros(len(stream))
     for t, canons in enumerate(stream.canons()):
-        groups = group(canons)
+        groups = group_answers(canons)
         counts = np.bincount(groups[groups >= 0])
         leading = np.flatnonzero(counts == counts.max(initial=1))
         shares = [_mean_known(r[t, groups == number]) for number in leading]

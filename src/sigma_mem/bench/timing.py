@@ -137,7 +137,7 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Ti
             "read": lambda i: state.read(phis[i]),
             "route of ParetoBandit": lambda i: requests.append(router.route(contexts[i])[1].request_id),
             "feedback of ParetoBandit": lambda i: router.process_feedback(requests.pop(), 1.0),
-            "write": lambda i: state.write(phis[i], labels[i], state.decided()),
+            "write": lambda i: state.write(phis[i], labels[i], state.begin_event()),
             "update of ParetoBandit": lambda i: router.update(
                 str(i % 5), contexts[i], 1.0, advance_time=False
             ),
@@ -223,7 +223,7 @@ def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
         state = SigmaState(PEERS, RANK)
         for phi, c in zip(phis, labels, strict=True):
             state.read(phi)
-            state.write(phi, c, state.decided())
+            state.write(phi, c, state.begin_event())
 
     found = _best({"replay": lambda i: replay(phis, labels), "loop": loop}, max(1, rounds // 2), block=1)
     n = len(phis)
@@ -240,7 +240,7 @@ def _per_event(phis: FloatArray, labels: FloatArray, longest: int, progress: Pro
     for n in range(1, marks[-1] + 1):
         i = n % len(phis)
         state.read(phis[i])
-        state.write(phis[i], labels[i], state.decided())
+        state.write(phis[i], labels[i], state.begin_event())
         if n % 100 == 0:
             best = min(best, (perf_counter() - start) / 100)
             start = perf_counter()

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.bench.reads_now import READS, Reads
 from sigma_mem.cli import bench, center, decisions, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import inspect
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
 __all__ = ["build_app", "main", "run"]

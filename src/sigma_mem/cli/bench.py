@@ -40,8 +40,11 @@ def cf(
     session: Annotated[
         bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
     ] = False,
-    signs: Annotated[
-        bool, typer.Option("--signs/--no-signs", help="Whether votes learn from how answers are written.")
+    text_features: Annotated[
+        bool,
+        typer.Option(
+            "--text-features/--no-text-features", help="Whether votes learn from the answers' texts."
+        ),
     ] = True,
     *,
     options: RunOptions,
@@ -56,7 +59,7 @@ def cf(
             e.stream,
             e.phis,
             at,
-            settings=Settings(signs=signs),
+            settings=Settings(text_features=text_features),
             rivals=rival_names(rivals),
             warm=e.warm,
             session=session,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sigma_mem.bench.reads_now import Reads
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing, named_values, names_of, text_of
 from sigma_mem.cli.output import decision_values, print_decision, print_json
+from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 
@@ -67,7 +67,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem route --memory memory.db --json "What is 17 * 23?"
         """
-        with _open(memory, namespace, peers, encoder, gamma) as mem:
+        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             decision = mem.route(text_of(question), read=read, explore=explore, after=after)
         _show(decision, memory, json)
 
@@ -96,7 +96,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem vote --memory memory.db --after ID "What is 17 * 23?" -a gemma=391 -a coder=381 --json
         """
         answers = named_values(answer, "answer")
-        with _open(memory, namespace, peers, encoder, gamma) as mem:
+        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
                 decision = mem.decide(text_of(question), answers, after=after)
             else:
@@ -153,7 +153,7 @@ def _label(peer: str, text: str) -> bool | float:
 
 
 def _open(
-    path: Path, namespace: str, peers: str | None, encoder: str | None, gamma: float | None
+    path: Path, namespace: str, peers: str | None, encoder: str | None, gamma: float | None, reads: Reads
 ) -> SigmaMem:
     """Open a memory for decisions; with peers, make it where there is none."""
     from sigma_mem.session import SigmaMem
@@ -166,7 +166,9 @@ def _open(
         if not path.absolute().parent.is_dir():
             raise InputError(f"got --memory {path}, in a folder that does not exist; make the folder first")
     settings = None if gamma is None else Settings(gamma=gamma)
-    return SigmaMem(names_of(peers), path, encoder=encoder, settings=settings, namespace=namespace)
+    return SigmaMem(
+        names_of(peers), path, encoder=encoder, settings=settings, namespace=namespace, reads=reads
+    )
 
 
 def _show(decision: Decision, memory: Path, as_json: bool) -> None:

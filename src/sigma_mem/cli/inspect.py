@@ -88,8 +88,8 @@ def _print(out: Console, values: dict[str, Any]) -> None:
     for table in (_competence(values), _relation(values), _decisions(values)):
         out.print(table)
         out.print()
-    if any(values["signs"].values()):
-        out.print(_signs(values))
+    if any(values["text_features"].values()):
+        out.print(_text_features(values))
         out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
@@ -125,11 +125,11 @@ def _relation(values: dict[str, Any]) -> Table:
     return table
 
 
-def _signs(values: dict[str, Any]) -> Table:
-    """Which signs of an answer go with being right, strongest first."""
-    table = _table("What speaks for an answer", "sign, 1 σ more of it", "p right")
-    for sign, effect in sorted(values["signs"].items(), key=lambda pair: -abs(pair[1])):
-        table.add_row(sign, f"{50 * effect:+.1f} %")
+def _text_features(values: dict[str, Any]) -> Table:
+    """Which features of an answer's text go with being right, strongest first."""
+    table = _table("Text features that predict correctness", "feature, 1 σ more of it", "p right")
+    for feature, effect in sorted(values["text_features"].items(), key=lambda pair: -abs(pair[1])):
+        table.add_row(feature, f"{50 * effect:+.1f} %")
     return table
 
 

@@ -49,15 +49,15 @@ def print_decision(decision: Decision, memory: str) -> None:
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
     out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
-    lean = decision.details.get("lean", {})
-    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("answer leans",) if lean else ()))
+    text = decision.details.get("text_log_odds", {})
+    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     table = Table(*columns, box=None, pad_edge=False)
     for peer in decision.probs:
         values = (
             f"{decision.probs[peer]:.2f}",
             f"{decision.effective[peer]:.1f}",
             f"{decision.scores[peer]:+.4f}",
-            *((f"{lean[peer]:+.2f}",) if lean else ()),
+            *((f"{text[peer]:+.2f}",) if text else ()),
         )
         table.add_row(peer, *values, style="bold" if peer == decision.peer else None)
     out.print(table)

@@ -28,8 +28,8 @@ from sigma_mem.bench.play import (
     RouterPlayer,
     play,
 )
-from sigma_mem.bench.reads_now import READS, Reads
 from sigma_mem.bench.table import Grid, Table
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
@@ -147,6 +147,7 @@ class _Run:
             settings=self.settings,
             keep_text=False,
             seed=self.seed,
+            reads=self.reads,
         )
 
     def routers(self, stream: Stream, *, explore: bool = False) -> list[Player]:

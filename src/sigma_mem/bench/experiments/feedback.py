@@ -11,10 +11,10 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.league import MAJORITY, Progress, rows_of, silent
-from sigma_mem.bench.reads_now import READS, Reads
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.bench.with_center import NO_SIGMA, BenchCenter, Judged
+from sigma_mem.decide import READS, Reads
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Share, Stream

@@ -8,9 +8,9 @@ from typing import Any
 
 from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, within
 from sigma_mem.bench.league import Progress, silent
-from sigma_mem.bench.reads_now import READS, Reads
 from sigma_mem.bench.table import LeagueTable
 from sigma_mem.bench.with_center import BenchCenter
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings

@@ -13,7 +13,7 @@ from sigma_mem.bench import figures
 from sigma_mem.bench.league import Progress, silent
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Competence, Discount, Settings, SigmaState
+from sigma_mem.memory import Competence, Settings, SigmaState
 from sigma_mem.memory.spectrum import (
     eigenvalues,
     signal_to_noise,
@@ -151,11 +151,11 @@ def simulate_bound(
     """
     rng = np.random.default_rng(seed)
     eta = 1.0 - gamma
-    memory = Competence(simulations, 2, Discount(-math.log(gamma)))
+    memory = Competence(simulations, 2, -math.log(gamma))
     phi, seen = np.array([0.6, 0.8]), np.ones(simulations)
     for tick in range(1, horizon + 1):
         c = np.where(rng.random(simulations) < (1.0 + mu) / 2.0, 1.0, -1.0)
-        memory.advance(tick)
+        memory.decayed.advance(tick)
         memory.write(phi, c, seen, tick)
     top = eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
     score = eta * memory.score(phi, horizon)[0]
@@ -184,7 +184,7 @@ def weyl_on_stream(
     before, relation = state.M, state.G
     worst, worst_g, norm, path = -np.inf, -np.inf, 0.0, []
     for t, (phi, c) in enumerate(zip(phis, labels, strict=True)):
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
         after, now = state.M, state.G
         for old, new in zip(before, after, strict=True):
             worst = max(worst, weyl_excess(old, new, settings.gamma, settings.step))

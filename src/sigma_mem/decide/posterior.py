@@ -1,4 +1,4 @@
-"""Selection: the posterior over which peers are right, from utilities and the relation G.
+"""The posterior over which peers are right, from utilities and the relation G.
 
     z_p = (U_p − mean U)/(std U + ε)                                       (eq:sigma_normalized_utility)
     P(y) ∝ exp(w_u Σ_p z_p y_p + (w_g/2) Σ_{p≠q} G_pq y_p y_q),  y ∈ {−1, 1}^P   (eq:sigma_topology_posterior)
@@ -15,10 +15,12 @@ from typing import Literal
 
 import numpy as np
 
+from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
 
 __all__ = [
     "EXACT_PEERS",
+    "SELECT",
     "Posterior",
     "belief_propagation",
     "enumerate_states",
@@ -148,3 +150,24 @@ def belief_propagation(
         if change < tolerance:
             return np.tanh(field + messages.sum(axis=0)), True
     return np.tanh(field + messages.sum(axis=0)), False
+
+
+def _select(view: View) -> Choice:
+    """The posterior on the center's utilities, over the peers it judged; totals are E[y] by peer."""
+    if view.utility is None:
+        raise ValueError("the view has no utility; expected the center's judgement of the answers")
+    judged = np.flatnonzero(~np.isnan(view.utility))
+    result = posterior(normalized_utility(view.utility[judged]), view.relation()[np.ix_(judged, judged)])
+    expectation = np.full(len(view.utility), np.nan)
+    expectation[judged] = result.expectation
+    peer = int(judged[result.peer])
+    return Choice(peer, int(view.groups[peer]), expectation)
+
+
+SELECT = Read(
+    "select",
+    "center",
+    _select,
+    lambda view, choice: 0.5 + 0.5 * float(choice.totals[choice.peer]),
+    "the steered center's judgement of the answers, with relation G",
+)

@@ -1,4 +1,4 @@
-"""What a memory learns from how answers are written, through the public object."""
+"""What a memory learns from the texts of answers, through the public object."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
-from sigma_mem.answers.features import FEATURES as SIGNS
+from sigma_mem.answers.features import FEATURES
+from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
-from sigma_mem.memory.discount import Discount
-from sigma_mem.memory.signs import Signs
-from sigma_mem.session.given import Given, looked_at
-from sigma_mem.session.records import decision_record
+from sigma_mem.memory.features import TextFeatures
+from sigma_mem.session.answers import Answers, prepare_answers
+from sigma_mem.session.fold import decision_record
 from sigma_mem.store.base import Record
 
 PEERS = ("ann", "bob", "cat")
@@ -43,26 +43,26 @@ def taught(mem: SigmaMem, n: int = 120, seed: int = 0) -> SigmaMem:
 
 
 @pytest.mark.parametrize("keep_text", [True, False])
-def test_an_answer_written_like_right_ones_is_trusted_whoever_gave_it(keep_text: bool) -> None:
+def test_an_answer_whose_text_is_like_that_of_right_ones_is_trusted_whoever_gave_it(keep_text: bool) -> None:
     mem = taught(SigmaMem(PEERS, rank=2, keep_text=keep_text))
     for careful in PEERS:
         d = mem.vote("What is 3 + 4?", answers(7, careful), phi=PHI)
         assert d.peer == careful
         assert max(d.probs.values()) < 0.5  # no record says so
-        assert d.details["lean"][careful] > 0.5
-        assert "its answer is written like right ones" in str(mem.explain(d.id))
+        assert d.details["text_log_odds"][careful] > 0.5
+        assert "the text of its answer speaks for it" in str(mem.explain(d.id))
         other = next(peer for peer in PEERS if peer != careful)
-        assert "its answer is written like wrong ones" in str(mem.explain(d.id, peer=other))
+        assert "the text of its answer speaks against it" in str(mem.explain(d.id, peer=other))
 
 
-def test_a_memory_may_be_told_not_to_look(tmp_path: Path) -> None:
+def test_text_features_can_be_turned_off(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with SigmaMem(PEERS, path, rank=2, settings=Settings(signs=False)) as mem:
+    with SigmaMem(PEERS, path, rank=2, settings=Settings(text_features=False)) as mem:
         taught(mem)
     with SigmaMem(path=path) as mem:
         d = mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI)
-        assert not d.signs
-        assert "lean" not in d.details
+        assert not d.features
+        assert "text_log_odds" not in d.details
         assert not len(weights(mem))
 
 
@@ -70,28 +70,28 @@ def test_a_new_peer_is_read_with_what_the_others_taught() -> None:
     mem = taught(SigmaMem(PEERS, rank=2))
     mem.add_peer("dan")
     texts = {"ann": CARELESS.format(1, 1, 1, 1), "dan": CAREFUL.format(2)}
-    assert mem.vote("What is 3 + 4?", texts, phi=PHI).details["lean"]["dan"] > 0.3
+    assert mem.vote("What is 3 + 4?", texts, phi=PHI).details["text_log_odds"]["dan"] > 0.3
 
 
-def test_signs_say_nothing_of_answers_that_nothing_is_known_of() -> None:
+def test_features_say_nothing_of_answers_that_nothing_is_known_of() -> None:
     mem = SigmaMem(PEERS, rank=2)
     d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
-    assert "lean" not in d.details
-    assert set(d.signs) == set(PEERS)
-    assert {len(row) for row in d.signs.values()} == {len(SIGNS)}
-    assert not mem.vote("What?", {"ann": "7"}, phi=PHI).signs  # nothing to compare it with
-    assert not mem.route("What?", phi=PHI).signs
+    assert "text_log_odds" not in d.details
+    assert set(d.features) == set(PEERS)
+    assert {len(row) for row in d.features.values()} == {len(FEATURES)}
+    assert not mem.vote("What?", {"ann": "7"}, phi=PHI).features  # nothing to compare it with
+    assert not mem.route("What?", phi=PHI).features
 
 
-def test_an_unreadable_answer_has_no_signs() -> None:
+def test_an_unreadable_answer_has_no_features() -> None:
     mem = taught(SigmaMem(PEERS, rank=2))
     d = mem.vote("What is 3 + 4?", {"ann": "3 + 4 = 7", "bob": "8", "cat": None}, phi=PHI)
-    assert set(d.signs) == {"ann", "bob"}
-    assert d.details["lean"]["cat"] == 0.0
+    assert set(d.features) == {"ann", "bob"}
+    assert d.details["text_log_odds"]["cat"] == 0.0
 
 
 def weights(mem: SigmaMem) -> np.ndarray:
-    return mem.state.signs.weights(mem.state.now)
+    return mem.state.features.weights(mem.state.now)
 
 
 def test_late_amended_and_revoked_labels_count_as_they_stand() -> None:
@@ -120,7 +120,7 @@ def test_every_label_is_held_against_what_was_expected_at_its_decision(
     monkeypatch.setattr("sigma_mem.session.fold._OPEN_EVENTS", open_events)
     settings = Settings(gamma=0.9)
     mem = SigmaMem(PEERS, rank=2, settings=settings, keep_text=keep_text)
-    expected = Signs(Discount(settings.rate))
+    expected = TextFeatures(len(FEATURES), settings.rate)
     rng = np.random.default_rng(3)
     waiting: list[Decision] = []
     for i in range(80):
@@ -129,22 +129,22 @@ def test_every_label_is_held_against_what_was_expected_at_its_decision(
             d = waiting.pop(int(rng.integers(len(waiting))))
             said = {peer: bool(rng.random() < 0.5) for peer in PEERS[: int(rng.integers(1, 4))]}
             mem.feedback(d.id, said)
-            surprise = [
+            residual = [
                 (1.0 if said[peer] else -1.0) - (2 * d.probs[peer] - 1) if peer in said else np.nan
                 for peer in PEERS
             ]
-            expected.write(np.array([d.signs[peer] for peer in PEERS]), np.array(surprise), d.tick)
+            expected.write(np.array([d.features[peer] for peer in PEERS]), np.array(residual), d.tick)
     np.testing.assert_allclose(evidence(mem)[:-1, :], evidence_of(expected, mem.state.now)[:-1, :], atol=1e-9)
     fresh = mem.replayed().state
-    assert np.array_equal(fresh.signs.arrays()["sum"], mem.state.signs.arrays()["sum"])
+    assert np.array_equal(fresh.features.decayed.arrays["sum"], mem.state.features.decayed.arrays["sum"])
 
 
 def evidence(mem: SigmaMem) -> np.ndarray:
-    return evidence_of(mem.state.signs, mem.state.now)
+    return evidence_of(mem.state.features, mem.state.now)
 
 
-def evidence_of(signs: Signs, now: float) -> np.ndarray:
-    found: np.ndarray = signs.arrays()["sum"] * signs.discount.factor(now)
+def evidence_of(features: TextFeatures, now: float) -> np.ndarray:
+    found: np.ndarray = features.decayed.value("sum", now)
     return found
 
 
@@ -190,27 +190,29 @@ def test_a_decision_without_answers_takes_nothing_away(
     assert mem.state.readable.round(2).tolist() == [1.0, 1.0, 0.67]
 
 
-def test_a_peer_that_leaves_while_answers_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_leaves_while_answers_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     mem = SigmaMem(PEERS, rank=2)
 
-    def leave(*args: Any) -> Given:
-        found = looked_at(*args)
+    def leave(*args: Any) -> Answers:
+        found = prepare_answers(*args)
         mem.remove_peer("bob")
         return found
 
-    monkeypatch.setattr("sigma_mem.session.sigma.looked_at", leave)
-    d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
-    assert set(d.signs) == {"ann", "cat"}
-    mem.feedback(d.id, {"ann": True, "bob": False, "cat": False})
-    fresh = mem.replayed().state
-    assert np.array_equal(fresh.signs.arrays()["sum"], mem.state.signs.arrays()["sum"])
+    monkeypatch.setattr("sigma_mem.session.sigma.prepare_answers", leave)
+    with pytest.raises(InputError, match="'bob' is not in the pool"):
+        mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
+    assert mem.events == 0
 
 
 def test_a_decision_is_the_callers_to_change() -> None:
     mem = SigmaMem(PEERS, rank=2)
     d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
-    assert isinstance(d.probs, dict)
-    d.probs.clear()
+    d.phi[:] = 0.0
+    for handed_out in (d.probs, d.scores, d.canons, d.features):
+        assert isinstance(handed_out, dict)
+        handed_out.clear()
+    assert set(mem.decision(d.id).canons) == set(PEERS)
+    assert mem.vote("What is 3 + 4?", answers(1, "bob"), after=d.id).phi.any()
     mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
     assert np.abs(weights(mem)).max() > 0.0
 
@@ -218,12 +220,12 @@ def test_a_decision_is_the_callers_to_change() -> None:
 def test_reads_that_do_not_look_say_nothing_of_it() -> None:
     mem = taught(SigmaMem(PEERS, rank=2))
     looks = {
-        read: "lean" in mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read=read).details
+        read: "text_log_odds" in mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read=read).details
         for read in ("calibrated-vote", "expert-vote", "majority", "m-vote", "posterior")
     }
     assert [read for read in looks if looks[read]] == ["calibrated-vote", "expert-vote"]
     d = mem.decide("What is 3 + 4?", answers(7, "bob"), phi=PHI)
-    assert d.details["lean"]["bob"] > 0.5
+    assert d.details["text_log_odds"]["bob"] > 0.5
     expert = mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read="expert-vote")
     assert expert.confidence > expert.probs["bob"] + 0.05  # it is told from how the answer is written
 
@@ -232,7 +234,7 @@ def test_a_peer_that_gave_no_answer_is_as_one_that_was_not_asked() -> None:
     mem = SigmaMem(PEERS, rank=2)
     texts = {"ann": "it is 3 + 4 = 7", "bob": "it is 8"}
     asked, not_asked = mem.vote("What?", {**texts, "cat": None}, phi=PHI), mem.vote("What?", texts, phi=PHI)
-    assert asked.signs == not_asked.signs
+    assert asked.features == not_asked.features
 
 
 def test_labels_of_a_peer_that_has_left_still_count() -> None:
@@ -256,13 +258,13 @@ def test_a_restart_remembers(tmp_path: Path) -> None:
     with SigmaMem(path=path) as mem:
         assert np.array_equal(weights(mem), before)
         fresh = mem.replayed().state
-        assert np.array_equal(fresh.signs.weights(fresh.now), before)
+        assert np.array_equal(fresh.features.weights(fresh.now), before)
 
 
-def test_a_memory_from_before_there_were_signs_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_from_before_features_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def as_it_was(*args: Any) -> Record:
         line = decision_record(*args)
-        return replace(line, body={key: value for key, value in line.body.items() if key != "signs"})
+        return replace(line, body={key: value for key, value in line.body.items() if key != "features"})
 
     path = tmp_path / "memory.db"
     with monkeypatch.context() as older:
@@ -274,23 +276,23 @@ def test_a_memory_from_before_there_were_signs_opens(tmp_path: Path, monkeypatch
     db.close()
     with SigmaMem(path=path) as mem:
         assert mem.events == 20
-        assert not len(weights(mem))
-        assert len(weights(taught(mem, 5))) == len(SIGNS)
+        assert not weights(mem).any()
+        assert weights(taught(mem, 5)).any()
 
 
-def test_signs_of_another_version_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_of_another_version_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its snapshot nor what its decisions saw; the rest of the ledger counts."""
     path = tmp_path / "memory.db"
     with monkeypatch.context() as other:
-        other.setattr("sigma_mem.session.fold.VERSION", 0)
-        other.setattr("sigma_mem.session.records.VERSION", 0)
+        other.setattr("sigma_mem.session.fold.FEATURES_VERSION", 0)
+        other.setattr("sigma_mem.session.snapshot.FEATURES_VERSION", 0)
         with SigmaMem(PEERS, path, rank=2) as mem:
             d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
             taught(mem, 20)
-            assert len(weights(mem))
+            assert weights(mem).any()
     with SigmaMem(path=path) as mem:
         assert mem.events == 21
-        assert not len(weights(mem))
-        assert not mem.decision(d.id).signs
+        assert not weights(mem).any()
+        assert not mem.decision(d.id).features
         mem.feedback(d.id, {"ann": True, "bob": False})
-        assert not len(weights(mem))
+        assert not weights(mem).any()

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.decide.select import (
+from sigma_mem.decide.posterior import (
     EXACT_PEERS,
     belief_propagation,
     enumerate_states,

@@ -3,24 +3,25 @@ import math
 import numpy as np
 import pytest
 
-from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose, vote_confidence
-from sigma_mem.decide.select import normalized_utility
-from sigma_mem.decide.vote import Vote, calibrated_vote
+from sigma_mem.decide import READS, Choice, Reads, View
+from sigma_mem.decide.posterior import normalized_utility
+from sigma_mem.decide.vote import calibrated_vote, vote_confidence
+from sigma_mem.errors import InputError
 
 from . import naive
 
-SINGLE = [read for read in READS if read in ROUTES or read in VOTES]
+SINGLE = [*READS.votes, *READS.routes]
 
 
-def view(score, prob, groups, G=None, alternatives=3.0, readable=None, lean=None):
+def view(score, prob, groups, G=None, alternatives=3.0, readable=None, text_log_odds=None):
     return View(
         score=np.array(score),
         prob=np.array(prob),
-        lean=np.zeros(len(score)) if lean is None else np.array(lean),
+        text_log_odds=np.zeros(len(score)) if text_log_odds is None else np.array(text_log_odds),
         groups=np.array(groups),
         alternatives=alternatives,
         readable=np.ones(len(score)) if readable is None else np.array(readable),
-        G=np.eye(len(score)) if G is None else G,
+        relation=lambda: np.eye(len(score)) if G is None else G,
     )
 
 
@@ -32,7 +33,7 @@ def test_every_read_can_be_told_from_the_others():
         groups=[0, 0, 1, 2, -1],
         alternatives=1.0,
     )
-    chosen = {read: choose(read, here).peer for read in SINGLE}
+    chosen = {read: READS[read].choose(here).peer for read in SINGLE}
     assert chosen["m-route"] == 4  # the largest score, before anyone answers
     assert chosen["calibrated-route"] == 3
     assert chosen["majority"] == 1  # x, by its most competent member
@@ -44,24 +45,33 @@ def test_every_read_can_be_told_from_the_others():
 def test_the_expert_vote_is_not_the_calibrated_one():
     """One peer that is known to be good against two that are less so."""
     here = view([0.0] * 3, prob=[0.75, 0.6, 0.6], groups=[0, 1, 1], alternatives=9.0)
-    assert choose("calibrated-vote", here).group == 1
-    assert choose("expert-vote", here).group == 0
+    assert READS["calibrated-vote"].choose(here).group == 1
+    assert READS["expert-vote"].choose(here).group == 0
     # Of a peer that often cannot be read, both trust what can be read more: here that decides.
     here = view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5, readable=[1.0, 0.3, 0.3])
-    assert choose("expert-vote", here).group == 1
-    assert choose("expert-vote", view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5)).group == 0
+    assert READS["expert-vote"].choose(here).group == 1
+    here = view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5)
+    assert READS["expert-vote"].choose(here).group == 0
+
+
+def test_a_registry_is_checked():
+    with pytest.raises(InputError, match="expected distinct names"):
+        READS.with_read(READS["majority"])
+    with pytest.raises(InputError, match="expected one that always works"):
+        Reads(READS["select"])
+    assert READS.in_tables()[0].name == "majority"
 
 
 @pytest.mark.parametrize("read", SINGLE)
-def test_signs_move_the_votes_that_go_by_competence_and_nothing_else(read):
-    here = view([0.1, 0.1], prob=[0.6, 0.55], groups=[0, 1], lean=[-0.5, 0.5])
-    chosen = choose(read, here).peer
+def test_text_features_move_the_votes_that_go_by_competence_and_nothing_else(read):
+    here = view([0.1, 0.1], prob=[0.6, 0.55], groups=[0, 1], text_log_odds=[-0.5, 0.5])
+    chosen = READS[read].choose(here).peer
     assert chosen == (1 if read in ("calibrated-vote", "expert-vote") else 0)
 
 
-@pytest.mark.parametrize("read", sorted(VOTES))
+@pytest.mark.parametrize("read", sorted(READS.votes))
 def test_a_null_canon_wins_no_vote(read):
-    assert choose(read, view([0.1, 0.9], [0.6, 0.95], [0, -1])).peer == 0
+    assert READS[read].choose(view([0.1, 0.9], [0.6, 0.95], [0, -1])).peer == 0
 
 
 def test_the_posterior_read_uses_relations_and_the_other_does_not():
@@ -69,8 +79,8 @@ def test_the_posterior_read_uses_relations_and_the_other_does_not():
     G = np.eye(4)
     G[0, 3] = G[3, 0] = G[1, 2] = G[2, 1] = 0.9
     here = view([0.50, 0.48, 0.40, 0.0], [0.6] * 4, [0, 1, 2, 3], G)
-    assert choose("posterior-no-g", here).peer == 0
-    assert choose("posterior", here).peer == 1
+    assert READS["posterior-no-g"].choose(here).peer == 0
+    assert READS["posterior"].choose(here).peer == 1
     assert naive.posterior(normalized_utility(here.score), G, 1.0, 1.0).argmax() == 1
 
 
@@ -86,4 +96,4 @@ def test_confidence_is_the_posterior_of_the_winning_answer():
 
 
 def test_a_vote_that_nobody_could_win_has_no_confidence():
-    assert vote_confidence(Vote(0, -1, np.zeros(0)), 3.0) == 0.0
+    assert vote_confidence(Choice(0, -1, np.zeros(0)), 3.0) == 0.0
