@@ -21,18 +21,7 @@ from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Everything, Reveal, Revealed, Stream
 
-__all__ = [
-    "Choices",
-    "ExploringPlayer",
-    "JoiningPlayer",
-    "MemoryPlayer",
-    "Player",
-    "RestartedPlayer",
-    "RevokingPlayer",
-    "RouterPlayer",
-    "choose_present",
-    "play",
-]
+__all__ = ["Choices", "ExploringPlayer", "MemoryPlayer", "Player", "RouterPlayer", "choose_present", "play"]
 
 Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event
 Present = NDArray[np.bool_]
@@ -111,77 +100,51 @@ class MemoryPlayer:
     """Every read of a `SigmaMem`, and the adaptive one, which is acted upon.
 
     One pass gives all of them: what a read would have chosen is part of the adaptive decision.
+
+    Parameters
+    ----------
+    at, interrupt
+        Call ``interrupt(player)`` before the event at this place: a peer joins, a source is revoked, the
+        memory is opened again.
     """
 
-    def __init__(self, memory: SigmaMem, reads: Reads = READS) -> None:
+    def __init__(
+        self,
+        memory: SigmaMem,
+        reads: Reads = READS,
+        *,
+        at: int | None = None,
+        interrupt: Callable[[MemoryPlayer], None] = lambda player: None,
+    ) -> None:
         self.memory = memory
+        self.revoked: set[str] = set()  # sources that are not heard any more
         self._reads = reads
+        self._at, self._interrupt = at, interrupt
         self._ids: list[str] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.decide`."""
+        if len(self._ids) == self._at:
+            self._interrupt(self)
         decision = self.memory.decide(event.question, event.answers, phi=phi)
         self._ids.append(decision.id)
         peers = self.memory.peers
-        there = present[: len(peers)]
         score, prob = (np.array([values[p] for p in peers]) for values in (decision.scores, decision.probs))
         found = {
-            name: choose_present(self._reads[name], peers.index(peer), score, prob, there)
+            name: choose_present(self._reads[name], peers.index(peer), score, prob, present[: len(peers)])
             for name, peer in decision.reads.items()
         }
         return {"adaptive": found[decision.read.removeprefix("adaptive:")], **found}
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """`SigmaMem.feedback`."""
-        self.memory.feedback(self._ids[place], labels, source=source)
+        if source not in self.revoked:
+            self.memory.feedback(self._ids[place], labels, source=source)
 
-
-class JoiningPlayer(MemoryPlayer):
-    """A peer joins the pool before the event at ``place``."""
-
-    def __init__(self, memory: SigmaMem, peer: str, place: int, reads: Reads = READS) -> None:
-        super().__init__(memory, reads)
-        self._peer, self._place = peer, place
-
-    def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
-        """`SigmaMem.add_peer` when it is due, then `SigmaMem.decide`."""
-        if len(self._ids) == self._place:
-            self.memory.add_peer(self._peer)
-        return super().decide(event, phi, present)
-
-
-class RevokingPlayer(MemoryPlayer):
-    """A source is revoked before the event at ``place``, and not heard again."""
-
-    def __init__(self, memory: SigmaMem, source: str, place: int, reads: Reads = READS) -> None:
-        super().__init__(memory, reads)
-        self._source, self._place = source, place
-
-    def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
-        """`SigmaMem.revoke` when it is due, then `SigmaMem.decide`."""
-        if len(self._ids) == self._place:
-            self.memory.revoke(self._source)
-        return super().decide(event, phi, present)
-
-    def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
-        """Feedback of anyone who was not revoked."""
-        if source != self._source or len(self._ids) <= self._place:
-            super().hear(place, labels, source)
-
-
-class RestartedPlayer(MemoryPlayer):
-    """The memory is closed and opened again from its file before the event at ``place``."""
-
-    def __init__(self, open_memory: Callable[[], SigmaMem], place: int, reads: Reads = READS) -> None:
-        super().__init__(open_memory(), reads)
-        self._open, self._place = open_memory, place
-
-    def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
-        """Restart when it is due, then `SigmaMem.decide`."""
-        if len(self._ids) == self._place:
-            self.memory.close()
-            self.memory = self._open()
-        return super().decide(event, phi, present)
+    def revoke(self, source: str) -> None:
+        """`SigmaMem.revoke`."""
+        self.memory.revoke(source)
+        self.revoked.add(source)
 
 
 class ExploringPlayer:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench.league import Progress, silent
+from sigma_mem.bench.table import Grid
 from sigma_mem.encode.base import unit
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
@@ -21,7 +22,7 @@ from sigma_mem.extras import require
 from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
 
-__all__ = ["Timing", "Timings", "measure", "print_timings"]
+__all__ = ["Timing", "Timings", "measure"]
 
 RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
 _BLOCK = 400
@@ -87,6 +88,27 @@ class Timings:
         """Cost of an event at the end over that at the start."""
         seconds = list(self.per_event.values())
         return seconds[-1] / seconds[0]
+
+    def grid(self) -> Grid:
+        """A line per timing."""
+        return ["what", "µs", "beside", "µs", "ratio", "target", ""], [
+            [
+                t.what,
+                f"{1e6 * t.ours:.1f}",
+                t.beside,
+                f"{1e6 * t.theirs:.1f}",
+                f"{t.ratio:.2f}",
+                f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}",
+                "met" if t.met else "NOT met",
+            ]
+            for t in self.rows
+        ]
+
+    def remarks(self) -> list[str]:
+        """How the cost of an event grows, and what could not be timed."""
+        costs = ", ".join(f"{n:,}: {1e6 * seconds:.1f} µs" for n, seconds in self.per_event.items())
+        grows = f"read and write of one event after so many events: {costs} (last/first {self.flat:.2f})"
+        return [grows, *self.notes]
 
 
 def measure(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
@@ -250,23 +272,3 @@ def _per_event(phis: FloatArray, labels: FloatArray, longest: int, progress: Pro
             best = float("inf")  # only the thousand events before a mark count
             progress("cost per event", n, marks[-1])
     return found
-
-
-def print_timings(found: Timings) -> None:
-    """Print a table for people."""
-    from rich.console import Console
-    from rich.table import Table
-
-    out = Console(highlight=False, width=150)
-    table = Table("what", "µs", "beside", "µs", "ratio", "target", "", box=None, pad_edge=False)
-    for t in found.rows:
-        bound = f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}"
-        met = "met" if t.met else "NOT met"
-        table.add_row(
-            t.what, f"{1e6 * t.ours:.1f}", t.beside, f"{1e6 * t.theirs:.1f}", f"{t.ratio:.2f}", bound, met
-        )
-    out.print(table)
-    costs = ", ".join(f"{n:,}: {1e6 * seconds:.1f} µs" for n, seconds in found.per_event.items())
-    out.print(f"read and write of one event after so many events: {costs} (last/first {found.flat:.2f})")
-    for note in found.notes:
-        out.print(note, markup=False)

@@ -19,7 +19,7 @@ from sigma_mem.cli.bench_options import (
     rival_names,
 )
 from sigma_mem.cli.options import Json, expand_options, names_of, numbers_of
-from sigma_mem.cli.output import print_json
+from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.cli.progress import steps_shown
 from sigma_mem.memory import Settings
 
@@ -234,11 +234,11 @@ def speed(
     as_json: Json = False,
 ) -> None:
     """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
-    from sigma_mem.bench.timing import measure, print_timings
+    from sigma_mem.bench.timing import measure
 
     with steps_shown() as progress:
         found = measure(rounds=rounds, longest=events, progress=progress)
     if as_json:
         print_json(found.values())
     else:
-        print_timings(found)
+        print_table(*found.grid(), found.remarks())

@@ -12,7 +12,7 @@ import typer
 
 from sigma_mem.cli.bench_center import CenterChoice
 from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import console, print_json
+from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.cli.progress import steps_shown
 from sigma_mem.errors import InputError
 
@@ -139,22 +139,13 @@ class RunOptions:
 
     def show(self, table: Table) -> None:
         """Write the report where one is asked for, and print one JSON object or a table."""
-        from rich.table import Table as Printed
-
         from sigma_mem.bench.table import write_report
 
         files = [] if self.report is None else write_report(table, self.report)
         if self.as_json:
             print_json(table.values())
-            return
-        header, rows = table.grid()
-        printed = Printed(*header, box=None, pad_edge=False)
-        for row in rows:
-            printed.add_row(*row)
-        out = console()
-        out.print(printed)
-        for line in (*table.remarks(), *(str(file) for file in files)):
-            out.print(line, markup=False)
+        else:
+            print_table(*table.grid(), [*table.remarks(), *map(str, files)])
 
 
 def _warm_up(

@@ -127,7 +127,7 @@ def _relation(values: dict[str, Any]) -> Table:
 
 def _text_features(values: dict[str, Any]) -> Table:
     """Which features of an answer's text go with being right, strongest first."""
-    table = _table("Text features that predict correctness", "feature, 1 σ more of it", "p right")
+    table = _table("Text features", "feature, 1 σ more of it", "p right")
     for feature, effect in sorted(values["text_features"].items(), key=lambda pair: -abs(pair[1])):
         table.add_row(feature, f"{50 * effect:+.1f} %")
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -12,13 +12,24 @@ from rich.table import Table
 
 from sigma_mem.events import Decision
 
-__all__ = ["console", "decision_values", "print_decision", "print_json"]
+__all__ = ["console", "decision_values", "print_decision", "print_json", "print_table"]
 
 
 def console() -> Console:
     """Standard output; as wide as it gets in a pipe, so that no line is broken there."""
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=200)
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str] = ()) -> None:
+    """Print a table, and lines below it."""
+    table = Table(*header, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    out = console()
+    out.print(table)
+    for line in remarks:
+        out.print(line, markup=False)
 
 
 def print_json(values: Mapping[str, Any]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,17 +16,7 @@ import numpy as np
 from sigma_mem.bench import figures
 from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer
 from sigma_mem.bench.league import Progress, routers, rows_of, silent
-from sigma_mem.bench.play import (
-    Choices,
-    ExploringPlayer,
-    JoiningPlayer,
-    MemoryPlayer,
-    Player,
-    RestartedPlayer,
-    RevokingPlayer,
-    RouterPlayer,
-    play,
-)
+from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
@@ -157,9 +146,9 @@ class _Run:
     def everyone(self, stream: Stream, note: str, reveal: Reveal | None = None) -> Condition:
         """A fresh memory and every router."""
         players = [MemoryPlayer(self.memory(), self.reads), *self.routers(stream)]
-        return self.condition(stream, players, note, reveal)
+        return self.played(stream, players, note, reveal)
 
-    def condition(
+    def played(
         self, stream: Stream, players: Sequence[Player], note: str, reveal: Reveal | None = None
     ) -> Condition:
         choices: Choices = {}
@@ -171,18 +160,6 @@ class _Run:
         return {name: row.correct for name, row in rows_of(stream, choices, self.reads).items()}
 
 
-def _stationary(run: _Run) -> Condition:
-    return run.everyone(run.stream, "the stream as it is")
-
-
-def _abrupt(run: _Run) -> Condition:
-    return run.everyone(abrupt(run.stream), "best and worst peer exchange answers halfway")
-
-
-def _gradual(run: _Run) -> Condition:
-    return run.everyone(gradual(run.stream, run.seed), "the same, ever more often")
-
-
 def _cold_start(run: _Run) -> Condition:
     first = run.stream.select(limit=COLD_START)
     return run.everyone(first, f"the first {len(first)} events, from an empty memory")
@@ -190,58 +167,52 @@ def _cold_start(run: _Run) -> Condition:
 
 def _new_peer(run: _Run) -> Condition:
     stream, newcomer, half = late_peer(run.stream)
-    with run.memory(stream.peers[:-1]) as memory:
-        players = [JoiningPlayer(memory, newcomer, half, run.reads), *run.routers(stream)]
-        return run.condition(stream, players, f"{newcomer}, the best peer, joins halfway")
-
-
-def _sparse(run: _Run) -> Condition:
-    return run.everyone(run.stream, "one event in ten is labelled", Share(0.1, run.seed))
-
-
-def _delayed(run: _Run) -> Condition:
-    return run.everyone(run.stream, "labels come 100 events late", Delayed(100))
+    joins = MemoryPlayer(
+        run.memory(stream.peers[:-1]), run.reads, at=half, interrupt=lambda p: p.memory.add_peer(newcomer)
+    )
+    return run.played(stream, [joins, *run.routers(stream)], f"{newcomer}, the best peer, joins halfway")
 
 
 def _bandit_only(run: _Run) -> Condition:
     ours = [ExploringPlayer(run.memory(), explore=explore) for explore in (True, False)]
     note = "only the chosen peer is labelled; every router explores its own way"
-    return run.condition(run.stream, [*ours, *run.routers(run.stream, explore=True)], note, Bandit())
-
-
-def _poisoned(run: _Run) -> Condition:
-    note = "one source flips the labels of 20 % of the events"
-    return run.everyone(run.stream, note, Dishonest(0.2, seed=run.seed))
+    return run.played(run.stream, [*ours, *run.routers(run.stream, explore=True)], note, Bandit())
 
 
 def _revoked(run: _Run) -> Condition:
-    lies = Dishonest(0.2, seed=run.seed)
-    player = RevokingPlayer(run.memory(), lies.source, len(run.stream) // 2, run.reads)
-    return run.condition(run.stream, [player], "the same lies, their source revoked halfway", lies)
+    lies, half = Dishonest(0.2, seed=run.seed), len(run.stream) // 2
+    player = MemoryPlayer(run.memory(), run.reads, at=half, interrupt=lambda p: p.revoke(lies.source))
+    return run.played(run.stream, [player], "the same lies, their source revoked halfway", lies)
 
 
 def _restart(run: _Run) -> Condition:
-    whole = play(run.stream, run.phis, MemoryPlayer(run.memory(), run.reads))
     with TemporaryDirectory() as folder:
-        reopen = partial(run.memory, path=Path(folder) / "memory.db")
-        player = RestartedPlayer(reopen, len(run.stream) // 2, run.reads)
-        again = play(run.stream, run.phis, player)
-        player.memory.close()
-    same = all(np.array_equal(whole[name], again[name]) for name in whole)
+        path = Path(folder) / "memory.db"
+
+        def reopen(player: MemoryPlayer) -> None:
+            player.memory.close()
+            player.memory = run.memory(path=path)
+
+        again = MemoryPlayer(run.memory(path=path), run.reads, at=len(run.stream) // 2, interrupt=reopen)
+        found, whole = (play(run.stream, run.phis, p) for p in (again, MemoryPlayer(run.memory(), run.reads)))
+        again.memory.close()
+    same = all(np.array_equal(whole[name], found[name]) for name in whole)
     note = "the memory's process ends halfway and starts again from its file"
-    return Condition(run.correct(run.stream, again), note, {"same_choices_as_without_restart": same})
+    return Condition(run.correct(run.stream, found), note, {"same_choices_as_without_restart": same})
 
 
 _CONDITIONS: dict[str, Callable[[_Run], Condition]] = {
-    "stationary": _stationary,
-    "abrupt": _abrupt,
-    "gradual": _gradual,
+    "stationary": lambda run: run.everyone(run.stream, "the stream as it is"),
+    "abrupt": lambda run: run.everyone(abrupt(run.stream), "best and worst peer exchange answers halfway"),
+    "gradual": lambda run: run.everyone(gradual(run.stream, run.seed), "the same, ever more often"),
     "cold-start": _cold_start,
     "new-peer": _new_peer,
-    "sparse": _sparse,
-    "delayed": _delayed,
+    "sparse": lambda run: run.everyone(run.stream, "one event in ten is labelled", Share(0.1, run.seed)),
+    "delayed": lambda run: run.everyone(run.stream, "labels come 100 events late", Delayed(100)),
     "bandit-only": _bandit_only,
-    "poisoned": _poisoned,
+    "poisoned": lambda run: run.everyone(
+        run.stream, "one source flips the labels of 20 % of the events", Dishonest(0.2, seed=run.seed)
+    ),
     "poisoned-revoked": _revoked,
     "restart": _restart,
 }
