@@ -6,9 +6,8 @@ classes of :mod:`~sigma_mem.streams.reveal` decide which labels a memory gets to
 """
 
 from sigma_mem.streams.counterfactual import Attack, attack_plan, counterfactual
-from sigma_mem.streams.load import load_stream
+from sigma_mem.streams.jsonl import load_stream, save_stream
 from sigma_mem.streams.reveal import Bandit, Delayed, Dishonest, Everything, Noisy, Reveal, Revealed, Share
-from sigma_mem.streams.save import save_stream
 from sigma_mem.streams.stream import Stream
 
 __all__ = [
