@@ -1,9 +1,8 @@
-"""How answers to one question are written, as a few numbers: what a reader notices before judging.
+"""Text features: how each answer to a question is written, as a few numbers.
 
-Who answered and what was asked says much of whether an answer is right; how it is written says a little
-more. A response that repeats itself, or works out no number of its own, or uses words that nobody else
-uses, is wrong more often than its peers'. Which sign speaks for an answer, and how loudly, is not
-decided here: the memory learns it (`sigma_mem.memory.features`).
+Who answered and what was asked says most about whether an answer is right; how it is written adds a little.
+A response that repeats itself, has no numbers of its own or uses words that nobody else uses is wrong
+more often than its peers'. Which features predict correctness, and how strongly, the memory learns.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ FEATURES = (
     "own numbers",
     "like others",
 )
-FEATURES_VERSION = 1  # of what the signs mean: the ledger keeps it with them, and memories never mix two
-_LAST = 4000  # characters of a text that are looked at: its end, where the answer is
+FEATURES_VERSION = 1  # kept with the features in the ledger; a memory never mixes two versions
+_LAST = 4000  # characters read: the end of a text, where the answer is
 _RUN = 4  # words that make a repetition
 _DECIMALS = 4  # as the ledger keeps them
 _WORD = re.compile(r"\w+")
@@ -44,15 +43,14 @@ _HEDGES = frozenset(_WORD.findall(_DOUBT))
 
 
 def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
-    """The signs of every answer, shape (answers, len(FEATURES)).
+    """The text features of every answer, shape (answers, len(FEATURES)).
 
-    Of a text the last 4,000 characters are looked at. ``length`` is log(1 + characters); ``repeats`` the
-    share of runs of four words that were there before; ``variety`` distinct words per word; ``digits`` the
-    share of digits; ``equations`` log(1 + equals signs); ``code`` whether there is a code block; ``hedges``
-    log(1 + words of doubt, in English); ``names answer`` log(1 + how often the canonical answer occurs, as it
-    is written); ``of question`` the share of distinct words that the question has too; ``own numbers`` the
-    share of distinct numbers that it has not; ``like others`` the mean overlap (Jaccard) of its words with
-    those of the other answers that have any.
+    They are computed on the last 4,000 characters. ``length`` is log(1 + characters); ``repeats`` the share
+    of runs of four words that occurred before; ``variety`` distinct words per word; ``digits`` the share of
+    digits; ``equations`` log(1 + equals signs); ``code`` whether there is a code block; ``hedges`` log(1 +
+    English words of doubt); ``names answer`` log(1 + occurrences of the canonical answer); ``of question``
+    the share of distinct words that are in the question; ``own numbers`` the share of distinct numbers that
+    are not; ``like others`` the mean Jaccard overlap of its words with those of the other answers.
 
     Examples
     --------
@@ -90,7 +88,7 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
 
 
 def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
-    """Mean Jaccard overlap of each with the others that say anything, in whatever order they come."""
+    """Mean Jaccard overlap of each with the others that have words, whatever their order."""
     shared: list[list[float]] = [[] for _ in vocabularies]
     said = [i for i, vocabulary in enumerate(vocabularies) if vocabulary]
     for place, i in enumerate(said):

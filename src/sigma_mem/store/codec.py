@@ -133,22 +133,18 @@ def _split(blob: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def _layout(header: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
-    """The header's array list, with every entry checked."""
+    """The header's list of (name, dtype, shape), every one checked."""
     entries = header.get("arrays")
     if not isinstance(entries, list):
         raise _damaged("its header lists no arrays")
     for entry in entries:
-        if not (isinstance(entry, list) and len(entry) == 3 and _is_array_entry(*entry)):
-            raise _damaged(f"its header describes an array as {entry!r}")
+        match entry:
+            case [str(), "<f8" | "<i8", list(shape)] if all(type(n) is int and n >= 0 for n in shape):
+                continue
+        raise _damaged(f"its header describes an array as {entry!r}")
     if len({name for name, _, _ in entries}) != len(entries):
         raise _damaged("its header names an array twice")
     return entries
-
-
-def _is_array_entry(name: object, dtype: object, shape: object) -> bool:
-    """Whether a header entry is (str, known dtype, list of sizes)."""
-    sizes = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
-    return isinstance(name, str) and isinstance(dtype, str) and dtype in DTYPES and sizes
 
 
 def _damaged(what: str) -> StoreCorruptError:
