@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sigma_mem.answers.canon import canon as default_canon
+from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Read, Reads, Verdict, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
@@ -24,7 +25,6 @@ from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError, UnknownDecisionError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
-from sigma_mem.session.answers import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import checked_labels, new_labels, next_revision_id, was_taken
 from sigma_mem.session.fold import (
