@@ -11,9 +11,9 @@ import typer
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.demo.picture import draw_picture
-from sigma_mem.demo.show import Plan, run
+from sigma_mem.demo.run import run
+from sigma_mem.demo.screen import result, table
 from sigma_mem.demo.story import Story
-from sigma_mem.demo.summary import result, table
 from sigma_mem.errors import InputError, MissingExtraError
 
 __all__ = ["app"]
@@ -54,8 +54,9 @@ def demo(
     _check(picture, memory)
     out = console()
     shown = None if quiet or json else out
-    plan = Plan(tasks, seed, _WATCHED if speed is None and out.is_terminal and shown else speed, memory)
-    story = run(plan, shown)
+    if speed is None and out.is_terminal and shown:
+        speed = _WATCHED
+    story = run(tasks, seed, speed, memory, shown)
     drawn = _drawn(story, picture)
     if json:
         print_json({**result(story, seed), "picture": drawn})
