@@ -20,7 +20,7 @@ from sigma_mem.answers.features import FEATURES, FEATURES_VERSION
 from sigma_mem.decide import Reads
 from sigma_mem.decide.adaptive import duels, settings_over_reads
 from sigma_mem.decide.vote import group_answers
-from sigma_mem.errors import StoreCorruptError, StoreVersionError
+from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisionError
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.store.base import Record, Store
@@ -375,6 +375,26 @@ class Fold:
             if event is not None:
                 self._keep(id, event)
         return event
+
+    def event_of(self, decision: str) -> tuple[str, EventState]:
+        """The id of a decision's event, and the event; UnknownDecisionError if there is none."""
+        id, event = decision, self.event(decision)
+        if event is None:
+            id = self.line(decision).event
+            event = self.event(id)
+        if event is None:  # the ledger holds a decision without its event's first one
+            raise UnknownDecisionError(f"event {id!r} of decision {decision!r} is not in this memory")
+        return id, event
+
+    def line(self, decision: str) -> Record:
+        """The line of a decision."""
+        line = self._store.find(self._namespace, "decision", decision)
+        if line is None:
+            raise UnknownDecisionError(
+                f"decision {decision!r} is not in namespace {self._namespace!r}; "
+                "expected the id of a decision of this memory"
+            )
+        return line
 
     def _keep(self, id: str, event: EventState) -> None:
         self._events[id] = event
