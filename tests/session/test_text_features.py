@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
-from sigma_mem.answers.features import FEATURES
+from sigma_mem.answers.features import FEATURES, Answers, prepare_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.session.answers import Answers, prepare_answers
 from sigma_mem.session.fold import decision_record
 from sigma_mem.store.base import Record
 

@@ -47,14 +47,15 @@ def demo(
 
     sigma-mem demo --seed 7 --memory demo.db && sigma-mem inspect --memory demo.db
     """
-    from sigma_mem.demo.show import Plan, run
-    from sigma_mem.demo.summary import result, table
+    from sigma_mem.demo.run import run
+    from sigma_mem.demo.screen import result, table
 
     _check(picture, memory)
     out = console()
     shown = None if quiet or json else out
-    plan = Plan(tasks, seed, _WATCHED if speed is None and out.is_terminal and shown else speed, memory)
-    story = run(plan, shown)
+    if speed is None and out.is_terminal and shown:
+        speed = _WATCHED
+    story = run(tasks, seed, speed, memory, shown)
     drawn = _drawn(story, picture)
     if json:
         print_json({**result(story, seed), "picture": drawn})

@@ -12,8 +12,8 @@ from sigma_mem.answers.features import FEATURES
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 from sigma_mem.session import SigmaMem
+from sigma_mem.session.fold import phi_from_bytes
 from sigma_mem.store.base import Record, Store
-from sigma_mem.store.codec import phi_from_bytes
 
 __all__ = ["survey"]
 

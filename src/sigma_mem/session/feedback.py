@@ -11,10 +11,41 @@ import numpy as np
 
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Feedback
-from sigma_mem.session.fold import EventState, feedback_from
+from sigma_mem.session.fold import EventState, feedback_from, feedback_record
+from sigma_mem.session.journal import Journal
 from sigma_mem.store.base import Store
 
-__all__ = ["checked_labels", "new_labels", "next_revision_id", "was_taken"]
+__all__ = ["append_feedback"]
+
+
+def append_feedback(
+    journal: Journal,
+    decision: str,
+    labels: Mapping[str, object],
+    source: str,
+    id: str | None,
+    amend: bool,
+    time: float,
+) -> Feedback:
+    """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
+    store, namespace = journal.store, journal.namespace
+    with journal as fold:
+        clean = checked_labels(labels, fold.known_peers())
+        if source in fold.revoked:
+            raise InputError(f"source {source!r} was revoked; expected another source")
+        event_id, event = fold.event_of(decision)
+        feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
+        repeated = id is not None and was_taken(store, namespace, feedback)
+        ticket = None
+        if not repeated and new_labels(event, clean, source, amend):
+            line = feedback.id if id is None else next_revision_id(store, namespace, id)
+            tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
+            ticket = journal.append(feedback_record(feedback, line, tick))
+    if ticket is None:
+        store.flush()  # the earlier feedback may still be on its way to the disk
+    else:
+        ticket.wait()
+    return feedback
 
 
 def checked_labels(labels: Mapping[str, object], known: Collection[str]) -> dict[str, float]:

@@ -20,11 +20,10 @@ from sigma_mem.answers.features import FEATURES, FEATURES_VERSION
 from sigma_mem.decide import Reads
 from sigma_mem.decide.adaptive import duels, settings_over_reads
 from sigma_mem.decide.vote import group_answers
-from sigma_mem.errors import StoreVersionError
+from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisionError
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.store.base import Record, Store
-from sigma_mem.store.codec import phi_from_bytes, phi_to_bytes
 
 __all__ = [
     "EventState",
@@ -39,6 +38,8 @@ __all__ = [
     "open_record",
     "opening_from",
     "peer_record",
+    "phi_from_bytes",
+    "phi_to_bytes",
     "revoke_record",
 ]
 
@@ -163,6 +164,18 @@ def peer_record(peer: str, joins: bool, time: float) -> Record:
 def revoke_record(source: str, time: float) -> Record:
     """Everything that a source ever said is taken back."""
     return Record("revoke", source, "", {"source": source, "time": time})
+
+
+def phi_to_bytes(phi: FloatArray) -> bytes:
+    """Raw little-endian float64 of a vector, as `Record.phi` holds it."""
+    return phi.astype("<f8", copy=False).tobytes()
+
+
+def phi_from_bytes(raw: bytes) -> FloatArray:
+    """The vector of `phi_to_bytes`, as an array of its own."""
+    if len(raw) % 8:
+        raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
 
 
 # --- one event ---------------------------------------------------------------------------
@@ -362,6 +375,26 @@ class Fold:
             if event is not None:
                 self._keep(id, event)
         return event
+
+    def event_of(self, decision: str) -> tuple[str, EventState]:
+        """The id of a decision's event, and the event; UnknownDecisionError if there is none."""
+        id, event = decision, self.event(decision)
+        if event is None:
+            id = self.line(decision).event
+            event = self.event(id)
+        if event is None:  # the ledger holds a decision without its event's first one
+            raise UnknownDecisionError(f"event {id!r} of decision {decision!r} is not in this memory")
+        return id, event
+
+    def line(self, decision: str) -> Record:
+        """The line of a decision."""
+        line = self._store.find(self._namespace, "decision", decision)
+        if line is None:
+            raise UnknownDecisionError(
+                f"decision {decision!r} is not in namespace {self._namespace!r}; "
+                "expected the id of a decision of this memory"
+            )
+        return line
 
     def _keep(self, id: str, event: EventState) -> None:
         self._events[id] = event

@@ -16,31 +16,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sigma_mem.answers.canon import canon as default_canon
+from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Read, Reads, Verdict, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.encode import Encoder
-from sigma_mem.errors import InputError, UnknownDecisionError
+from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
-from sigma_mem.session.answers import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.session.explain import Explanation, explain
-from sigma_mem.session.feedback import checked_labels, new_labels, next_revision_id, was_taken
+from sigma_mem.session.feedback import append_feedback
 from sigma_mem.session.fold import (
-    EventState,
     Fold,
     decision_from,
     decision_record,
     feedback_from,
-    feedback_record,
     peer_record,
     revoke_record,
 )
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import Center, judge_answers, posterior_details
 from sigma_mem.session.opening import open_memory
-from sigma_mem.store.base import Record, Store
+from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
 
 __all__ = ["SigmaMem"]
@@ -336,25 +334,7 @@ class SigmaMem:
         amend : bool
             Replace what this source said of these peers.
         """
-        with self._journal as fold:
-            clean = checked_labels(labels, fold.known_peers())
-            if source in fold.revoked:
-                raise InputError(f"source {source!r} was revoked; expected another source")
-            event_id, event = self._event(fold, decision)
-            feedback = Feedback(
-                id or f"{event_id}/{event.lines}", event_id, clean, source, self._clock(), amend
-            )
-            repeated = id is not None and was_taken(self.store, self._namespace, feedback)
-            ticket = None
-            if not repeated and new_labels(event, clean, source, amend):
-                line = feedback.id if id is None else next_revision_id(self.store, self._namespace, id)
-                tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
-                ticket = self._journal.append(feedback_record(feedback, line, tick))
-        if ticket is None:
-            self.store.flush()  # the earlier feedback may still be on its way to the disk
-        else:
-            ticket.wait()
-        return feedback
+        return append_feedback(self._journal, decision, labels, source, id, amend, self._clock())
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
@@ -396,7 +376,8 @@ class SigmaMem:
 
     def decision(self, id: str) -> Decision:
         """An earlier decision, from the ledger."""
-        return decision_from(self._line(id))
+        with self._journal as fold:
+            return decision_from(fold.line(id))
 
     def decisions(self, last: int) -> list[Decision]:
         """The last decisions, newest first."""
@@ -406,7 +387,7 @@ class SigmaMem:
     def labels(self, decision: str) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
         with self._journal as fold:
-            return dict(self._event(fold, decision)[1].labels())
+            return dict(fold.event_of(decision)[1].labels())
 
     def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
@@ -420,7 +401,8 @@ class SigmaMem:
         top : int
             How many events to list.
         """
-        line = self._line(decision)
+        with self._journal as fold:
+            line = fold.line(decision)
         pool = decision_from(line).scores
         if peer is not None and peer not in pool:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
@@ -479,7 +461,7 @@ class SigmaMem:
             id = event_id = f"{self._boot}-{self._count + 1}"
             tick = state.next_tick(time)
             if after is not None:
-                event_id, event = self._event(fold, after)
+                event_id, event = fold.event_of(after)
                 if direction is not None and not np.array_equal(direction, event.phi):
                     raise InputError(
                         f"phi differs from that of decision {after!r}, and an event has one φ; "
@@ -546,26 +528,6 @@ class SigmaMem:
         if read is not None and read.needs == "center":
             return judge_answers(self._center, question or "", phi, answers.by_peer, state)
         return None, {}
-
-    def _event(self, fold: Fold, decision: str) -> tuple[str, EventState]:
-        """The event of a decision, by id, and what is known of it."""
-        event = fold.event(decision)
-        if event is not None:
-            return decision, event
-        line = self._line(decision)
-        event = fold.event(line.event)
-        if event is None:  # the ledger holds a decision without its event's first one
-            raise UnknownDecisionError(f"event {line.event!r} of decision {decision!r} is not in this memory")
-        return line.event, event
-
-    def _line(self, decision: str) -> Record:
-        line = self.store.find(self._namespace, "decision", decision)
-        if line is None:
-            raise UnknownDecisionError(
-                f"decision {decision!r} is not in namespace {self._namespace!r}; "
-                "expected the id of a decision of this memory"
-            )
-        return line
 
 
 def _view(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sigma_mem.events import Event
 from sigma_mem.streams import Stream
-from sigma_mem.streams.chance import chance
+from sigma_mem.streams.stream import chance
 
 __all__ = ["abrupt", "gradual", "late_peer", "strongest"]
 

@@ -1,22 +1,22 @@
 """Group commit: many threads append, one thread writes all that has gathered in one transaction.
 
-A commit waits for the disk, and while it waits the next batch fills. So the cost of
-durability is shared by whoever happens to write at the same time, and a single writer never
-waits for company.
+A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
+same time share the cost of durability, and a single one never waits for others.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from sigma_mem.errors import ConflictError, StoreError
 from sigma_mem.store.base import Record
 
-__all__ = ["Batch", "Durable", "Entry", "GroupCommit", "refuse_other_epoch"]
+__all__ = ["Batch", "Durable", "QueuedRecord", "Writer", "refuse_other_epoch"]
 
-Entry = tuple[str, Record]
+QueuedRecord = tuple[str, Record]
 """Namespace and record, with its seq."""
 
 CAPACITY = 4096
@@ -27,7 +27,7 @@ class Batch:
     """Records that become durable together. It is the ticket of every one of them."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.records: list[QueuedRecord] = []
         self.by_id: dict[tuple[str, str, str], Record] = {}
         self.by_event: dict[tuple[str, str], list[Record]] = {}
         self._settled = threading.Event()
@@ -35,7 +35,7 @@ class Batch:
 
     def add(self, namespace: str, record: Record) -> None:
         """Take a record in, and make it findable."""
-        self.entries.append((namespace, record))
+        self.records.append((namespace, record))
         self.by_id[namespace, record.kind, record.id] = record
         if record.event:
             self.by_event.setdefault((namespace, record.event), []).append(record)
@@ -58,10 +58,10 @@ class Batch:
 
 
 class Durable(Protocol):
-    """Where batches go: the tables behind the queue."""
+    """Where batches go: the tables behind the queue, or a stand-in of the tests."""
 
-    def commit(self, entries: Sequence[Entry]) -> None:
-        """Write entries as one transaction, or raise StoreError and write none of them."""
+    def commit(self, records: Sequence[QueuedRecord]) -> None:
+        """Write records as one transaction, or raise StoreError and write none of them."""
 
     def last(self) -> int:
         """Sequence number of the last durable record."""
@@ -82,7 +82,7 @@ def refuse_other_epoch(got: int | None, now: int) -> None:
         )
 
 
-class GroupCommit:
+class Writer:
     """The queue before a ledger, and the thread that empties it.
 
     Parameters
@@ -119,14 +119,14 @@ class GroupCommit:
     ) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
         with self._lock:
-            while len(self._filling.entries) >= self._capacity and not self._stopped:
+            while len(self._filling.records) >= self._capacity and not self._stopped:
                 self._room.wait()
             if self._stopped:
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
             self._refuse_known(namespace, records)
             batch = self._filling
-            if not batch.entries:
+            if not batch.records:
                 self._work.notify()
             for seq, r in enumerate(records, self._next):
                 batch.add(namespace, Record(r.kind, r.id, r.event, r.body, r.phi, seq))
@@ -135,8 +135,9 @@ class GroupCommit:
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """A record that is not durable yet."""
+        key = namespace, kind, id
         with self._lock:
-            return self._pending(namespace, kind, id)
+            return next((batch.by_id[key] for batch in self._batches() if key in batch.by_id), None)
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """The event's records that are not durable yet, in order."""
@@ -169,22 +170,15 @@ class GroupCommit:
 
     def _queued(self) -> list[Batch]:
         with self._lock:
-            return [batch for batch in self._batches() if batch.entries]
+            return [batch for batch in self._batches() if batch.records]
 
     def _batches(self) -> list[Batch]:
         return [self._filling] if self._writing is None else [self._writing, self._filling]
 
-    def _pending(self, namespace: str, kind: str, id: str) -> Record | None:
-        key = namespace, kind, id
-        found = self._filling.by_id.get(key)
-        if found is None and self._writing is not None:
-            found = self._writing.by_id.get(key)
-        return found
-
     def _refuse_known(self, namespace: str, records: Sequence[Record]) -> None:
         keys = {(r.kind, r.id) for r in records}
         for kind, id in keys:
-            if self._pending(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id):
+            if self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id):
                 raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
         if len(keys) < len(records):
             raise ConflictError("the same kind and id occurs twice in one append; use another id")
@@ -193,7 +187,7 @@ class GroupCommit:
         try:
             while (batch := self._take()) is not None:
                 try:
-                    self._durable.commit(batch.entries)
+                    self._durable.commit(batch.records)
                 except StoreError as error:
                     self._drop(error)
                 else:
@@ -204,7 +198,7 @@ class GroupCommit:
     def _take(self) -> Batch | None:
         """The next batch to write; None when stopped and empty."""
         with self._lock:
-            while not self._filling.entries:
+            while not self._filling.records:
                 if self._stopped:
                     return None
                 self._work.wait()
@@ -214,7 +208,7 @@ class GroupCommit:
 
     def _keep(self, batch: Batch) -> None:
         with self._lock:
-            self._last = batch.entries[-1][1].seq
+            self._last = batch.records[-1][1].seq
             self._writing = None
         batch.settle()
 
@@ -225,18 +219,12 @@ class GroupCommit:
             if dropped:
                 self._writing, self._filling = None, Batch()
                 self.epoch += 1
-                self._last = self._reread()
+                with suppress(StoreError):  # a commit can fail after it was done: ask the file
+                    self._last = self._durable.last()
                 self._next = self._last + 1
                 self._room.notify_all()
         for batch in dropped:
             batch.settle(error)
-
-    def _reread(self) -> int:
-        """Ask the file what it holds: a commit can fail after it was done."""
-        try:
-            return self._durable.last()
-        except StoreError:
-            return self._last
 
     def _end(self) -> None:
         with self._lock:

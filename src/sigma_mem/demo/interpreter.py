@@ -1,34 +1,28 @@
-"""A small, safe interpreter for a part of Python: it walks the syntax tree.
+"""What the agents compute with: a small, safe interpreter for a part of Python, and arithmetic in text.
 
-No import, no attribute of an object but a few methods of text and lists, no files, a
-bound on steps and on the size of numbers and texts: a program can only print.
+The interpreter walks the syntax tree. No import, no attribute of an object but a few methods of text and
+lists, no files, a bound on steps and on the size of numbers and texts: a program can only print.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
-__all__ = ["Interpreter", "Unsupported"]
+__all__ = ["Interpreter", "Unsupported", "evaluate", "expressions", "spell"]
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 _LARGEST = 10**6
 
 
@@ -178,3 +172,82 @@ class Interpreter:
         finally:
             self._depth -= 1
         return None
+
+
+# --- arithmetic in a text, by precedence climbing ---
+
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
+_LEFT_TO_RIGHT = dict.fromkeys("+-*/", 1)  # every operator binds alike
+_WORDS = {
+    "plus": "+", "added to": "+", "minus": "-", "less": "-",
+    "times": "*", "multiplied by": "*", "divided by": "/",
+}  # fmt: skip
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[-+*/()]|\S")
+
+
+def expressions(text: str) -> list[list[str]]:
+    """Runs of numbers, operators and brackets in a text, longest first.
+
+    >>> expressions("What is 3 plus 4 * 5, or 7?")
+    [['3', '+', '4', '*', '5'], ['7']]
+    """
+    for word, symbol in _WORDS.items():
+        text = re.sub(rf"\b{word}\b", symbol, text)
+    runs: list[list[str]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token[0].isdigit() or token in "+-*/()":
+            runs[-1].append(token)
+        elif runs[-1]:
+            runs.append([])
+    with_number = [run for run in runs if any(t[0].isdigit() for t in run)]
+    return sorted(with_number, key=len, reverse=True)
+
+
+def evaluate(tokens: list[str], left_to_right: bool = False) -> Fraction | None:
+    """The value of an infix expression, or None where it is not one.
+
+    >>> evaluate("2 + 3 * 4".split()), evaluate("2 + 3 * 4".split(), left_to_right=True)
+    (Fraction(14, 1), Fraction(20, 1))
+    """
+    rest = list(reversed(tokens))
+    value = _climb(rest, _LEFT_TO_RIGHT if left_to_right else _PRECEDENCE, 1)
+    return value if not rest else None
+
+
+def _climb(rest: list[str], precedence: Mapping[str, int], level: int) -> Fraction | None:
+    value = _atom(rest, precedence)
+    while value is not None and rest and precedence.get(rest[-1], 0) >= level:
+        op = rest.pop()
+        right = _climb(rest, precedence, precedence[op] + 1)
+        value = _apply(op, value, right)
+    return value
+
+
+def _atom(rest: list[str], precedence: Mapping[str, int]) -> Fraction | None:
+    if not rest:
+        return None
+    token = rest.pop()
+    if token == "-":
+        inner = _atom(rest, precedence)
+        return None if inner is None else -inner
+    if token == "(":
+        inner = _climb(rest, precedence, 1)
+        return inner if rest and rest.pop() == ")" else None
+    return Fraction(token) if token[0].isdigit() else None
+
+
+def _apply(op: str, left: Fraction, right: Fraction | None) -> Fraction | None:
+    if right is None or (op == "/" and right == 0):
+        return None
+    if op in "+-":
+        return left + right if op == "+" else left - right
+    return left * right if op == "*" else left / right
+
+
+def spell(value: Fraction) -> str:
+    """A whole number as such, anything else with two decimals.
+
+    >>> spell(Fraction(14)), spell(Fraction(100, 7))
+    ('14', '14.29')
+    """
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.2f}"

@@ -10,7 +10,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sigma_mem.errors import InputError, MissingExtraError, StreamError
+from sigma_mem.errors import InputError, MissingExtraError, SigmaMemError, StreamError
+from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream, load_stream, save_stream
 
 from .strategies import streams
@@ -210,3 +211,65 @@ def test_recorded_streams(mmlu_pro: Stream, zeroeval: Stream) -> None:
 def test_an_unknown_peer_lists_the_known(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no peer 'z' in this stream; it has a, b"):
         load_stream(write(tmp_path, lines(GOOD)), peers=["z"])
+
+
+EVENT = Event("e1", "2+2?", {"a": Answer("4", "4")}, {"a": 0.5}, "math", "d", "4")
+STREAM = Stream("tiny", ("a",), (EVENT,))
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.jsonl.gz", "s.jsonl.zst"])
+def test_same_stream_same_bytes(tmp_path: Path, name: str) -> None:
+    first = save_stream(STREAM, tmp_path / name).read_bytes()
+    assert save_stream(STREAM, tmp_path / name).read_bytes() == first
+    assert [f.name for f in tmp_path.iterdir()] == [name]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    file = save_stream(STREAM, tmp_path / "s.jsonl")
+    half = Event("e2", "half a pair \ud800", {"a": Answer("4", "4")}, {})
+    with pytest.raises(UnicodeEncodeError):
+        save_stream(Stream("broken", ("a",), (EVENT, half)), file)
+    assert load_stream(file).events == (EVENT,)
+    assert [f.name for f in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StreamError, match=r"cannot write .*check the path"):
+        save_stream(STREAM, tmp_path / "no" / "s.jsonl")
+
+
+def test_new_files_are_readable_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    saved = save_stream(STREAM, tmp_path / "s.jsonl")
+    assert saved.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_disk_that_fails_is_not_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(
+        SigmaMemError, match=r"cannot write .*No space left on device; check the disk"
+    ) as caught:
+        save_stream(STREAM, tmp_path / "s.jsonl")
+    assert not isinstance(caught.value, InputError)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shared_streams_with_absent_peers_fractional_labels_and_unknown_fields() -> None:
+    shared = Path(__file__).parents[3] / "shared" / "data"
+    sizes = {"agbenchmark": (521, 8), "costs": (1766, 4), "bfcl-v1": (1700, 71)}
+    if not all((shared / f"{name}.jsonl.gz").exists() for name in sizes):
+        pytest.skip("the shared streams are not here")
+    loaded = {name: load_stream(shared / f"{name}.jsonl.gz") for name in sizes}
+    assert {name: (len(s), len(s.peers)) for name, s in loaded.items()} == sizes
+    assert any(len(e.answers) < 8 for e in loaded["agbenchmark"])
+    assert any(0.0 < abs(c) < 1.0 for e in loaded["costs"] for c in e.correct.values())
+
+
+def test_unknown_fields_are_ignored(tmp_path: Path) -> None:
+    plain, more = (
+        load_stream(write(tmp_path, lines(r))) for r in (GOOD, other("q1", costs={"a": 0.1}, seen=[1]))
+    )
+    assert plain.events == more.events
