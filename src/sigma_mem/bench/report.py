@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sigma_mem.bench.center import NO_SIGMA, better_than_sigma
 from sigma_mem.bench.experiments.cf import CounterfactualTable
 from sigma_mem.bench.experiments.drift import DriftTable
 from sigma_mem.bench.experiments.feedback import FeedbackTable
@@ -18,7 +19,6 @@ from sigma_mem.bench.experiments.theory import TheoryTable
 from sigma_mem.bench.league import Row
 from sigma_mem.bench.pictures import pictures
 from sigma_mem.bench.tables import Result, grid, standing
-from sigma_mem.bench.with_center import NO_SIGMA, better_than_sigma
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream

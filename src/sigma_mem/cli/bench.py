@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice, takes_center
 from sigma_mem.cli.bench_input import (
     EncoderName,
     Limit,
@@ -30,6 +29,7 @@ from sigma_mem.cli.bench_input import (
     rivals_of,
     warmed,
 )
+from sigma_mem.cli.center_options import CenterChoice, takes_center
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.progress import steps_shown
 from sigma_mem.memory import Settings

@@ -9,7 +9,7 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 
-__all__ = ["Encoder", "unit"]
+__all__ = ["Encoder", "unit", "whitening"]
 
 
 class Encoder(Protocol):
@@ -47,3 +47,19 @@ def unit(rows: FloatArray) -> FloatArray:
     """
     out: FloatArray = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     return out
+
+
+def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
+    """Mean (d,) and map (d, k) onto the leading principal directions of ``h`` (n, d), at variance 1.
+
+    k is ``components``, or fewer where ``h`` does not vary in that many directions.
+
+    >>> import numpy as np
+    >>> mean, whiten = whitening(np.array([[1.0, 5.0], [3.0, 5.0]]), 2)
+    >>> np.abs((np.array([[3.0, 5.0]]) - mean) @ whiten).tolist()
+    [[1.0]]
+    """
+    mean = h.mean(axis=0)
+    _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)
+    k = min(components, int((spread > 1e-8 * spread[0]).sum()))
+    return mean, axes[:k].T * (np.sqrt(len(h)) / spread[:k])

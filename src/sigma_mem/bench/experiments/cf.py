@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sigma_mem.bench.bootstrap import Interval, intervals
+from sigma_mem.bench.center import BenchCenter, JudgedEvents, merged
 from sigma_mem.bench.league import Row, Say, league
-from sigma_mem.bench.with_center import BenchCenter, Judged, merged
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream, counterfactual
@@ -25,7 +25,7 @@ class CounterfactualTable:
     events: int
     ratios: Mapping[float, Mapping[str, Row]]
     seed: int = 0
-    judged: Judged | None = None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench cf --json`` prints."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from sigma_mem.bench.center import BenchCenter, JudgedEvents
 from sigma_mem.bench.league import Say, row_of
 from sigma_mem.bench.replayed import replayed
-from sigma_mem.bench.with_center import BenchCenter, Judged
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Share, Stream
@@ -31,7 +31,7 @@ class FeedbackTable:
     events: int
     seeds: tuple[int, ...]
     accuracy: Mapping[float, Mapping[str, tuple[float, ...]]]
-    judged: Judged | None = None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench feedback --json`` prints."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from sigma_mem.bench.center import JudgedEvents
 from sigma_mem.bench.experiments.cf import CounterfactualTable, table_of
 from sigma_mem.bench.league import Row
-from sigma_mem.bench.with_center import Judged
 from sigma_mem.streams import Stream
 
 __all__ = ["MechanismTable", "mechanism_table"]
@@ -24,7 +24,7 @@ class MechanismTable:
     peers: tuple[str, ...]
     domains: tuple[str, ...]  # of every event
     rows: Mapping[str, Row]
-    judged: Judged | None = None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     def by_domain(self, row: Row) -> dict[str, float]:
         """Accuracy of a row in every domain."""

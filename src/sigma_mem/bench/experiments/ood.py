@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sigma_mem.bench.center import BenchCenter, JudgedEvents, merged
 from sigma_mem.bench.experiments.cf import table_of
 from sigma_mem.bench.league import Row, Say, league
-from sigma_mem.bench.with_center import BenchCenter, Judged, merged
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
@@ -31,7 +31,7 @@ class TransferTable:
     peers: tuple[str, ...]
     events: int
     carried: Mapping[str, Mapping[str, Row]]
-    judged: Judged | None = None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench ood --json`` prints."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sigma_mem.bench.center import BenchCenter, JudgedEvents
 from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, labelled
 from sigma_mem.bench.league import Say
-from sigma_mem.bench.with_center import BenchCenter, Judged
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
@@ -25,7 +25,7 @@ class PeerTable:
     pools: Mapping[int, CounterfactualTable]
 
     @property
-    def judged(self) -> Judged | None:
+    def judged(self) -> JudgedEvents | None:
         """Which events a center judged: the same in every pool."""
         return next(iter(self.pools.values())).judged
 
