@@ -12,7 +12,7 @@ from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Rout
 from sigma_mem.bench.hindsight import any_right, best_fixed, domain_oracle, random_correct
 from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
-from sigma_mem.bench.row import TableRow, has_answers, majority_correct, present_peers, row_of, successes
+from sigma_mem.bench.row import TableRow, correct_at, has_answers, majority_correct, present_peers, row_of
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
@@ -132,9 +132,8 @@ def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str,
     order = row_names(reads, answers=answers)
     shown = [name for name in order if name in choices]
     shown += [name for name in choices if name not in order and name not in reads.names]
-    r = np.nan_to_num(successes(stream.labels()))  # a peer without a label counts as wrong
-    at = np.arange(len(stream))
-    correct = {name: r[at, choices[name]] for name in shown}
+    labels = stream.labels()
+    correct = {name: correct_at(labels, choices[name]) for name in shown}
     if MAJORITY in correct:
         correct[MAJORITY] = majority_correct(stream)
     return {name: row_of(choices[name], correct[name], stream.peers) for name in shown}

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice
 from sigma_mem.cli.bench_options import (
     Limit,
     Ratios,
@@ -18,9 +17,10 @@ from sigma_mem.cli.bench_options import (
     Warm,
     WarmShare,
 )
+from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, expand_options, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.cli.progress import steps_shown
+from sigma_mem.cli.progress import progress_bar
 from sigma_mem.memory import Settings
 
 __all__ = ["app"]
@@ -107,7 +107,7 @@ def ood(
     if options.phi is not None:
         encoders["learned φ"] = options.open_encoder(options.phi)
     learned, tested = names_of(learn_domains), names_of(test_domains)
-    with steps_shown() as progress:
+    with progress_bar() as progress:
         before = [options.load(learn, e, peers=learn_peers, domains=learned) for e in encoders.values()]
         after = [options.load(test, e, limit=limit, domains=tested) for e in encoders.values()]
         phis = {name: (b[1], a[1]) for name, b, a in zip(encoders, before, after, strict=True)}
@@ -206,7 +206,7 @@ def speed(
     """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
     from sigma_mem.bench.timing import measure
 
-    with steps_shown() as progress:
+    with progress_bar() as progress:
         found = measure(rounds=rounds, longest=events, progress=progress)
     if as_json:
         print_json(found.values())

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice
+from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.cli.progress import steps_shown
+from sigma_mem.cli.progress import progress_bar
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
+    from sigma_mem.bench.center import BenchCenter
     from sigma_mem.bench.league import Setup
     from sigma_mem.bench.table import Table
-    from sigma_mem.bench.with_center import BenchCenter
     from sigma_mem.encode import Encoder
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream
@@ -93,7 +93,7 @@ class RunOptions:
         choice = center or CenterChoice()
         choice.check()
         encoder = self.open_encoder(self.phi)
-        with steps_shown() as progress:
+        with progress_bar() as progress:
             stream, phis = self.load(file, encoder, limit=limit)
             before = None if warm is None else self.load(warm, encoder)
             stream, phis, before = _warm_up(stream, phis, warm_share, before)
