@@ -84,7 +84,7 @@ def test_readouts_are_those_of_the_memory_before_the_event() -> None:
     state, seen = SigmaState(PEERS, 2, Settings()), {}
     for place, (phi, c) in enumerate(zip(PHIS, STREAM.labels(), strict=True)):
         seen[place] = state.readout(phi)
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
     caught: list[FloatArray] = []
 
     def scorer(pairs: Sequence[tuple[str, str]], readouts: FloatArray | None) -> FloatArray:

@@ -36,7 +36,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
-from sigma_mem.streams.chance import chance
+from sigma_mem.streams.stream import chance
 
 __all__ = [
     "NO_SIGMA",
