@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.bench.league import Row
+from sigma_mem.bench.row import TableRow as Row
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray

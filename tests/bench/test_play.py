@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from madeup import made_up
+from partial import with_absent_peers, without_answers
 
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.bench.baselines import Beta, NearestNeighbours
 from sigma_mem.bench.league import routers
-from sigma_mem.bench.progressive import ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
+from sigma_mem.bench.play import ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.streams import Bandit, Delayed, Share, Stream, counterfactual
@@ -57,7 +58,7 @@ def test_a_player_is_not_even_shown_the_labels(small: tuple[Stream, FloatArray])
     seen: list[Event] = []
 
     class Curious:
-        def decide(self, event: Event, phi: FloatArray) -> dict[str, int]:
+        def decide(self, event: Event, phi: FloatArray, present: object) -> dict[str, int]:
             seen.append(event)
             return {"first": 0}
 
@@ -75,7 +76,7 @@ def test_labels_come_when_they_are_due(small: tuple[Stream, FloatArray]) -> None
     class Clocked:
         now = -1
 
-        def decide(self, event: Event, phi: FloatArray) -> dict[str, int]:
+        def decide(self, event: Event, phi: FloatArray, present: object) -> dict[str, int]:
             self.now += 1
             return {"second": 1}
 
@@ -115,6 +116,31 @@ def test_replay_knows_peers_that_were_not_asked(small: tuple[Stream, FloatArray]
         played = play(partly, phis, MemoryPlayer(memory))
     found = replayed(partly, phis)
     assert all(np.array_equal(found[name], played[name]) for name in played)
+
+
+@pytest.mark.parametrize("labels_only", [False, True])
+def test_replay_knows_absent_peers_and_missing_labels(
+    small: tuple[Stream, FloatArray], labels_only: bool
+) -> None:
+    stream, phis = small
+    for partly in (
+        with_absent_peers(stream, labels_only=labels_only),
+        with_absent_peers(without_answers(stream)),
+    ):
+        fast, slow = replayed(partly, phis), play(partly, phis, memory_player(partly, phis))
+        for name in fast:
+            assert np.array_equal(fast[name], slow[name]), name
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_an_exploring_route_chooses_among_those_present(
+    small: tuple[Stream, FloatArray], explore: bool
+) -> None:
+    stream, phis = small
+    partly = with_absent_peers(stream)
+    memory = SigmaMem(stream.peers, rank=phis.shape[1], keep_text=False)
+    (chosen,) = play(partly, phis, ExploringPlayer(memory, explore=explore), Bandit()).values()
+    assert (~np.isnan(partly.labels()))[np.arange(len(partly)), chosen].all()
 
 
 def test_replay_with_a_share_of_labels_is_that_of_the_session(small: tuple[Stream, FloatArray]) -> None:
