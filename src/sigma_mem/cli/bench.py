@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice
 from sigma_mem.cli.bench_options import (
     Limit,
     Ratios,
@@ -18,6 +17,7 @@ from sigma_mem.cli.bench_options import (
     WarmShare,
     rival_names,
 )
+from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, expand_options, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.cli.progress import steps_shown

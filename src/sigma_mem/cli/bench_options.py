@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice
+from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.cli.progress import steps_shown
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
+    from sigma_mem.bench.center import BenchCenter
     from sigma_mem.bench.league import Progress
     from sigma_mem.bench.table import Table
-    from sigma_mem.bench.with_center import BenchCenter
     from sigma_mem.encode import Encoder
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream

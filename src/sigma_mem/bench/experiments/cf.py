@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sigma_mem.bench.center import BenchCenter, merged
 from sigma_mem.bench.league import Progress, league, silent
 from sigma_mem.bench.table import LeagueTable, Rows, row_values, standing
-from sigma_mem.bench.with_center import BenchCenter, merged
 from sigma_mem.decide import READS, Reads
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings

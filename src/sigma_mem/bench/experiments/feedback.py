@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
+from sigma_mem.bench.center import NO_SIGMA, BenchCenter, JudgedEvents
 from sigma_mem.bench.league import MAJORITY, Progress, rows_of, silent
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
-from sigma_mem.bench.with_center import NO_SIGMA, BenchCenter, Judged
 from sigma_mem.decide import READS, Reads
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
@@ -34,7 +34,7 @@ class FeedbackTable(Table):
     events: int
     seeds: tuple[int, ...]
     accuracy: Mapping[float, Mapping[str, tuple[float, ...]]]
-    judged: Judged | None = None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench feedback --json`` prints."""

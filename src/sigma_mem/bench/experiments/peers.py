@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sigma_mem.bench.center import BenchCenter
 from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, within
 from sigma_mem.bench.league import Progress, silent
 from sigma_mem.bench.table import LeagueTable
-from sigma_mem.bench.with_center import BenchCenter
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
