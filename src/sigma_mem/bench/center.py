@@ -204,7 +204,8 @@ def open_bench_center(
 
     given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
     texts = list(dict.fromkeys(questions))
-    name, fast, gamma, rows = center or "smollm2", None, Settings().gamma, _UNSTEERED
+    name, fast, gamma = center or "smollm2", None, Settings().gamma
+    rows: tuple[str, ...] = _UNSTEERED
     build: Callable[[], Scorer]
     if steering is None:
         phis = open_encoder("static").encode(texts)
