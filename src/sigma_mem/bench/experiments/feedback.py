@@ -11,7 +11,7 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.center import NO_SIGMA, BenchCenter, JudgedEvents
-from sigma_mem.bench.league import MAJORITY, Setup, rows_of
+from sigma_mem.bench.league import DEFAULT, MAJORITY, Setup, rows_of
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
@@ -92,14 +92,13 @@ def feedback_table(
     phis: FloatArray,
     shares: Sequence[float] = SHARES,
     seeds: Sequence[int] = (0, 1, 2),
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> FeedbackTable:
     """Play the stream with the labels of a share of its events; unlabelled events still decay.
 
     The masks are nested: the events labelled at 5 % are labelled at 10 % too (`streams.Share`).
     """
-    setup = setup or Setup()
     about = None if center is None else center.judged(stream)
     places = range(len(stream)) if center is None else center.places(stream)
     accuracy: dict[float, dict[str, tuple[float, ...]]] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sigma_mem.bench.center import BenchCenter, merged
-from sigma_mem.bench.league import Setup, league
+from sigma_mem.bench.league import DEFAULT, Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
@@ -43,7 +43,7 @@ def transfer_table(
     learn: Stream,
     test: Stream,
     phis: Mapping[str, tuple[FloatArray, FloatArray]],
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> TransferTable:
     """Play the test stream cold, and (with the same peers) behind the one that was learned from.
@@ -63,7 +63,7 @@ def transfer_table(
     carried: dict[str, Rows] = {}
     for name, (before, after) in phis.items():
         for start, warm in starts.items():
-            taught = replace(setup or Setup(), warm=None if warm is None else (warm, before))
+            taught = replace(setup, warm=None if warm is None else (warm, before))
             rows: Rows = league(test, after, taught)
             if center is not None:
                 rows = merged(rows, judged[start], center.places(test))

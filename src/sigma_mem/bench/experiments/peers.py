@@ -8,7 +8,7 @@ from typing import Any
 
 from sigma_mem.bench.center import BenchCenter
 from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table
-from sigma_mem.bench.league import Setup
+from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.table import LeagueTable
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
@@ -43,7 +43,7 @@ def peer_table(
     phis: FloatArray,
     sizes: Sequence[int] | None = None,
     ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> PeerTable:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
@@ -61,7 +61,7 @@ def peer_table(
         pool = stream.select(peers=stream.peers[:size])
         kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
         of_pool = phis[[event.id in kept for event in stream]]
-        part = (setup or Setup()).part(f"{size} peers")
+        part = setup.part(f"{size} peers")
         pools[size] = counterfactual_table(pool, of_pool, ratios, part, center)
     columns = {
         f"{size} peers {name}": rows for size, table in pools.items() for name, rows in table.columns.items()
