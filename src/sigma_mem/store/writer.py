@@ -24,13 +24,13 @@ CAPACITY = 4096
 
 
 class Batch:
-    """Records that become durable together. It is the ticket of every one of them."""
+    """Records that become durable together; the `Ticket` of every one of them."""
 
     def __init__(self) -> None:
         self.records: list[QueuedRecord] = []
         self.by_id: dict[tuple[str, str, str], Record] = {}
         self.by_event: dict[tuple[str, str], list[Record]] = {}
-        self._settled = threading.Event()
+        self.settled = threading.Event()
         self._error: StoreError | None = None
 
     def add(self, namespace: str, record: Record) -> None:
@@ -41,20 +41,15 @@ class Batch:
             self.by_event.setdefault((namespace, record.event), []).append(record)
 
     def settle(self, error: StoreError | None = None) -> None:
-        """Let everyone who waits go on."""
+        """Let everyone who waits go on; with the reason if the records were dropped."""
         self._error = error
-        self._settled.set()
-
-    def outcome(self) -> StoreError | None:
-        """Wait until it is written or dropped; return why it was dropped."""
-        self._settled.wait()
-        return self._error
+        self.settled.set()
 
     def wait(self) -> None:
         """Return once durable; raise StoreError if nothing of it was written."""
-        error = self.outcome()
-        if error is not None:  # a new one for each thread: a traceback belongs to its raiser
-            raise type(error)(*error.args) from error
+        self.settled.wait()
+        if self._error is not None:  # a new one for each thread: a traceback belongs to its raiser
+            raise type(self._error)(*self._error.args) from self._error
 
 
 class Durable(Protocol):
@@ -83,21 +78,10 @@ def refuse_other_epoch(got: int | None, now: int) -> None:
 
 
 class Writer:
-    """The queue before a ledger, and the thread that empties it.
+    """The queue in front of the tables, and the thread that empties it.
 
-    Parameters
-    ----------
-    durable : Durable
-        Where batches go.
-    released : callable
-        Called once by the thread when it has ended and closed ``durable``.
-    capacity : int
-        Records that may wait before `append` blocks.
-
-    Attributes
-    ----------
-    epoch : int
-        How often queued records had to be dropped.
+    ``released`` is called once by the thread when it has ended and closed ``durable``; ``capacity`` is how
+    many records may wait before `append` blocks; ``epoch`` counts how often queued records were dropped.
     """
 
     def __init__(self, durable: Durable, released: Callable[[], None], capacity: int = CAPACITY) -> None:
@@ -152,7 +136,7 @@ class Writer:
     def drain(self) -> None:
         """Wait until all that is queued now is settled: written or dropped."""
         for batch in self._queued():
-            batch.outcome()
+            batch.settled.wait()
 
     def flush(self) -> None:
         """Return once all that is queued now is durable; raise StoreError if it cannot be."""

@@ -1,6 +1,7 @@
 """What every format needs: files parsed into plain values, and the rows that are made of them.
 
-CSV, JSON, JSON lines and Parquet are read. Pickles never are: opening one can run code.
+A format yields `Row` values, and for what cannot be used the reason as a string. CSV, JSON, JSON lines and
+Parquet are read. Pickles never are: opening one can run code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sigma_mem.errors import StreamError
 from sigma_mem.extras import require
 from sigma_mem.streams.jsonl import DAMAGED, file_error, open_file
 
-__all__ = ["Dropped", "Fields", "File", "Row", "label_of_score", "only_score", "parse", "records"]
+__all__ = ["Fields", "File", "Row", "label_of_score", "only_score", "parse", "records"]
 
 _PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".pt")
 
@@ -40,13 +41,6 @@ class Row:
     domain: str = ""
     reference: str | None = None
     answer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A row that could not be used, and why."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
