@@ -1,4 +1,4 @@
-"""Hypothesis settings for every test (the machine may be busy, so no example has a deadline), and real streams."""
+"""Hypothesis settings (the machine may be busy, so no example has a deadline), and real streams."""
 
 from pathlib import Path
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.bench.league import Row
-from sigma_mem.decide.select import normalized_utility, posterior
+from sigma_mem.bench.row import TableRow as Row
+from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
@@ -137,7 +137,7 @@ def _memory(
         if place in wanted:
             readouts.append(state.readout(phi))
             relations.append(state.G)
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
     shape = (len(judged), len(stream.peers))
     return (
         np.array(readouts).reshape(*shape, phis.shape[1]),

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import intervals
 from sigma_mem.bench.center_rows import ROWS, Scorer, center_rows, judged_events
-from sigma_mem.bench.league import ORACLES, Row
+from sigma_mem.bench.league import ORACLES
+from sigma_mem.bench.row import TableRow as Row
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings

@@ -17,7 +17,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.streams import Stream
 
 if TYPE_CHECKING:
-    from sigma_mem.bench.league import Say
+    from sigma_mem.bench.league import Progress as Say
     from sigma_mem.bench.with_center import BenchCenter
 
 __all__ = ["CenterChoice", "takes_center"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.baselines import domain_oracle
-from sigma_mem.bench.league import Say
+from sigma_mem.bench.hindsight import domain_oracle
+from sigma_mem.bench.league import Progress as Say
 from sigma_mem.encode import open_encoder
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
@@ -46,7 +46,7 @@ def _routes(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
     chosen = {
         "m-route": past.score.argmax(axis=1)[skip:],
         "calibrated-route": past.prob.argmax(axis=1)[skip:],
-        "domain-oracle": domain_oracle(labels[skip:], domains[skip:]),
+        "domain-oracle": domain_oracle(labels[skip:], domains[skip:], np.full(labels[skip:].shape, True)),
     }
     tested = labels[skip:]
     rows = np.arange(len(tested))

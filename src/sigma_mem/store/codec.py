@@ -1,4 +1,4 @@
-"""Arrays and φ as bytes that nothing can execute: a magic, a version, a JSON header, raw numbers, a CRC32.
+"""Arrays as bytes that nothing can execute: a magic, a version, a JSON header, raw numbers, a CRC32.
 
 Layout of a packed blob, all integers little-endian::
 
@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.errors import StoreCorruptError, StoreVersionError
-from sigma_mem.events import FloatArray
 
-__all__ = ["pack_arrays", "phi_from_bytes", "phi_to_bytes", "unpack_arrays"]
+__all__ = ["pack_arrays", "unpack_arrays"]
 
 MAGIC = b"SIGMAARR"
 FORMAT = 1
@@ -37,24 +36,6 @@ CRC = struct.Struct("<I")
 DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
 
 AnyArray = NDArray[Any]
-
-
-def phi_to_bytes(phi: FloatArray) -> bytes:
-    """Raw little-endian float64 of a vector, as `Record.phi` holds it.
-
-    Examples
-    --------
-    >>> phi_to_bytes(np.array([1.0, 0.0])).hex()
-    '000000000000f03f0000000000000000'
-    """
-    return phi.astype("<f8", copy=False).tobytes()
-
-
-def phi_from_bytes(raw: bytes) -> FloatArray:
-    """The vector of `phi_to_bytes`, as an array of its own."""
-    if len(raw) % 8:
-        raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
-    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
 
 
 def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
