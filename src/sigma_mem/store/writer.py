@@ -1,4 +1,4 @@
-"""Group commit: many threads append, one thread writes all that has gathered in one transaction.
+"""Group commit: many threads append, and one thread writes everything queued in one transaction.
 
 A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
 same time share the cost of durability, and a single one never waits for others.
@@ -20,7 +20,7 @@ QueuedRecord = tuple[str, Record]
 """Namespace and record, with its seq."""
 
 CAPACITY = 4096
-"""Records that may wait before `append` does: back-pressure, not a limit on one append."""
+"""Records that may be queued before `append` blocks: back-pressure, not a limit on one append."""
 
 
 class Batch:
@@ -34,14 +34,14 @@ class Batch:
         self._error: StoreError | None = None
 
     def add(self, namespace: str, record: Record) -> None:
-        """Take a record in, and make it findable."""
+        """Add a record, and index it."""
         self.records.append((namespace, record))
         self.by_id[namespace, record.kind, record.id] = record
         if record.event:
             self.by_event.setdefault((namespace, record.event), []).append(record)
 
     def settle(self, error: StoreError | None = None) -> None:
-        """Let everyone who waits go on; with the reason if the records were dropped."""
+        """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
         self._error = error
         self.settled.set()
 
@@ -65,14 +65,14 @@ class Durable(Protocol):
         """Whether the record is durable."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the connections."""
 
 
 def refuse_other_epoch(got: int | None, now: int) -> None:
-    """Raise if something was derived before records were dropped: it may rest on them."""
+    """Raise if the caller's state was derived before records were dropped: it may depend on them."""
     if got is not None and got != now:
         raise StoreError(
-            "records that this rests on could not be written; nothing was changed. "
+            "records that this depends on could not be written; nothing was changed. "
             "Rebuild from the ledger, then try again"
         )
 
@@ -86,7 +86,7 @@ class Writer:
 
     def __init__(self, durable: Durable, released: Callable[[], None], capacity: int = CAPACITY) -> None:
         self._durable, self._released, self._capacity = durable, released, capacity
-        self._lock = threading.RLock()  # the collector may call `stop` in a thread that holds it
+        self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._writing: Batch | None = None
@@ -176,7 +176,7 @@ class Writer:
                     self._drop(error)
                 else:
                     self._keep(batch)
-        finally:  # whatever ended this thread, nobody may wait for it for ever
+        finally:  # however this thread ended, nobody may wait for it forever
             self._end()
 
     def _take(self) -> Batch | None:
@@ -197,7 +197,7 @@ class Writer:
         batch.settle()
 
     def _drop(self, error: StoreError) -> None:
-        """Drop the batch and all behind it; numbers continue after what is durable."""
+        """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
         with self._lock:
             dropped = self._queued()
             if dropped:

@@ -23,7 +23,7 @@ FORMATS = {
     "inspect": inspect_log,
     "langfuse": langfuse,
 }
-"""By name, the module that says whether a parsed file ``matches``, and makes ``rows`` of all files."""
+"""Every module has ``matches(value)`` for a parsed file, and ``rows(files, fields)`` for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

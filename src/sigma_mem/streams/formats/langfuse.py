@@ -60,7 +60,7 @@ def _trace_of(record: Mapping[str, Any]) -> Any:
 
 
 def _unpacked(record: dict[str, Any]) -> dict[str, Any]:
-    """Undo the JSON text that CSV holds in its cells; {"trace": {…}, …} is one trace's download."""
+    """Parse JSON in CSV cells, and unwrap {"trace": {…}, …}, the download of one trace."""
     if isinstance(record.get("trace"), dict):
         record = {**record["trace"], **{k: v for k, v in record.items() if k != "trace"}}
     return {name: _value(cell) for name, cell in record.items()}

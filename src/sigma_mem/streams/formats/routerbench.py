@@ -63,7 +63,7 @@ def _row(record: dict[str, Any], model: str) -> Row | str:
 
 
 def _joined(value: Any) -> str:
-    """Text that the table keeps as the written form of a list of turns."""
+    """The text of a cell, which may be the repr of a list of turns."""
     if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
         try:
             value = ast.literal_eval(value)

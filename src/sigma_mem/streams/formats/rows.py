@@ -70,7 +70,7 @@ def label_of_score(score: Any) -> float | None:
 
 
 def only_score(file: Path, names: Sequence[str]) -> str | None:
-    """The one score there is, None without any; several have to be chosen from."""
+    """The name of the only score, None if there is none; an error if there are several."""
     if len(names) > 1:
         raise StreamError(f"{file}: got the scores {', '.join(names)}; expected one: choose with --score")
     return names[0] if names else None
@@ -141,7 +141,7 @@ def _json(file: Path, text: str, line: int | None = None) -> Any:
 
 
 def _csv(file: Path, text: str) -> list[dict[str, Any]]:
-    before = csv.field_size_limit(sys.maxsize)  # a response may be longer than the 128 KiB allowed otherwise
+    before = csv.field_size_limit(sys.maxsize)  # a response may exceed the default of 128 KiB
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = []
     try:
