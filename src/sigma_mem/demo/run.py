@@ -39,16 +39,8 @@ def run(
 ) -> Story:
     """Run the demo and return its story; the calculator goes bad after half of the tasks.
 
-    Parameters
-    ----------
-    tasks, seed : int
-        How many tasks, and the seed they are drawn from.
-    speed : float, optional
-        Tasks per second; None for as fast as possible.
-    memory : path, optional
-        Where to keep the memory.
-    console : Console, optional
-        Where to show it: live on a terminal, in lines elsewhere; None shows nothing.
+    ``speed`` is in tasks per second, None for as fast as possible. On a console it is shown live if that
+    is a terminal, else in lines.
     """
     story = Story(tasks, fault_at=tasks // 2)
     with ExitStack() as stack:

@@ -23,15 +23,9 @@ __all__ = ["Bandit", "Delayed", "Dishonest", "Everything", "Noisy", "Reveal", "R
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """Labels shown together.
+    """Labels that one source gives together.
 
-    Attributes
-    ----------
-    due : int
-        They may be written once the event with this index is decided, before the next one is.
-    labels : mapping from peer to c ∈ [−1, 1]
-    source : str
-        Who says so.
+    They may be written once the event with index ``due`` is decided, before the next one is.
     """
 
     due: int

@@ -77,13 +77,7 @@ def only_score(file: Path, names: Sequence[str]) -> str | None:
 
 
 def parse(file: Path) -> Any:
-    """Return what a file holds: a JSON value, or a list of records.
-
-    Raises
-    ------
-    StreamError
-        For a wrong path, an unknown ending, a pickle, or a file that is damaged.
-    """
+    """Return what a file holds: a JSON value, or a list of records."""
     ending = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if ending in _PICKLES:
         raise StreamError(
