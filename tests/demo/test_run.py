@@ -140,7 +140,7 @@ def test_without_matplotlib_the_picture_names_the_extra(
 
     from sigma_mem.errors import MissingExtraError
 
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"sigma-mem\[plot\]"):
         draw_picture(story, tmp_path / "p.png")
 

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.encode.base import unit
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
 
@@ -76,8 +75,11 @@ def project(
     """
     logits = direction(h, mean, whiten) @ W + bias
     # √softmax: half the exponent. Shifted by the maximum so that nothing overflows.
-    root = unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
-    return unit(np.column_stack([root, np.full(len(h), CONST)]))
+    root = np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True)))
+    root /= np.linalg.norm(root, axis=1, keepdims=True)
+    phi = np.column_stack([root, np.full(len(h), CONST)])
+    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+    return phi
 
 
 def direction(h: FloatArray, mean: FloatArray, whiten: FloatArray) -> FloatArray:

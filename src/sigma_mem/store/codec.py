@@ -1,4 +1,4 @@
-"""Arrays as bytes that nothing can execute: a magic, a version, a JSON header, raw numbers, a CRC32.
+"""Arrays as bytes, without object decoding: magic, version, JSON header, raw numbers, CRC32.
 
 Layout of a packed blob, all integers little-endian::
 

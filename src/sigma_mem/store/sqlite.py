@@ -20,7 +20,7 @@ from sigma_mem.store.writer import QueuedRecord, Writer, refuse_other_epoch
 __all__ = ["SqliteStore"]
 
 PAGE = 512
-"""Records fetched at a time: a long replay holds no lock between pages, and pins no log."""
+"""Records fetched at a time: a long replay holds no lock between pages, and lets SQLite reuse its log."""
 
 
 class SqliteStore:
@@ -243,11 +243,11 @@ def _open_to_read(path: Path) -> _Tables:
 
 
 class _Tables:
-    """Two connections to one file, one that writes and one that reads beside it; each has its lock.
+    """Two connections to one file, one to write and one to read, each with a lock.
 
-    The writing thread holds these and not the store, so that a forgotten store can be collected. Every
-    row carries a CRC32 over all it holds. It is checked before anything is decoded, so damage is found
-    where it is read and names its record.
+    The writing thread refers to these and not to the store, so that a store that was never closed can be
+    collected. Every row carries a CRC32 that is checked before anything is decoded, so damage is found
+    where it is read, and the error names the record.
     """
 
     def __init__(
@@ -311,7 +311,7 @@ class _Tables:
 
 
 def _row(namespace: str, r: Record) -> tuple[str | int | bytes, ...]:
-    """A record as the insert takes it, CRC last."""
+    """A record as a row of the table."""
     try:
         body = json.dumps(dict(r.body), allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:

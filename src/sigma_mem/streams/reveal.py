@@ -40,7 +40,7 @@ class Revealed:
 
 
 class Reveal(Protocol):
-    """Anything that says which labels of an event are shown after ``chosen`` was decided on."""
+    """Decides which labels of an event are shown after ``chosen`` was chosen."""
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Return what is shown of the event at ``index``: nothing, or one or more sets of labels."""

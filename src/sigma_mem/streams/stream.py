@@ -1,4 +1,4 @@
-"""A recorded stream: peers, and the events they answered, in order; and the draws made from it."""
+"""A recorded stream: peers, and the events they answered, in order; and draws that depend on a seed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.errors import InputError, StreamError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, routerbench
-from sigma_mem.streams.formats.rows import Dropped, Fields, File, Row, parse
+from sigma_mem.streams.formats.rows import Fields, File, Row, parse
 from sigma_mem.streams.stream import Stream
 
 __all__ = ["FORMATS", "Imported", "Report", "import_stream"]
@@ -23,7 +23,7 @@ FORMATS = {
     "inspect": inspect_log,
     "langfuse": langfuse,
 }
-"""By name, the module that says whether a parsed file ``matches``, and makes ``rows`` of all files."""
+"""Every module has ``matches(value)`` for a parsed file, and ``rows(files, fields)`` for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +130,15 @@ def _detect(file: File, asked: str) -> str:
     return likely[0]
 
 
-def _gather(rows: Iterable[Row | Dropped], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
+def _gather(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
     """Return peers, events (both in order of first appearance) and the report."""
     groups: dict[str, dict[str, Row]] = {}
     dropped: Counter[str] = Counter()
     total = 0
     for row in rows:
         total += 1
-        if isinstance(row, Dropped):
-            dropped[row.reason] += 1
+        if isinstance(row, str):
+            dropped[row] += 1
         elif (reason := _unfit(row, groups.get(row.key))) is not None:
             dropped[reason] += 1
         else:
