@@ -13,6 +13,7 @@ settings.register_profile(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("endurance", settings.get_profile("sigma-mem"), max_examples=2000)
 settings.load_profile("sigma-mem")
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
