@@ -4,9 +4,9 @@ VENV   := .venv
 PIP    := $(VENV)/bin/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 BIN    := $(VENV)/bin
 
-# Test processes; each keeps to one thread. `make test WORKERS=0` runs all in one process.
+# Test processes, each with one thread; `make test WORKERS=0` runs everything in one process.
 WORKERS ?= logical
-PYTEST  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
+PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 # What the linters read; benchmarks/ holds what users do not import.
 SOURCES := src tests examples $(wildcard benchmarks)
 
