@@ -75,3 +75,10 @@ def test_torch_is_where_the_page_says():
     with_torch = {name for name in packages() if "torch" in libraries(name)}
     assert with_torch == {"center", "train"}
     assert not with_torch & without
+
+
+def test_the_picture_names_only_packages_and_modules_that_exist():
+    picture = (ROOT / "docs" / "architecture.svg").read_text(encoding="utf-8")
+    named = re.findall(r">(\w+)/(\w*)<", picture)
+    assert len(named) >= 7
+    assert [name for name, part in named if not (SOURCE / name / f"{part or '__init__'}.py").is_file()] == []
