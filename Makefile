@@ -28,6 +28,7 @@ lint: $(VENV)/.dev         ## style, types, import direction
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+	$(if $(wildcard benchmarks),$(BIN)/mypy benchmarks)
 	$(BIN)/lint-imports
 
 STREAM ?= ../shared/data/mmlu-pro.jsonl.gz
