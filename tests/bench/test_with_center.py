@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from madeup import made_up
 
-from sigma_mem.bench.center_rows import ROWS, center_rows, judged_events
+from sigma_mem.bench.center import ROWS, better_than_sigma, center_rows, judged_events, merged
 from sigma_mem.bench.league import MECHANISMS, Row, league
-from sigma_mem.bench.with_center import better_than_sigma, merged
 from sigma_mem.cli.app import run
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import load_stream, save_stream

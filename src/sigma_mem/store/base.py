@@ -113,4 +113,4 @@ class Store(Protocol):
         """Return once everything queued now is durable; raise StoreError if it cannot be."""
 
     def close(self) -> None:
-        """Flush and release; calling it twice is fine."""
+        """Flush and release; idempotent."""

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, labelled
-from sigma_mem.bench.league import Say
-from sigma_mem.bench.with_center import BenchCenter, Judged
+from sigma_mem.bench.center import BenchCenter
+from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, within
+from sigma_mem.bench.league import Progress, silent
+from sigma_mem.bench.table import LeagueTable
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
@@ -17,28 +19,24 @@ from sigma_mem.streams import Stream
 __all__ = ["PeerTable", "peer_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class PeerTable:
+@dataclass(frozen=True)
+class PeerTable(LeagueTable):
     """A counterfactual table for every size of the pool."""
 
-    stream: str
-    pools: Mapping[int, CounterfactualTable]
+    title = "More peers"
 
-    @property
-    def judged(self) -> Judged | None:
-        """Which events a center judged: the same in every pool."""
-        return next(iter(self.pools.values())).judged
+    pools: Mapping[int, CounterfactualTable]
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench peers --json`` prints."""
         return {
-            "stream": self.stream,
-            "events": next(iter(self.pools.values())).events,
+            "stream": self.stream.name,
+            "events": self.events,
             "pools": {
-                str(size): {"peers": list(table.peers), "ratios": table.values()["ratios"]}
+                str(size): {"peers": list(table.stream.peers), "ratios": table.values()["ratios"]}
                 for size, table in self.pools.items()
             },
-            **({} if self.judged is None else {"center": self.judged.values()}),
+            **self.center_values,
         }
 
 
@@ -52,7 +50,8 @@ def peer_table(
     rivals: Sequence[str] = (),
     seed: int = 0,
     center: BenchCenter | None = None,
-    say: Say | None = None,
+    progress: Progress = silent,
+    reads: Reads = READS,
 ) -> PeerTable:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
 
@@ -67,8 +66,20 @@ def peer_table(
     pools = {}
     for size in chosen:
         pool = stream.select(peers=stream.peers[:size])
-        heard = None if say is None else labelled(say, f"{size} peers")
+        kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
+        phis_of = phis[[event.id in kept for event in stream]]
         pools[size] = counterfactual_table(
-            pool, phis, ratios, settings, rivals=rivals, seed=seed, center=center, say=heard
+            pool,
+            phis_of,
+            ratios,
+            settings,
+            rivals=rivals,
+            seed=seed,
+            center=center,
+            progress=within(progress, f"{size} peers"),
+            reads=reads,
         )
-    return PeerTable(stream.name, pools)
+    columns = {
+        f"{size} peers {name}": rows for size, table in pools.items() for name, rows in table.columns.items()
+    }
+    return PeerTable(stream, phis, columns, next(iter(pools.values())).judged, pools)
