@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import intervals
-from sigma_mem.bench.league import ORACLES
+from sigma_mem.bench.league import ORACLES, Progress, silent
 from sigma_mem.bench.ray_scoring import Scorer, checkpoint_scorer, in_chunks, model_scorer, ray_scorer
-from sigma_mem.bench.row import TableRow, row_of, successes
+from sigma_mem.bench.row import TableRow, correct_at, row_of
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
 from sigma_mem.errors import InputError
@@ -178,7 +178,7 @@ def open_bench_center(
     workers: int = 2,
     cache: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
-    say: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Iterator[BenchCenter]:
     """A center for as many tables as the ``with`` lasts.
 
@@ -213,7 +213,7 @@ def open_bench_center(
     else:
         trained = open_checkpoint(steering, center=center, **given)
         features = cached_features(
-            trained.encoder.source, texts, given["cache"], say=partial(say, "features")
+            trained.encoder.source, texts, given["cache"], say=partial(progress, "features")
         )
         phis = trained.encoder.phi(features)
         name, fast, gamma, rows = trained.center.name, trained.fast, trained.gamma, ROWS
@@ -231,7 +231,7 @@ def open_bench_center(
         seed=seed,
     )
     if ray is None:
-        yield made(scorer=in_chunks(build(), say=partial(say, "prompts")))
+        yield made(scorer=in_chunks(build(), say=partial(progress, "prompts")))
         return
     with ray_scorer(build, address=ray, workers=workers) as scorer:
         yield made(scorer=scorer)
@@ -311,8 +311,7 @@ def center_rows(
         if name not in _HIGHEST:
             rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
             chosen = np.array([posterior(z, G, w_u, w_g).peer for z, G in rows_z], dtype=np.intp)
-        correct = np.nan_to_num(successes(labels[judged, chosen]))  # a peer without a label was not right
-        out[name] = row_of(chosen, correct, stream.peers)
+        out[name] = row_of(chosen, correct_at(labels[list(judged)], chosen), stream.peers)
     return out
 
 

@@ -63,7 +63,9 @@ class CenterChoice:
             raise InputError("got options of a center without one; give --center NAME or --steering CKPT")
 
     @contextmanager
-    def opened(self, streams: Sequence[Stream], seed: int, say: Progress) -> Iterator[BenchCenter | None]:
+    def opened(
+        self, streams: Sequence[Stream], seed: int, progress: Progress
+    ) -> Iterator[BenchCenter | None]:
         """The center while the ``with`` lasts, for events of these streams; None where none is wanted."""
         if not self.wanted:
             yield None
@@ -80,6 +82,6 @@ class CenterChoice:
             ray=self.ray,
             workers=self.workers,
             options={"dtype": self.dtype, "device": self.device, "device_map": self.device_map},
-            say=say,
+            progress=progress,
         ) as center:
             yield center
