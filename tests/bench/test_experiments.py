@@ -110,10 +110,10 @@ def test_conditions_change_what_they_say(small: Data) -> None:
         assert new.answers[best] == old.answers[worst]
     changed = [a != b for a, b in zip(stream.events, gradual(stream).events, strict=True)]
     assert np.mean(changed[:half]) < np.mean(changed[half:])
-    late, newcomer, at = late_peer(stream)
+    late, newcomer = late_peer(stream)
     assert (newcomer, late.peers[-1]) == (best, best)
-    assert newcomer not in late.events[at - 1].answers
-    assert newcomer in late.events[at].answers
+    assert newcomer not in late.events[half - 1].answers
+    assert newcomer in late.events[half].answers
 
 
 def test_a_restart_changes_no_choice_and_lies_can_be_revoked() -> None:

@@ -14,7 +14,7 @@ from sigma_mem.bench.experiments.cf import counterfactual_table
 from sigma_mem.bench.experiments.drift import drift_table
 from sigma_mem.bench.experiments.feedback import feedback_table
 from sigma_mem.bench.experiments.mechanisms import mechanism_table
-from sigma_mem.bench.league import ORACLES, league, row_names
+from sigma_mem.bench.league import ORACLES, Setup, league, row_names
 from sigma_mem.bench.table import standing
 from sigma_mem.decide import READS, Choice
 from sigma_mem.errors import InputError
@@ -48,7 +48,7 @@ def test_oracles_bound_what_can_be_chosen(small: tuple[Stream, FloatArray]) -> N
 
 def test_session_and_replay_give_the_same_table(small: tuple[Stream, FloatArray]) -> None:
     stream, phis = small
-    fast, slow = league(stream, phis), league(stream, phis, session=True)
+    fast, slow = league(stream, phis), league(stream, phis, Setup(session=True))
     for name in row_names():
         assert np.array_equal(fast[name].correct, slow[name].correct), name
 
@@ -57,12 +57,12 @@ def test_a_warm_start_teaches_before_the_first_event() -> None:
     stream, phis = made_up(400)
     before, directions = made_up(400, seed=9)
     cold = league(stream, phis)["calibrated-route"]
-    warm = league(stream, phis, warm=(before, directions))["calibrated-route"]
+    warm = league(stream, phis, Setup(warm=(before, directions)))["calibrated-route"]
     assert len(warm.correct) == len(stream)
     assert warm.correct[:60].mean() > cold.correct[:60].mean()
     other = Stream(before.name, tuple(reversed(before.peers)), before.events)
     with pytest.raises(InputError, match="--peers"):
-        league(stream, phis, warm=(other, directions))
+        league(stream, phis, Setup(warm=(other, directions)))
 
 
 def test_bootstrap_matches_a_naive_one_and_pairs_events() -> None:
@@ -109,7 +109,7 @@ def test_only_a_peer_that_is_present_is_chosen(small: tuple[Stream, FloatArray],
     for partly in (with_absent_peers(stream), without_answers(with_absent_peers(stream))):
         there = ~np.isnan(partly.labels())
         assert 0.4 < there.mean() < 0.8
-        for name, row in league(partly, phis, session=session).items():
+        for name, row in league(partly, phis, Setup(session=session)).items():
             if row.chosen is not None:
                 assert there[np.arange(len(partly)), row.chosen].all(), name
 
@@ -135,7 +135,7 @@ def test_majority_does_not_depend_on_the_order_of_peers(small: tuple[Stream, Flo
 
 def test_bad_rivals_are_refused(small: tuple[Stream, FloatArray]) -> None:
     with pytest.raises(InputError, match="paretobandit"):
-        league(*small, rivals=("nobody",))
+        league(*small, Setup(rivals=("nobody",)))
 
 
 def test_a_read_more_has_its_row_in_every_experiment() -> None:
@@ -145,12 +145,12 @@ def test_a_read_more_has_its_row_in_every_experiment() -> None:
     hidden = replace(toy, name="hidden-vote", row=None)
     reads = READS.with_read(toy).with_read(hidden)
     for session in (False, True):
-        rows = league(stream, phis, session=session, reads=reads)
+        rows = league(stream, phis, Setup(session=session, reads=reads))
         assert list(rows) == row_names(reads)
         assert set(rows) - set(row_names()) == {"toy-vote"}
         assert rows["toy-vote"].selections[stream.peers[-1]] == len(stream)
-    drift = drift_table(stream, phis, ("stationary", "restart"), reads=reads)
+    drift = drift_table(stream, phis, ("stationary", "restart"), Setup(reads=reads))
     assert all("toy-vote" in condition.correct for condition in drift.conditions.values())
-    feedback = feedback_table(stream, phis, (1.0,), (0,), reads=reads)
+    feedback = feedback_table(stream, phis, (1.0,), (0,), Setup(reads=reads))
     assert "toy-vote" in feedback.accuracy[1.0]
     assert "hidden-vote" not in {**feedback.accuracy[1.0], **drift.conditions["stationary"].correct}

@@ -11,7 +11,7 @@ from partial import with_absent_peers, without_answers
 
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.bench.baselines import Beta, NearestNeighbours
-from sigma_mem.bench.league import routers
+from sigma_mem.bench.league import Setup, routers
 from sigma_mem.bench.play import ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.events import Event, FloatArray
@@ -172,7 +172,7 @@ def test_routers_learn_the_made_up_domains(small: tuple[Stream, FloatArray]) -> 
     labels = stream.labels()
     rows = np.arange(len(stream))
     accuracy = {}
-    for name, router in routers(stream, phis, Settings()).items():
+    for name, router in routers(stream, phis, Setup()).items():
         chosen = play(stream, phis, RouterPlayer(name, router, stream.peers))[name]
         accuracy[name] = float((labels[rows, chosen] > 0)[300:].mean())
     assert accuracy["beta-cluster"] > 0.7

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigma_mem.bench.center_rows import Scorer
+from sigma_mem.bench.center import Scorer
 from sigma_mem.bench.ray_scoring import in_chunks, ray_scorer
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from sigma_mem.center.center import Center
-from sigma_mem.center.opened import source_of
+from sigma_mem.center.trained import open_features
 from sigma_mem.streams import Stream
-from sigma_mem.train.episodes import EpisodeSettings
 from sigma_mem.train.steering import SteeringSettings, train_steering
-from sigma_mem.train.steering_phi import PhiSettings
-from sigma_mem.train.steering_run import RunSettings
+from sigma_mem.train.steering.data import EpisodeSettings
+from sigma_mem.train.steering.phi import Stage1Settings
+from sigma_mem.train.steering.run import RunSettings
 from train.tiny import tiny_center
 
 
@@ -20,7 +20,7 @@ def tiny_checkpoint(stream: Stream, folder: Path) -> Path:
     made.model.save_pretrained(folder / "model")  # type: ignore[operator]
     made.writer.tokenizer.save_pretrained(folder / "model")
     center = Center.load(str(folder / "model"), prompt=made.writer.prompt, cache=folder / "cache")
-    source = source_of("center", center)
+    source = open_features("center", center)
     run = RunSettings(steps=4, margin_steps=1, rows=6, check_every=4, check_rows=12)
     learned = train_steering(
         stream,
@@ -32,7 +32,7 @@ def tiny_checkpoint(stream: Stream, folder: Path) -> Path:
             gamma=0.97,
             cap=0.5,
             episodes=EpisodeSettings(length=40, max_peers=3),
-            phi=PhiSettings(steps=0),
+            phi=Stage1Settings(steps=0),
             run=run,
         ),
     )

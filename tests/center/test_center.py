@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from sigma_mem.center.cache import StateCache
 from sigma_mem.center.center import Center
 from sigma_mem.center.errors import CenterError, ModelShapeError, SteeringMismatchError
 from sigma_mem.center.load import fingerprint, load_model
 from sigma_mem.center.project import Steering, SteeringInfo
 from sigma_mem.center.prompt import JudgePrompt
+from sigma_mem.center.state_cache import StateCache
 from sigma_mem.errors import InputError
 
 from .conftest import make_tokenizer
@@ -219,8 +219,7 @@ def test_a_model_spread_by_a_device_map(tokenizer: Any, tmp_path: Path) -> None:
     places = {"model.embed_tokens": "cpu", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "cpu"}
     # Blocks 2 and 4 wait on disk and are moved in by accelerate's hooks, as between devices.
     places |= {f"model.layers.{i}": "disk" if i in (2, 4) else "cpu" for i in range(BLOCKS)}
-    loaded = load_model(str(tmp_path / "model"), device_map=places)
-    spread = Center(loaded.model, loaded.tokenizer)
+    spread = Center(*load_model(str(tmp_path / "model"), device_map=places))
     assert spread.fast
     whole = Center.load(str(tmp_path / "model"))
     for center in (spread, whole):

@@ -277,6 +277,7 @@ def test_command_errors_are_one_line_and_exit_2(
     target = tmp_path / "out.jsonl"
     assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra]) == 2
     said = capsys.readouterr().err
+    assert said.startswith("sigma-mem: ")
     assert f"got {'format' if extra[1] == 'mlflow' else 'answer kind'} {extra[1]!r}; expected" in said
     assert said.count("\n") == 1
     assert not target.exists()

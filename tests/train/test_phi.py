@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra [center] is not installed")
 
+from sigma_mem.center.checkpoint import save_checkpoint  # noqa: E402
 from sigma_mem.encode.base import unit  # noqa: E402
 from sigma_mem.encode.hashed import HashedEncoder  # noqa: E402
 from sigma_mem.encode.learned import KINDS, LearnedEncoder  # noqa: E402
@@ -17,9 +18,12 @@ from sigma_mem.errors import EncoderMismatchError, InputError  # noqa: E402
 from sigma_mem.events import Answer, Event, FloatArray  # noqa: E402
 from sigma_mem.memory import Settings, replay  # noqa: E402
 from sigma_mem.streams import Stream, load_stream  # noqa: E402
-from sigma_mem.train.checkpoint import save_checkpoint  # noqa: E402
-from sigma_mem.train.phi import PhiSettings, save_phi, train_phi, whitening  # noqa: E402
-from sigma_mem.train.phi_fit import parallel_prob  # noqa: E402
+from sigma_mem.train.phi import (  # noqa: E402
+    PhiSettings,
+    parallel_prob,
+    save_phi,
+    train_phi,
+)
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 QUICK = PhiSettings(steps=60, chunk=256, components=24)
@@ -179,13 +183,6 @@ class Fixed:
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         return self.phis[: len(texts)]
-
-
-def test_whitening_gives_unit_variance() -> None:
-    h = np.random.default_rng(5).normal(size=(300, 7)) @ np.diag([5, 3, 2, 1, 1, 0.5, 0.1])
-    mean, whiten = whitening(h, 4)
-    z = (h - mean) @ whiten
-    assert np.cov(z.T, bias=True) == pytest.approx(np.eye(4), abs=1e-9)
 
 
 def test_wrong_files_and_bases_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Rout
 from sigma_mem.bench.hindsight import any_right, best_fixed, domain_oracle, random_correct
 from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
-from sigma_mem.bench.row import TableRow, has_answers, majority_correct, present_peers, row_of, successes
+from sigma_mem.bench.row import TableRow, correct_at, has_answers, majority_correct, present_peers, row_of
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
@@ -24,6 +25,7 @@ __all__ = [
     "MAJORITY",
     "ORACLES",
     "Progress",
+    "Setup",
     "join_warm_up",
     "league",
     "reference_row",
@@ -62,44 +64,49 @@ def reference_row(rows: Mapping[str, object]) -> str:
     return MAJORITY if MAJORITY in rows else "best-fixed"
 
 
-def league(
-    stream: Stream,
-    phis: FloatArray,
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    warm: tuple[Stream, FloatArray] | None = None,
-    session: bool = False,
-    seed: int = 0,
-    progress: Progress = silent,
-    reads: Reads = READS,
-) -> dict[str, TableRow]:
-    """Every row of the table, in the order of `row_names`.
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How mechanisms are played; the same for every column of a table.
 
-    Parameters
+    Attributes
     ----------
-    phis : array (T, rank)
+    rivals
+        Names of the other libraries to play beside the baselines.
     warm : (Stream, φ)
         A stream of the same peers that every mechanism learns from first, as the paper does.
     session : bool
         Play the memory through `SigmaMem` event by event instead of by exact chunked replay.
     seed : int
-        Of the clusters and the rivals.
+        Of the attack, the clusters, the masks and the rivals.
     """
-    settings = settings or Settings()
-    whole, directions, skip = join_warm_up(stream, phis, warm)
-    if session:
-        with SigmaMem(
-            whole.peers, rank=phis.shape[1], settings=settings, keep_text=False, reads=reads
-        ) as memory:
-            choices = play(
-                whole, directions, MemoryPlayer(memory, reads), progress=partial(progress, "memory")
-            )
+
+    settings: Settings = field(default_factory=Settings)
+    rivals: Sequence[str] = ()
+    warm: tuple[Stream, FloatArray] | None = None
+    session: bool = False
+    seed: int = 0
+    reads: Reads = READS
+    progress: Progress = silent
+
+    def part(self, name: str) -> Setup:
+        """The same for one part of an experiment, which its progress names."""
+        return replace(self, progress=lambda what, *steps: self.progress(f"{name} {what}", *steps))
+
+
+def league(stream: Stream, phis: FloatArray, setup: Setup | None = None) -> dict[str, TableRow]:
+    """Every row of the table, in the order of `row_names`; φ as (T, rank)."""
+    setup = setup or Setup()
+    reads, settings, progress = setup.reads, setup.settings, partial(partial, setup.progress)
+    whole, directions, skip = join_warm_up(stream, phis, setup.warm)
+    if setup.session:
+        rank = phis.shape[1]
+        with SigmaMem(whole.peers, rank=rank, settings=settings, keep_text=False, reads=reads) as memory:
+            choices = play(whole, directions, MemoryPlayer(memory, reads), progress=progress("memory"))
     else:
-        choices = replayed(whole, directions, settings, progress=partial(progress, "memory"), reads=reads)
-    for name, router in routers(whole, directions, settings, rivals, seed).items():
+        choices = replayed(whole, directions, settings, progress=progress("memory"), reads=reads)
+    for name, router in routers(whole, directions, setup).items():
         player = RouterPlayer(name, router, whole.peers)
-        choices.update(play(whole, directions, player, progress=partial(progress, name)))
+        choices.update(play(whole, directions, player, progress=progress(name)))
     labels, present = stream.labels(), present_peers(stream)
     found = {
         "best-fixed": best_fixed(labels, present),
@@ -111,7 +118,7 @@ def league(
         "random": row_of(None, random_correct(labels, present), stream.peers),
         **rows_of(stream, found, reads),
     }
-    return {name: rows[name] for name in row_names(reads, rivals, answers=MAJORITY in rows)}
+    return {name: rows[name] for name in row_names(reads, setup.rivals, answers=MAJORITY in rows)}
 
 
 def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str, TableRow]:
@@ -125,9 +132,8 @@ def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str,
     order = row_names(reads, answers=answers)
     shown = [name for name in order if name in choices]
     shown += [name for name in choices if name not in order and name not in reads.names]
-    r = np.nan_to_num(successes(stream.labels()))  # a peer without a label counts as wrong
-    at = np.arange(len(stream))
-    correct = {name: r[at, choices[name]] for name in shown}
+    labels = stream.labels()
+    correct = {name: correct_at(labels, choices[name]) for name in shown}
     if MAJORITY in correct:
         correct[MAJORITY] = majority_correct(stream)
     return {name: row_of(choices[name], correct[name], stream.peers) for name in shown}
@@ -149,29 +155,17 @@ def join_warm_up(
     return whole, np.concatenate((directions, phis)), len(before)
 
 
-def routers(
-    stream: Stream,
-    phis: FloatArray,
-    settings: Settings,
-    rivals: Sequence[str] = (),
-    seed: int = 0,
-    *,
-    explore: bool = False,
-) -> dict[str, Router]:
+def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
     """The baselines, and the rivals asked for, fresh."""
-    n, rank = len(stream.peers), phis.shape[1]
-    baselines: tuple[Router, ...] = (
-        Beta(n, 0.9),
-        Beta(n, settings.gamma),
-        ClusterBeta(n, cluster(phis, _CLUSTERS, seed), settings.gamma),
-        NearestNeighbours(n),
-    )
-    found = dict(zip(BASELINES, baselines, strict=True))
-    if rivals:
+    n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
+    cells = ClusterBeta(n, cluster(phis, _CLUSTERS, seed), gamma)
+    made: tuple[Router, ...] = (Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
+    found = dict(zip(BASELINES, made, strict=True))
+    if setup.rivals:
         from sigma_mem.bench.rivals import RIVALS
 
-        unknown = [name for name in rivals if name not in RIVALS]
+        unknown = [name for name in setup.rivals if name not in RIVALS]
         if unknown:
             raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")
-        found.update({name: RIVALS[name](n, rank, seed, explore=explore) for name in rivals})
+        found.update({name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals})
     return found

@@ -1,7 +1,7 @@
 """Spread the judging of a large stream over a cluster with Ray (extra ``[ray]``).
 
 Every worker loads the center once and scores chunks of prompts. A worker that dies is started again and its
-chunk is scored anew. The chunks are the same however many workers there are, so the numbers are, too.
+chunk is scored anew. The chunks are the same however many workers there are.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.center_rows import Scorer
-from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
 
-__all__ = ["checkpoint_scorer", "in_chunks", "model_scorer", "ray_scorer"]
+__all__ = ["Scorer", "checkpoint_scorer", "in_chunks", "model_scorer", "ray_scorer"]
 
 Pairs = Sequence[tuple[str, str]]
+# (question, answer) pairs and one readout each, or None for the base judge → utilities.
+Scorer = Callable[[Pairs, FloatArray | None], FloatArray]
 
 
 def checkpoint_scorer(path: str | Path, center: str | None = None, **options: Any) -> Scorer:
@@ -29,10 +31,10 @@ def checkpoint_scorer(path: str | Path, center: str | None = None, **options: An
 
     ``options`` are those of ``Center.load``: cache, device, dtype, device_map …
     """
-    from sigma_mem.center.opened import open_checkpoint
+    from sigma_mem.center.trained import open_checkpoint
 
-    opened = open_checkpoint(path, center=center, **options)
-    return lambda pairs, readouts: opened.center.judge_pairs(pairs, readouts).utility
+    trained = open_checkpoint(path, center=center, **options)
+    return lambda pairs, readouts: trained.center.judge_pairs(pairs, readouts).utility
 
 
 def model_scorer(name: str, **options: Any) -> Scorer:
@@ -78,7 +80,7 @@ def ray_scorer(
     """
     if workers < 1 or chunk < 1:
         raise InputError(f"got {workers} workers and chunks of {chunk}; expected at least 1 of each")
-    ray = _ray()
+    ray = require("ray", extra="ray", purpose="scoring on a cluster")
     mine = not ray.is_initialized()
     if mine:
         _connect(ray, address, workers)
@@ -146,13 +148,3 @@ def _connect(ray: Any, address: str, workers: int) -> None:
             f"no Ray cluster answers at {address!r} ({str(error).splitlines()[0]}); start one with "
             "ray start --head, or give --ray local"
         ) from error
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError(
-            "scoring on a cluster needs the package ray; run: pip install 'sigma-mem[ray]'"
-        ) from error
-    return ray

@@ -12,7 +12,15 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
-__all__ = ["TableRow", "has_answers", "majority_correct", "present_peers", "row_of", "successes"]
+__all__ = [
+    "TableRow",
+    "correct_at",
+    "has_answers",
+    "majority_correct",
+    "present_peers",
+    "row_of",
+    "successes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,16 @@ def row_of(chosen: NDArray[np.intp] | None, correct: FloatArray, peers: Sequence
 def successes(labels: FloatArray) -> FloatArray:
     """Labels c ∈ [−1, 1] as r ∈ [0, 1]: the share of a success; NaN stays NaN."""
     r: FloatArray = 0.5 * (labels + 1.0)
+    return r
+
+
+def correct_at(labels: FloatArray, chosen: NDArray[np.intp]) -> FloatArray:
+    """How right the chosen peers were, from 0 to 1; a peer without a label counts as wrong.
+
+    >>> correct_at(np.array([[1.0, -1.0], [np.nan, 0.2]]), np.array([0, 1])).tolist()
+    [1.0, 0.6]
+    """
+    r: FloatArray = np.nan_to_num(successes(labels))[np.arange(len(chosen)), chosen]
     return r
 
 

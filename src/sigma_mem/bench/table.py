@@ -17,9 +17,9 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.bootstrap import Interval, intervals
+from sigma_mem.bench.center import JudgedEvents, better_than_sigma
 from sigma_mem.bench.league import ORACLES, reference_row
 from sigma_mem.bench.row import TableRow, successes
-from sigma_mem.bench.with_center import Judged, better_than_sigma
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
 from sigma_mem.streams import Stream
@@ -84,7 +84,7 @@ class LeagueTable(Table):
     """A table whose columns hold every mechanism's row, such as one column per attack ratio."""
 
     columns: Mapping[str, Rows]
-    judged: Judged | None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None  # by a center; then all rows are about these events
 
     @property
     def events(self) -> int:

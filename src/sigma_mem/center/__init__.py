@@ -1,42 +1,32 @@
-"""A real language model as center: it is steered by the memory and judges the peers' answers.
+"""A real language model as center: it judges the peers' answers, steered by the memory (extra ``[center]``).
 
-Everything here needs the extra ``[center]``. ``Center`` is the one object a user meets: a frozen
-causal LM that, given a question, the peers' answers and their memory readouts M_pφ, returns the utility
-U_p of each. Its parts stand beside it, one idea a file: ``load`` and ``pull`` find weights, ``blocks``
-finds the decoder's blocks, ``steer`` shifts their inputs, ``project`` turns a readout into a shift, ``split``
-runs the model in two halves, ``prefix`` shares the question between peers, ``cache`` keeps the lower half on
-disk, ``rows`` joins these, ``prompt`` and ``judge`` ask and read the verdict, ``encoder`` makes φ from the
-center's own hidden states.
+``Center`` is what a user meets: a frozen causal LM that returns the utility U_p of every answer, given
+the memory's readouts M_pφ. ``open_checkpoint`` brings one together with a trained steering. Weights come
+from ``load`` and ``pull``; ``blocks`` finds the decoder, ``steer`` shifts the inputs of its blocks, and
+``project`` makes the shift from a readout. ``split`` runs the model in two halves; ``lower_half`` keeps
+what the lower one computed. ``prompt`` asks, ``judge`` reads the verdict, and ``phi`` encodes questions
+with the center's own hidden states.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from sigma_mem.extras import require
 
-from sigma_mem.center.extra import require_center
+for _package in ("torch", "transformers", "safetensors"):
+    require(_package, extra="center", purpose="the center model")
 
-require_center()
+from sigma_mem.center.center import Center, JudgeResult  # noqa: E402
+from sigma_mem.center.phi import CenterEncoder  # noqa: E402
+from sigma_mem.center.project import Steering  # noqa: E402
+from sigma_mem.center.prompt import JudgePrompt  # noqa: E402
+from sigma_mem.center.state_cache import StateCache  # noqa: E402
+from sigma_mem.center.trained import TrainedCenter, open_checkpoint  # noqa: E402
 
-if TYPE_CHECKING:
-    from sigma_mem.center.cache import StateCache
-    from sigma_mem.center.center import Center, JudgeResult
-    from sigma_mem.center.encoder import CenterEncoder
-    from sigma_mem.center.project import Steering
-    from sigma_mem.center.prompt import JudgePrompt
-
-__all__ = ["Center", "CenterEncoder", "JudgePrompt", "JudgeResult", "StateCache", "Steering"]
-
-_WHERE = {
-    "Center": "center",
-    "CenterEncoder": "encoder",
-    "JudgePrompt": "prompt",
-    "JudgeResult": "center",
-    "StateCache": "cache",
-    "Steering": "project",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # torch takes seconds to import, and `sigma-mem center pull` often has nothing to do.
-    if name in _WHERE:
-        return getattr(import_module(f"sigma_mem.center.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'sigma_mem.center' has no attribute {name!r}")
+__all__ = [
+    "Center",
+    "CenterEncoder",
+    "JudgePrompt",
+    "JudgeResult",
+    "StateCache",
+    "Steering",
+    "TrainedCenter",
+    "open_checkpoint",
+]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from sigma_mem.center.errors import ModelShapeError
 
-__all__ = ["Decoder", "find_decoder"]
+__all__ = ["Decoder", "block_input", "find_decoder"]
 
 # Names under which a decoder keeps its blocks: nearly every family, GPT-2 and its kin, MPT and DBRX.
 _LIST_NAMES = ("layers", "h", "blocks")
@@ -71,6 +73,29 @@ def find_decoder(model: nn.Module, path: str | None = None) -> Decoder:
         f"of blocks named {', '.join(_LIST_NAMES)}; name the list yourself, for example "
         f"blocks_path='transformer.h' (its top modules are: {top})"
     )
+
+
+class _Reached(Exception):
+    """Ends a forward whose wanted states are known."""
+
+
+@torch.no_grad()
+def block_input(decoder: Decoder, block: int, ids: Tensor) -> Tensor:
+    """(n, T) token ids → (n, T, d) input of a block; the plain forward is ended before that block runs."""
+    caught: list[Tensor] = []
+
+    def keep(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        caught.append(args[0] if args else kwargs["hidden_states"])
+        raise _Reached
+
+    handle = decoder.blocks[block].register_forward_pre_hook(keep, with_kwargs=True)
+    try:
+        decoder.stack(input_ids=ids, use_cache=False)
+    except _Reached:
+        return caught[0]
+    finally:
+        handle.remove()
+    raise ModelShapeError(f"block {block} did not run; expected a decoder that runs its blocks in order")
 
 
 def _candidates(model: nn.Module) -> list[nn.Module]:

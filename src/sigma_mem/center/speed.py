@@ -19,6 +19,7 @@ from torch import Tensor
 from sigma_mem.center.batches import pad_ids
 from sigma_mem.center.center import Center
 from sigma_mem.center.steer import steered
+from sigma_mem.center.threads import torch_threads
 
 __all__ = ["Speed", "measure"]
 
@@ -58,8 +59,7 @@ class Speed:
 
 def measure(center: Center, events: Sequence[Pairs], *, rounds: int = 3, threads: int = 1) -> Speed:
     """Time every way of scoring each event, and check that all give the same utilities or gradients."""
-    torch.set_num_threads(threads)
-    with tempfile.TemporaryDirectory() as folder:
+    with torch_threads(threads), tempfile.TemporaryDirectory() as folder:
         cached = Center(center.model, center.writer.tokenizer, prompt=center.writer.prompt, cache=folder)
         best = [_event(center, cached, pairs, rounds) for pairs in events]
     prompts = [center.writer.row(*pair) for pairs in events for pair in pairs]

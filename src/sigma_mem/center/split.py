@@ -10,18 +10,17 @@ replaced by modules that hand their input on, so everything that a forward deriv
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sigma_mem.center.blocks import Decoder
-from sigma_mem.center.segments import KeepKeys, Keys, KeysKept, LastQueries, Segments, positions, spans
+from sigma_mem.center.packing import KeepKeys, Keys, KeysKept, LastQueries, Segments, positions, spans
 from sigma_mem.center.steer import per_token, steered
 
-__all__ = ["Ends", "Split", "close"]
+__all__ = ["Split", "close"]
 
 
 class _Stand(nn.Module):
@@ -76,15 +75,6 @@ class _Keeper(_Tap):
         return hidden_states
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """What the last block needs to finish the last token of every prompt in a row."""
-
-    hidden: Tensor
-    keys: Keys
-    lengths: tuple[int, ...]
-
-
 class Split:
     """The two halves of a decoder around block ``at``.
 
@@ -92,12 +82,12 @@ class Split:
 
     Attributes
     ----------
-    exact : bool
-        Whether the halves, run one after the other, gave the whole forward bit for bit, value and gradient,
-        on a probe made at construction. Where False (or ``at`` is 0), run the whole model instead.
+    works : bool
+        Whether the halves, run one after the other, gave what the whole forward gives, value and gradient, on
+        a probe made at construction. If False (or ``at`` is 0), run the whole model instead.
     packs : bool
-        Whether prompts may share one row in the upper half: ``body`` and ``top`` gave the last tokens of the
-        whole forward, to rounding, value and gradient.
+        Whether prompts may share one row in the upper half: `packed` gave the last tokens of the whole
+        forward, value and gradient.
     """
 
     def __init__(self, decoder: Decoder, at: int | None = None, *, probe: bool = True) -> None:
@@ -112,8 +102,8 @@ class Split:
         self._over = _Source(blocks[max(len(blocks) - 2, 0)])
         self._body = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high[:-1], self._keeper])
         self._top = _copy_with(decoder, [*map(_Stand, blocks[:-2]), self._over, blocks[-1]])
-        self.exact = self.at > 0 and (not probe or self._halves_are_exact())
-        self.packs = self.exact and probe and self._rows_may_be_packed()
+        self.works = self.at > 0 and (not probe or self._halves_give_the_whole())
+        self.packs = self.works and probe and self._rows_may_be_packed()
 
     @property
     def vocab(self) -> int:
@@ -154,29 +144,45 @@ class Split:
         finally:
             self._source.given = None
 
-    def body(self, hidden: Tensor, lengths: Sequence[int]) -> Ends:
-        """(1, tokens, d) input of block ``at`` for prompts in one row, up to the keys of the last block."""
-        self._source.given = hidden
+    def packed(
+        self,
+        states: Sequence[Tensor],
+        delta: Tensor | None = None,
+        *,
+        last: int | None = None,
+        last_only: bool = False,
+    ) -> Tensor:
+        """Run the upper half on prompts that share one row; the last block for their last tokens only.
+
+        Parameters
+        ----------
+        states : sequence of (T, d)
+            Input of block ``at`` for every prompt.
+        delta : (n, d)
+            One shift per prompt, added up to block ``last``, to all or the last of its tokens.
+
+        Returns
+        -------
+        (n, d)
+            Final states of the last tokens, after the last norm.
+        """
+        blocks, lengths, row = self.decoder.blocks, [len(state) for state in states], torch.cat(list(states))
+        tokens = None if delta is None else per_token(delta, lengths, last_only=last_only)
+        self._source.given = row[None]
         try:
-            with Segments(lengths):
-                self._body(**self._in_row(hidden, positions(lengths)))
+            with steered(blocks, tokens, first=self.at, last=last), Segments(lengths):
+                self._body(**self._in_row(row[None], positions(lengths)))
             caught, keys = self._keeper.caught, self._keeper.keys
             if caught is None or keys is None:
                 raise RuntimeError("the last block did not ask for scaled_dot_product_attention")
-            last = torch.tensor([end - 1 for _, end in spans(lengths)], device=caught.device)
-            return Ends(caught[:, last], keys, tuple(lengths))
+            ends = torch.tensor([end - 1 for _, end in spans(lengths)], device=caught.device)
+            self._over.given = caught[:, ends]
+            at = torch.tensor([[n - 1 for n in lengths]])
+            shifts = None if delta is None else delta[None]
+            with steered(blocks, shifts, first=self.at, last=last), LastQueries(lengths, keys):
+                return _last_hidden(self._top(**self._in_row(self._over.given, at)))[0]
         finally:
-            self._source.given = self._keeper.caught = self._keeper.keys = None
-
-    def top(self, ends: Ends) -> Tensor:
-        """The last block on every prompt's last token → (prompts, d) final states, after the last norm."""
-        self._over.given = ends.hidden
-        at = torch.tensor([[n - 1 for n in ends.lengths]])
-        try:
-            with LastQueries(ends.lengths, ends.keys):
-                return _last_hidden(self._top(**self._in_row(ends.hidden, at)))[0]
-        finally:
-            self._over.given = None
+            self._source.given = self._over.given = self._keeper.caught = self._keeper.keys = None
 
     def _in_row(self, hidden: Tensor, at: Tensor) -> dict[str, Any]:
         # A mask that hides nothing: without one, models guess from the positions that prompts share the row.
@@ -192,57 +198,53 @@ class Split:
         """(n, T) token ids → (n, T, d) final states, by the model's own forward."""
         return _last_hidden(self.decoder.stack(input_ids=ids, use_cache=False))
 
-    def _halves_are_exact(self) -> bool:
+    def _halves_give_the_whole(self) -> bool:
         """Compare both ways on rows of probe tokens, steered, with the gradient that reaches the shift."""
-        ids = (torch.arange(2 * 13, device=self._embedding.device).reshape(2, 13) * 7919 + 5) % self.vocab
-        try:
-            whole, whole_grad = self._probe(lambda: self.whole(ids))
-            halves, halves_grad = self._probe(lambda: self.upper(self.lower(ids).detach()))
-        # Remote code may fail in any of these ways when its blocks are replaced: no split for it.
-        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
-            return False
-        return torch.equal(whole, halves) and torch.equal(whole_grad, halves_grad)
+        ids = self._probe_ids(26).reshape(2, 13)
+
+        def run(forward: Callable[[], Tensor], delta: Tensor) -> Tensor:
+            with steered(self.decoder.blocks, delta, first=self.at):
+                return forward()
+
+        return self._same(
+            2,
+            lambda delta: run(lambda: self.whole(ids), delta),
+            lambda delta: run(lambda: self.upper(self.lower(ids).detach()), delta),
+        )
 
     def _rows_may_be_packed(self) -> bool:
         """Compare the last tokens of prompts in one row with each prompt alone, in value and gradient."""
         if hasattr(self.decoder.blocks[-1], "_hf_hook"):
             return False  # accelerate brings the weights of this block and must see it end
-        lengths, weight = (13, 5, 8), next(self.decoder.blocks[self.at].parameters())
-        ids = (torch.arange(sum(lengths), device=self._embedding.device)[None] * 7919 + 5) % self.vocab
-        delta = self._shifts(len(lengths), weight)
-        parts = [ids[:, start:end] for start, end in spans(lengths)]
+        parts = self._probe_ids(26)[None].split((13, 5, 8), dim=1)
+
+        def alone(i: int, delta: Tensor) -> Tensor:
+            with steered(self.decoder.blocks, delta[i : i + 1], first=self.at):
+                return self.whole(parts[i])[:, -1]
+
+        return self._same(
+            3,
+            lambda delta: torch.cat([alone(i, delta) for i in range(3)]),
+            lambda delta: self.packed([self.lower(part).detach()[0] for part in parts], delta),
+        )
+
+    def _probe_ids(self, n: int) -> Tensor:
+        return (torch.arange(n, device=self._embedding.device) * 7919 + 5) % self.vocab
+
+    def _same(self, n: int, *ways: Callable[[Tensor], Tensor]) -> bool:
+        """Whether two ways from n shifts to final states agree to rounding, in value and in gradient."""
+        device = next(self.decoder.blocks[self.at].parameters()).device
+        delta = torch.linspace(-0.01, 0.01, n * self.width, device=device).reshape(n, -1).requires_grad_(True)
         try:
             with torch.enable_grad():
-                alone = torch.cat(
-                    [self._steered_last(part, delta[i : i + 1]) for i, part in enumerate(parts)]
-                )
-                states = torch.cat([self.lower(part) for part in parts], dim=1).detach()
-                with steered(self.decoder.blocks, per_token(delta, lengths), first=self.at):
-                    ends = self.body(states, lengths)
-                with steered(self.decoder.blocks, delta[None], first=self.at):
-                    packed = self.top(ends)
+                want, got = (way(delta) for way in ways)
                 # Not the square: the last norm fixes it, and its gradient would be all rounding.
-                along = torch.linspace(-1.0, 1.0, self.width, device=alone.device)
-                grads = [torch.autograd.grad((f.float() @ along).sum(), delta)[0] for f in (alone, packed)]
+                along = torch.linspace(-1.0, 1.0, self.width, device=want.device)
+                grads = [torch.autograd.grad((f.float() @ along).sum(), delta)[0] for f in (want, got)]
+        # Remote code may fail in any of these ways when its blocks are replaced: no split for it.
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
             return False
-        return close(packed, alone) and close(grads[1], grads[0], alone.dtype)
-
-    def _steered_last(self, ids: Tensor, delta: Tensor) -> Tensor:
-        with steered(self.decoder.blocks, delta, first=self.at):
-            return self.whole(ids)[:, -1]
-
-    def _probe(self, run: Any) -> tuple[Tensor, Tensor]:
-        blocks = self.decoder.blocks
-        delta = self._shifts(2, next(blocks[self.at].parameters()))
-        with torch.enable_grad(), steered(blocks, delta, first=self.at):
-            final = run()
-            (grad,) = torch.autograd.grad(final.float().square().mean(), delta)
-        return final.detach(), grad
-
-    def _shifts(self, n: int, like: Tensor) -> Tensor:
-        delta = torch.linspace(-0.01, 0.01, n * self.width, device=like.device).reshape(n, -1)
-        return delta.requires_grad_(True)
+        return close(got, want) and close(grads[1], grads[0], want.dtype)
 
 
 def close(got: Tensor, want: Tensor, dtype: torch.dtype | None = None) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice
 from sigma_mem.cli.bench_options import (
     Limit,
     Ratios,
@@ -16,11 +16,11 @@ from sigma_mem.cli.bench_options import (
     StreamFile,
     Warm,
     WarmShare,
-    rival_names,
 )
+from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, expand_options, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.cli.progress import steps_shown
+from sigma_mem.cli.progress import progress_bar
 from sigma_mem.memory import Settings
 
 __all__ = ["app"]
@@ -54,19 +54,12 @@ def cf(
     from sigma_mem.bench.experiments.cf import counterfactual_table
 
     at = numbers_of(ratios, "--ratios")
-    with options.experiment(stream, limit=limit, warm=warm, warm_share=warm_share, center=center) as e:
-        table = counterfactual_table(
-            e.stream,
-            e.phis,
-            at,
-            settings=Settings(text_features=text_features),
-            rivals=rival_names(rivals),
-            warm=e.warm,
-            session=session,
-            seed=options.seed,
-            center=e.center,
-            progress=e.progress,
-        )
+    settings = Settings(text_features=text_features)
+    with options.experiment(
+        stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
+    ) as e:
+        setup = replace(e.setup, settings=settings, session=session)
+        table = counterfactual_table(e.stream, e.phis, at, setup, e.center)
     options.show(table)
 
 
@@ -87,17 +80,8 @@ def peers(
 
     pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
     at = numbers_of(ratios, "--ratios")
-    with options.experiment(stream, limit=limit, center=center) as e:
-        table = peer_table(
-            e.stream,
-            e.phis,
-            pools,
-            at,
-            rivals=rival_names(rivals),
-            seed=options.seed,
-            center=e.center,
-            progress=e.progress,
-        )
+    with options.experiment(stream, limit=limit, rivals=rivals, center=center) as e:
+        table = peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
     options.show(table)
 
 
@@ -116,19 +100,21 @@ def ood(
 ) -> None:
     """Learn on one stream (its memory where peers are the same, a learned φ with --phi), test on another."""
     from sigma_mem.bench.experiments.ood import transfer_table
+    from sigma_mem.bench.league import Setup
 
     center.check()
     encoders = {"default φ": options.open_encoder(None)}
     if options.phi is not None:
         encoders["learned φ"] = options.open_encoder(options.phi)
     learned, tested = names_of(learn_domains), names_of(test_domains)
-    with steps_shown() as progress:
+    with progress_bar() as progress:
         before = [options.load(learn, e, peers=learn_peers, domains=learned) for e in encoders.values()]
         after = [options.load(test, e, limit=limit, domains=tested) for e in encoders.values()]
         phis = {name: (b[1], a[1]) for name, b, a in zip(encoders, before, after, strict=True)}
         first, second = before[0][0], after[0][0]
         with center.opened([second, first], options.seed, progress) as opened:
-            table = transfer_table(first, second, phis, seed=options.seed, center=opened, progress=progress)
+            setup = Setup(seed=options.seed, progress=progress)
+            table = transfer_table(first, second, phis, setup, opened)
     options.show(table)
 
 
@@ -148,17 +134,10 @@ def mechanisms(
     from sigma_mem.bench.experiments.cf import counterfactual_table
     from sigma_mem.bench.experiments.mechanisms import mechanism_table
 
-    with options.experiment(stream, limit=limit, warm=warm, warm_share=warm_share, center=center) as e:
-        clean = counterfactual_table(
-            e.stream,
-            e.phis,
-            [0.0],
-            rivals=rival_names(rivals),
-            warm=e.warm,
-            seed=options.seed,
-            center=e.center,
-            progress=e.progress,
-        )
+    with options.experiment(
+        stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
+    ) as e:
+        clean = counterfactual_table(e.stream, e.phis, [0.0], e.setup, e.center)
         table = mechanism_table(clean, None if e.center is None else e.center.places(e.stream))
     options.show(table)
 
@@ -179,7 +158,7 @@ def feedback(
 
     at, masks = numbers_of(shares, "--shares"), range(options.seed, options.seed + seeds)
     with options.experiment(stream, limit=limit, center=center) as e:
-        table = feedback_table(e.stream, e.phis, at, masks, center=e.center, progress=e.progress)
+        table = feedback_table(e.stream, e.phis, at, masks, e.setup, e.center)
     options.show(table)
 
 
@@ -196,9 +175,7 @@ def theory(
     from sigma_mem.bench.experiments.theory import theory_table
 
     with options.experiment(stream, limit=limit) as e:
-        table = theory_table(
-            e.stream, e.phis, simulations=simulations, seed=options.seed, progress=e.progress
-        )
+        table = theory_table(e.stream, e.phis, e.setup, simulations=simulations)
     options.show(table)
 
 
@@ -215,15 +192,8 @@ def drift(
     """Drift, cold start, a new peer, sparse, late, bandit-only and poisoned feedback, a restart."""
     from sigma_mem.bench.experiments.drift import drift_table
 
-    with options.experiment(stream, limit=limit) as e:
-        table = drift_table(
-            e.stream,
-            e.phis,
-            names_of(conditions),
-            rivals=rival_names(rivals),
-            seed=options.seed,
-            progress=e.progress,
-        )
+    with options.experiment(stream, limit=limit, rivals=rivals) as e:
+        table = drift_table(e.stream, e.phis, names_of(conditions), e.setup)
     options.show(table)
 
 
@@ -236,7 +206,7 @@ def speed(
     """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
     from sigma_mem.bench.timing import measure
 
-    with steps_shown() as progress:
+    with progress_bar() as progress:
         found = measure(rounds=rounds, longest=events, progress=progress)
     if as_json:
         print_json(found.values())

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sigma_mem.cli.bench_center import CenterChoice
+from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.cli.progress import steps_shown
+from sigma_mem.cli.progress import progress_bar
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
-    from sigma_mem.bench.league import Progress
+    from sigma_mem.bench.center import BenchCenter
+    from sigma_mem.bench.league import Setup
     from sigma_mem.bench.table import Table
-    from sigma_mem.bench.with_center import BenchCenter
     from sigma_mem.encode import Encoder
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream
@@ -33,7 +33,6 @@ __all__ = [
     "StreamFile",
     "Warm",
     "WarmShare",
-    "rival_names",
 ]
 
 StreamFile = Annotated[Path, typer.Argument(help="A recorded stream: JSON lines, plain, .gz or .zst.")]
@@ -46,24 +45,14 @@ WarmShare = Annotated[
 ]
 
 
-def rival_names(wanted: bool) -> list[str]:
-    """The rivals' names, if they are wanted."""
-    if not wanted:
-        return []
-    from sigma_mem.bench.rivals import RIVALS
-
-    return list(RIVALS)
-
-
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """What an experiment works on: a stream in its order with φ of its questions, and what goes with it."""
 
     stream: Stream
     phis: FloatArray
-    warm: tuple[Stream, FloatArray] | None  # what every mechanism learns from first
+    setup: Setup
     center: BenchCenter | None
-    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +82,25 @@ class RunOptions:
         limit: int | None,
         warm: Path | None = None,
         warm_share: float = 0.0,
+        rivals: bool = False,
         center: CenterChoice | None = None,
     ) -> Iterator[Experiment]:
         """Load, order and encode a stream, set the warm-up apart, open the center, and show progress."""
+        from sigma_mem.bench.league import Setup
+        from sigma_mem.bench.rivals import RIVALS
+
+        names = tuple(RIVALS) if rivals else ()
         choice = center or CenterChoice()
         choice.check()
         encoder = self.open_encoder(self.phi)
-        with steps_shown() as progress:
+        with progress_bar() as progress:
             stream, phis = self.load(file, encoder, limit=limit)
             before = None if warm is None else self.load(warm, encoder)
             stream, phis, before = _warm_up(stream, phis, warm_share, before)
             streams = [stream] if before is None else [stream, before[0]]
             with choice.opened(streams, self.seed, progress) as opened:
-                yield Experiment(stream, phis, before, opened, progress)
+                setup = Setup(rivals=names, warm=before, seed=self.seed, progress=progress)
+                yield Experiment(stream, phis, setup, opened)
 
     def open_encoder(self, learned: Path | None) -> Encoder:
         """The encoder of the name given, or the learned one over it."""

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sigma_mem.cli.options import Json
+from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
 
@@ -53,7 +53,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Load a center and say what was found: blocks, split, Yes and No tokens, two verdicts."""
-    from sigma_mem.center.center import Center
+    from sigma_mem.center import Center
 
     loaded = Center.load(center, dtype=dtype, device=device, device_map=device_map, steering=steering)
     result = loaded.judge("What is 17 * 23?", ["17 * 23 = 391.", "17 * 23 = 381."])
@@ -96,11 +96,11 @@ def speed(
     as_json: Json = False,
 ) -> None:
     """Time scoring per event beside one plain forward with hooks per peer, in one run."""
-    from sigma_mem.center.center import Center
+    from sigma_mem.center import Center
     from sigma_mem.center.speed import measure
     from sigma_mem.streams import load_stream
 
-    names = None if peers is None else [name.strip() for name in peers.split(",")]
+    names = names_of(peers)
     recorded = load_stream(stream, peers=names, seed=0, limit=events)
     chosen = list(recorded.peers)[:3] if names is None else names
     pairs = [[(event.question, event.answers[p].text) for p in chosen] for event in recorded.events]

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sigma_mem.cli.options import Json
+from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import print_json
-from sigma_mem.cli.progress import steps_shown
+from sigma_mem.cli.progress import progress_bar
 from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import replay
 from sigma_mem.streams import Stream, load_stream
 
 if TYPE_CHECKING:
-    from sigma_mem.train.steering import Learned
+    from sigma_mem.train.steering import TrainedSteering
 
 __all__ = ["app"]
 
@@ -42,12 +44,25 @@ def phi(
     as_json: Json = False,
 ) -> None:
     """Learn φ from the leading share of a stream; test it on the rest, beside the encoder as it is."""
-    from sigma_mem.cli.trained_phi import learn_and_test
+    from sigma_mem.encode import open_encoder
+    from sigma_mem.train.phi import PhiSettings, save_phi, train_phi
 
-    learned = _leading(stream, peers, seed, share)
-    whole = load_stream(stream, peers=_names(test_peers or peers), seed=seed)
-    with steps_shown() as show:
-        summary = learn_and_test(learned, whole, encoder, out, steps, seed, show)
+    _writable(out)
+    learn = _leading(stream, peers, seed, share)
+    whole = load_stream(stream, peers=names_of(test_peers or peers), seed=seed)
+    base = open_encoder(encoder)
+    with progress_bar() as show:
+        learned = train_phi(learn, base, PhiSettings(steps=steps, seed=seed), show)
+    save_phi(learned, out)
+    summary: dict[str, Any] = {"file": str(out), **learned.about}
+    if len(whole) > len(learn):
+        # Both φ are tested in a memory that went through the whole stream, on the events not learned from.
+        questions, skip = [event.question for event in whole], len(learn)
+        before = _route_accuracies(base.encode(questions), whole, skip)
+        after = _route_accuracies(learned.encoder.encode(questions), whole, skip)
+        summary["test_events"] = len(whole) - skip
+        summary["test_peers"] = list(whole.peers)
+        summary["test"] = {name: {"default": before[name], "learned": after[name]} for name in before}
     if as_json:
         print_json(summary)
         return
@@ -76,91 +91,104 @@ def steering(
     device_map: Annotated[str | None, typer.Option(help="auto spreads a model over several GPUs.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for states and features.")] = None,
     seed: Annotated[int, typer.Option(help="Of the order, the draws and the start.")] = 0,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Of torch; only with one are equal seeds equal bit for bit.")
+    ] = 1,
     plot: Annotated[Path | None, typer.Option(help="Picture of the curve; beside OUT by default.")] = None,
     as_json: Json = False,
 ) -> None:
     """Learn W, P and g of the steering through a frozen center. A killed run continues where it stood."""
-    from sigma_mem.center.center import Center
-    from sigma_mem.center.feature_cache import kept_features
-    from sigma_mem.center.opened import source_of
-    from sigma_mem.center.prompt import JudgePrompt
+    from sigma_mem.center import Center, JudgePrompt
+    from sigma_mem.center.phi import cached_features
     from sigma_mem.center.pull import cache_dir
+    from sigma_mem.center.threads import torch_threads
+    from sigma_mem.center.trained import open_features
     from sigma_mem.train.steering import SteeringSettings, train_steering
 
     _writable(out)
     part = _leading(stream, peers, seed, share)
-    settings = SteeringSettings(seed=seed, judged=events, gamma=gamma)
+    settings = SteeringSettings(seed=seed, judged=events, gamma=gamma, threads=threads)
     settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
     folder = cache or cache_dir() / "states"
     prompt = JudgePrompt(question_tokens=question_tokens, answer_tokens=answer_tokens)
-    model = Center.load(
-        center, dtype=dtype, device=device, device_map=device_map, prompt=prompt, cache=folder
-    )
-    source = source_of(encoder, model)
-    with steps_shown() as show:
+    with torch_threads(threads), progress_bar() as show:
+        model = Center.load(
+            center, dtype=dtype, device=device, device_map=device_map, prompt=prompt, cache=folder
+        )
+        source = open_features(encoder, model)
         questions = [event.question for event in part]
-        features = kept_features(source, questions, folder, say=lambda n, of: show("features", n, of))
-        learned = train_steering(
+        trained = train_steering(
             part,
-            features,
+            cached_features(source, questions, folder, say=lambda n, of: show("features", n, of)),
             model,
             encoder=source.name,
             settings=settings,
             run_file=out.with_name(f"{out.name}.run"),
             report=show,
         )
-    _finish(learned, out, plot, as_json)
+    _finish(trained, out, plot, as_json)
 
 
 def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
     if not 0.0 < share <= 1.0:
         raise InputError(f"share is {share}; expected a number in (0, 1], such as 0.5 for the first half")
-    whole = load_stream(file, peers=_names(peers), seed=seed)
+    whole = load_stream(file, peers=names_of(peers), seed=seed)
     return whole.select(limit=int(share * len(whole)))
 
 
 def _writable(out: Path) -> None:
-    """Say now, and not after the training, that the checkpoint could not be written."""
+    """Say now, and not after the training, that the file could not be written."""
     if not out.absolute().parent.is_dir():
         raise InputError(f"got --out {out}, in a folder that does not exist; make the folder first")
 
 
-def _names(peers: str | None) -> list[str] | None:
-    return None if peers is None else [name.strip() for name in peers.split(",")]
+def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
+    """Accuracy behind the first ``skip`` events, in a memory that went through all of them."""
+    from sigma_mem.bench.hindsight import domain_oracle
+    from sigma_mem.bench.row import correct_at, present_peers
+
+    labels = stream.labels()
+    past = replay(phis, labels)
+    tested, domains = labels[skip:], [event.domain for event in stream][skip:]
+    chosen = {
+        "m-route": past.score.argmax(axis=1)[skip:],
+        "calibrated-route": past.prob.argmax(axis=1)[skip:],
+        "domain-oracle": domain_oracle(tested, domains, present_peers(stream)[skip:]),
+    }
+    return {name: float(correct_at(tested, peers).mean()) for name, peers in chosen.items()}
 
 
-def _finish(learned: Learned, out: Path, plot: Path | None, as_json: bool) -> None:
+def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: bool) -> None:
     """Write checkpoint and picture, drop the file of the run, and say how it went."""
-    from sigma_mem.train.steering_plot import plot_checks
+    from sigma_mem.train.steering.train import plot_checks
 
-    learned.steering.save(out)
+    trained.steering.save(out)
     out.with_name(f"{out.name}.run").unlink(missing_ok=True)
     picture: Path | None = plot or out.with_suffix(".png")
     try:
-        plot_checks(learned.checks, plot or out.with_suffix(".png"))
+        plot_checks(trained.checks, plot or out.with_suffix(".png"))
     except MissingExtraError:
         if plot is not None:
             raise
         picture = None  # nobody asked for it
-    best = min(learned.checks, key=lambda check: check.held_loss)
-    first = learned.checks[0]
-    summary: dict[str, Any] = {
-        "checkpoint": str(out),
-        "picture": None if picture is None else str(picture),
-        "model": learned.steering.info.model,
-        "gain": float(learned.steering.gain),
-        "base": asdict(first),
-        "best": asdict(best),
-        "phi": [list(row) for row in learned.phi_history],
-        "checks": [asdict(check) for check in learned.checks],
-    }
+    first, saved, gain = trained.checks[0], trained.saved, float(trained.steering.gain)
     if as_json:
-        print_json(summary)
+        print_json(
+            {
+                "checkpoint": str(out),
+                "picture": None if picture is None else str(picture),
+                "model": trained.steering.info.model,
+                "gain": gain,
+                "base": asdict(first),
+                "best": asdict(saved),
+                "phi": [list(row) for row in trained.phi_history],
+                "checks": [asdict(check) for check in trained.checks],
+            }
+        )
         return
     typer.echo(
-        f"held-out listwise loss {first.held_loss:.4f} → {best.held_loss:.4f}, "
-        f"accuracy on contested events {first.held_accuracy:.1%} → {best.held_accuracy:.1%}, "
-        f"g = {float(learned.steering.gain):.4f}"
+        f"held-out listwise loss {first.held_loss:.4f} → {saved.held_loss:.4f}, "
+        f"accuracy on contested events {first.held_accuracy:.1%} → {saved.held_accuracy:.1%}, g = {gain:.4f}"
     )
     for file in (out, picture):
         if file is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["ENCODERS", "Encoder", "open_encoder", "unit"]
+__all__ = ["ENCODERS", "Encoder", "open_encoder", "unit", "whitening"]
 
 ENCODERS = ("static", "hashed", "sentence")
 
@@ -67,3 +67,19 @@ def open_encoder(name: str) -> Encoder:
 
         return SentenceEncoder()
     raise InputError(f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))} or an Encoder object")
+
+
+def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
+    """Mean (d,) and map (d, k) onto the leading principal directions of ``h`` (n, d), at variance 1.
+
+    k is ``components``, or fewer where ``h`` does not vary in that many directions.
+
+    >>> import numpy as np
+    >>> mean, whiten = whitening(np.array([[1.0, 5.0], [3.0, 5.0]]), 2)
+    >>> np.abs((np.array([[3.0, 5.0]]) - mean) @ whiten).tolist()
+    [[1.0]]
+    """
+    mean = h.mean(axis=0)
+    _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)
+    k = min(components, int((spread > 1e-8 * spread[0]).sum()))
+    return mean, axes[:k].T * (np.sqrt(len(h)) / spread[:k])

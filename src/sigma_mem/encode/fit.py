@@ -11,23 +11,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.encode.base import whitening
 from sigma_mem.encode.reference import prompts
 from sigma_mem.encode.static import TokenVectors, direction
 from sigma_mem.events import FloatArray
 
-__all__ = ["fit", "logistic", "whitening"]
+__all__ = ["fit", "logistic"]
 
 DIRECTIONS = 48
 TEMPERATURE = 0.25  # sharper than the classifier's own doubt: see docs/encoders
 _SCALE = np.sqrt(DIRECTIONS) / 4.0
 _PENALTY = 1e-3
-
-
-def whitening(h: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Mean, and the map (d, k) onto the k leading principal directions at unit variance."""
-    mean = h.mean(axis=0)
-    _, s, vt = np.linalg.svd(h - mean, full_matrices=False)
-    return mean, vt[:k].T * (np.sqrt(len(h)) / s[:k])
 
 
 def logistic(

@@ -75,9 +75,8 @@ def fit_kinds(
     for number in range(_FOLDS):
         held = np.flatnonzero(fold == number)
         learned = np.flatnonzero(fold != number)
-        A, B, bias = _logistic(
-            words, [rows[i] for i in learned], z[learned], kinds[learned], logits, penalties
-        )
+        seen = [rows[i] for i in learned]
+        A, B, bias = _logistic(words, seen, z[learned], kinds[learned], logits, penalties)
         for i in held:
             places, values = rows[i]
             logits[i] = values @ A[places] + z[i] @ B + bias
@@ -87,12 +86,12 @@ def fit_kinds(
     return Kinds(words, A, B, bias, logits)
 
 
-Row = tuple[NDArray[np.intp], FloatArray]
+WordRow = tuple[NDArray[np.intp], FloatArray]
 
 
 def _logistic(
     words: Words,
-    rows: Sequence[Row],
+    rows: Sequence[WordRow],
     z: FloatArray,
     kinds: NDArray[np.intp],
     like: FloatArray,

@@ -22,20 +22,31 @@ peers per domain, as the counterfactual attack does, so that no peer's identity 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from os import PathLike
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from sigma_mem.encode.base import Encoder
+from sigma_mem.center.checkpoint import save_checkpoint
+from sigma_mem.center.threads import torch_threads
+from sigma_mem.encode.base import Encoder, whitening
 from sigma_mem.encode.learned import LearnedEncoder, features_of, log_prototypes
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
-from sigma_mem.train.checkpoint import save_checkpoint
+from sigma_mem.train.kinds import fit_kinds, kinds_of
 
-__all__ = ["LearnedPhi", "PhiSettings", "save_phi", "train_phi"]
+__all__ = ["LearnedPhi", "PhiSettings", "parallel_prob", "save_phi", "train_phi"]
+
+_MARGIN = 1e-3  # p̂ is kept this far from 0 and 1
+_WARM = 8  # the first 1/8 of a chunk only fills the memory
+
+Say = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +115,9 @@ class LearnedPhi:
 
 
 def train_phi(
-    stream: Stream,
-    base: Encoder,
-    settings: PhiSettings | None = None,
-    report: Callable[[str, int, int], None] | None = None,
+    stream: Stream, base: Encoder, settings: PhiSettings | None = None, report: Say | None = None
 ) -> LearnedPhi:
-    """Fit φ on a stream, over a frozen base encoder.
+    """Fit φ on a stream, over a frozen base encoder; on one machine, equal seeds give equal bits.
 
     Parameters
     ----------
@@ -120,48 +128,33 @@ def train_phi(
     report : callable
         Of (what, done, total), for progress.
     """
-    from sigma_mem.center.extra import require_center
-
-    require_center(("torch", "safetensors"))
-    from sigma_mem.train.kinds import fit_kinds, kinds_of
-    from sigma_mem.train.phi_fit import fit
-
     settings = settings or PhiSettings()
     if len(stream) < 64 or len(stream.peers) < 2:
         raise InputError(
             f"the stream has {len(stream)} events and {len(stream.peers)} peers; expected 64 and 2 or more"
         )
-    say = report or (lambda what, done, total: None)
+    say: Say = report or (lambda what, done, total: None)
     questions = [event.question for event in stream]
     h, phi = features_of(base, questions)
     mean, whiten = whitening(h, settings.components)
     z = (h - mean) @ whiten
-    nonnegative = bool((phi >= 0).all())
     domains = kinds_of([event.domain for event in stream])
-    penalties = (settings.word_penalty, settings.feature_penalty)
-    kinds = fit_kinds(questions, z, domains, penalties, say) if domains.max() > 0 else None
-    fitted = fit(
-        z,
-        log_prototypes(phi) if nonnegative else np.zeros_like(phi),
-        np.zeros((len(h), 0)) if kinds is None else kinds.logits,
-        stream.labels(),
-        domains,
-        settings,
-        start=0.0 if nonnegative else 1.0,
-        say=say,
-    )
-    arrays = {
-        "mean": mean,
-        "whiten": whiten,
-        "W": fitted.W,
-        "bias": fitted.bias,
-        "scale": np.array([fitted.scale if nonnegative else 0.0]),
-    }
+    # A base φ with negative coordinates is no start: its logits would lose the signs.
+    starts = bool((phi >= 0).all())
+    logits = log_prototypes(phi) if starts else np.zeros_like(phi)
+    with torch_threads(1):
+        penalties = (settings.word_penalty, settings.feature_penalty)
+        kinds = fit_kinds(questions, z, domains, penalties, say) if domains.max() > 0 else None
+        told = np.zeros((len(h), 0)) if kinds is None else kinds.logits
+        model, losses = _fit(z, logits, told, stream.labels(), domains, settings, starts, say)
+    found = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
+    scale = np.exp(found["log_scale"]) if starts else np.zeros(1)
+    arrays = {"mean": mean, "whiten": whiten, "W": found["W"], "bias": found["bias"], "scale": scale}
     if kinds is not None:  # V is folded into what it mixes
         arrays["words"], arrays["idf"] = kinds.words.keys, kinds.words.idf
-        arrays["words_W"] = kinds.words_W @ fitted.V
-        arrays["kinds_W"] = kinds.features_W @ fitted.V
-        arrays["kinds_bias"] = kinds.bias @ fitted.V + fitted.kinds_bias
+        arrays["words_W"] = kinds.words_W @ found["V"]
+        arrays["kinds_W"] = kinds.features_W @ found["V"]
+        arrays["kinds_bias"] = kinds.bias @ found["V"] + found["kinds_bias"]
         arrays["share"] = np.array([settings.share])
     about: dict[str, object] = {
         "base": base.name,
@@ -172,20 +165,161 @@ def train_phi(
         "peers": list(stream.peers),
         "settings": asdict(settings),
         "seed": settings.seed,
-        "first_loss": float(np.mean(fitted.losses[:10])),
-        "last_loss": float(np.mean(fitted.losses[-10:])),
+        "first_loss": float(np.mean(losses[:10])),
+        "last_loss": float(np.mean(losses[-10:])),
     }
-    return LearnedPhi(LearnedEncoder(base, arrays), arrays, fitted.losses, about)
+    return LearnedPhi(LearnedEncoder(base, arrays), arrays, losses, about)
 
 
 def save_phi(learned: LearnedPhi, path: str | PathLike[str]) -> None:
-    """Write arrays and description as safetensors, whole or not at all."""
+    """Write arrays and description as one safetensors file."""
     save_checkpoint(str(path), "phi", learned.arrays, learned.about)
 
 
-def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
-    """Mean (d,) and map (d, k) that give the k leading directions of h variance 1."""
-    mean = h.mean(axis=0)
-    _, singular, directions = np.linalg.svd(h - mean, full_matrices=False)
-    keep = min(components, int((singular > 1e-8 * singular[0]).sum()))
-    return mean, directions[:keep].T / singular[:keep] * np.sqrt(len(h))
+def parallel_prob(phi: Tensor, right: Tensor, gamma: float, strength: float) -> Tensor:
+    """p̂ of every peer before every event, in parallel form; differentiable in φ.
+
+    Parameters
+    ----------
+    phi : tensor (T, rank)
+    right : tensor (T, P)
+        1 right, 0 wrong, NaN where there is no label.
+    """
+    age = torch.arange(len(phi))
+    gap = age[:, None] - 1 - age[None, :]
+    decay = torch.where(gap >= 0, gamma ** gap.clamp(min=0).to(phi.dtype), torch.zeros(()))
+    kernel = (phi @ phi.T).square() * decay  # γ^(t−1−s)(φ_s·φ_t)²
+    known = ~torch.isnan(right)
+    seen = known.to(phi.dtype)
+    hits = torch.where(known, right, torch.zeros(()))
+    # The peer's overall rate, itself shrunk to ½ by the same strength.
+    overall = (decay @ hits + 0.5 * strength) / (decay @ seen + strength)
+    return (kernel @ hits + strength * overall) / (kernel @ seen + strength)
+
+
+class _PhiModel(torch.nn.Module):
+    """φ of whitened features, base logits and the logits of kinds, of which there may be none.
+
+    ``starts`` says that the base's own φ is the start: then W begins at zero, else at random.
+    """
+
+    def __init__(
+        self, k: int, rank: int, n_kinds: int, share: float, starts: bool, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        size = 0.0 if starts else 1.0 / k**0.5
+        self.W = torch.nn.Parameter(size * torch.randn(k, rank, generator=generator))
+        self.bias = torch.nn.Parameter(torch.zeros(rank))
+        self.log_scale = torch.nn.Parameter(torch.zeros(1))
+        self.V = torch.nn.Parameter(torch.eye(n_kinds))
+        self.kinds_bias = torch.nn.Parameter(torch.zeros(n_kinds))
+        self.log_shares = math.log(share), math.log(1.0 - share)
+
+    def forward(self, z: Tensor, base: Tensor, kinds: Tensor) -> Tensor:
+        """Of shape (T, rank), or (T, n_kinds + rank)."""
+        log_phi = torch.log_softmax(self.log_scale.exp() * base + z @ self.W + self.bias, dim=1)
+        if kinds.shape[1]:
+            log_kinds = torch.log_softmax(kinds @ self.V + self.kinds_bias, dim=1)
+            of_kinds, of_rest = self.log_shares
+            log_phi = torch.cat((of_kinds + log_kinds, of_rest + log_phi), dim=1)
+        return torch.exp(0.5 * log_phi)
+
+
+def _fit(
+    z: FloatArray,
+    base_logits: FloatArray,
+    kind_logits: FloatArray,
+    labels: FloatArray,
+    domains: NDArray[np.intp],
+    settings: PhiSettings,
+    starts: bool,
+    say: Say,
+) -> tuple[_PhiModel, list[float]]:
+    """Fit on whitened features (T, k), base logits (T, rank), logits of kinds (T, n) and labels (T, P)."""
+    rng = np.random.default_rng(settings.seed)
+    generator = torch.Generator().manual_seed(settings.seed)
+    features, base, told = (torch.tensor(x, dtype=torch.float32) for x in (z, base_logits, kind_logits))
+    right = torch.tensor(np.where(np.isnan(labels), np.nan, labels > 0), dtype=torch.float32)
+    model = _PhiModel(features.shape[1], base.shape[1], told.shape[1], settings.share, starts, generator)
+    groups = [
+        {"params": [model.W, model.bias, model.kinds_bias], "weight_decay": settings.weight_decay},
+        {"params": [model.log_scale, model.V], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=settings.rate)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1
+    )
+    losses: list[float] = []
+    for step in range(settings.steps):
+        rows = rng.permutation(len(z))[: settings.chunk]
+        kept = torch.rand(len(rows), features.shape[1], generator=generator) > settings.dropout
+        phi = model(features[rows] * kept / (1.0 - settings.dropout), base[rows], told[rows])
+        loss = _loss(phi, right[rows], domains[rows], settings, rng)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        cycle.step()
+        losses.append(float(loss.detach()))
+        say("learn φ", step + 1, settings.steps)
+    return model, losses
+
+
+def _loss(
+    phi: Tensor,
+    right: Tensor,
+    domains: NDArray[np.intp],
+    settings: PhiSettings,
+    rng: np.random.Generator,
+) -> Tensor:
+    loss = torch.zeros(())
+    if settings.specialists and len(np.unique(domains)) > 1:
+        chance, made_up = _specialists(domains, settings.specialists, settings.contrast, rng)
+        loss = loss + _pointwise(parallel_prob(phi, made_up, settings.gamma, settings.strength), chance)
+    if settings.listwise:
+        peers = _peers(right, domains, settings.permute, rng)
+        prob = parallel_prob(phi, peers, settings.gamma, settings.strength)
+        loss = loss + settings.listwise * _listwise(prob, peers)
+    return loss
+
+
+def _specialists(
+    domains: NDArray[np.intp], n: int, contrast: float, rng: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Made-up peers: their chance of being right, drawn per domain, and whether they were right."""
+    skill = rng.normal(size=(int(domains.max()) + 1, n))
+    chance = (1.0 / (1.0 + np.exp(-contrast * skill)))[domains]
+    right = rng.random(chance.shape) < chance
+    return torch.tensor(chance, dtype=torch.float32), torch.tensor(right, dtype=torch.float32)
+
+
+def _peers(right: Tensor, domains: NDArray[np.intp], permute: float, rng: np.random.Generator) -> Tensor:
+    """A random subset of the recorded peers (three or more), often permuted per domain."""
+    n = right.shape[1]
+    size = int(rng.integers(min(3, n), n + 1))
+    chosen = right[:, torch.tensor(rng.permutation(n)[:size])]
+    if rng.random() < permute:
+        orders = np.stack([rng.permutation(size) for _ in range(int(domains.max()) + 1)])
+        chosen = torch.gather(chosen, 1, torch.tensor(orders[domains]))
+    return chosen
+
+
+def _pointwise(prob: Tensor, chance: Tensor) -> Tensor:
+    """Cross-entropy of p̂ against the chance that is known of a made-up peer: less noise than its label."""
+    p = prob.clamp(_MARGIN, 1.0 - _MARGIN)[len(prob) // _WARM :]
+    y = chance[len(chance) // _WARM :]
+    return -(y * p.log() + (1.0 - y) * (1.0 - p).log()).mean()
+
+
+def _listwise(prob: Tensor, right: Tensor) -> Tensor:
+    """−log of the softmax mass of logit p̂ on the peers that were right, over contested events."""
+    known = ~torch.isnan(right)
+    wins = torch.where(known, right, torch.zeros(()))
+    total, asked = wins.sum(dim=1), known.sum(dim=1)
+    contested = (total > 0) & (total < asked)
+    contested[: len(prob) // _WARM] = False
+    if not bool(contested.any()):
+        return torch.zeros(())
+    p = prob[contested].clamp(_MARGIN, 1.0 - _MARGIN)
+    logit = torch.where(known[contested], torch.log(p / (1.0 - p)), torch.tensor(-torch.inf))
+    mass = torch.log_softmax(logit, dim=1)
+    return -torch.logsumexp(torch.where(wins[contested] > 0, mass, torch.tensor(-torch.inf)), dim=1).mean()

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigma_mem.bench.league import Progress, league, silent
+from sigma_mem.bench.center import BenchCenter, merged
+from sigma_mem.bench.league import Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values, standing
-from sigma_mem.bench.with_center import BenchCenter, merged
-from sigma_mem.decide import READS, Reads
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream, counterfactual
 
-__all__ = ["CounterfactualTable", "counterfactual_table", "within"]
+__all__ = ["CounterfactualTable", "counterfactual_table"]
 
 
 @dataclass(frozen=True)
@@ -53,42 +51,21 @@ def counterfactual_table(
     stream: Stream,
     phis: FloatArray,
     ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    warm: tuple[Stream, FloatArray] | None = None,
-    session: bool = False,
-    seed: int = 0,
+    setup: Setup | None = None,
     center: BenchCenter | None = None,
-    progress: Progress = silent,
-    reads: Reads = READS,
 ) -> CounterfactualTable:
     """Attack a clean stream at every ratio and play it. φ depends on the questions only, so it stays.
 
     With a center its rows come behind the others, and all are about the events that it judges.
     """
+    setup = setup or Setup()
+    warm = None if setup.warm is None else setup.warm[0]
     found: dict[float, Rows] = {}
     for ratio in ratios:
-        attacked = counterfactual(stream, ratio, seed=seed)
-        found[ratio] = league(
-            attacked,
-            phis,
-            settings,
-            rivals=rivals,
-            warm=warm,
-            session=session,
-            seed=seed,
-            progress=within(progress, f"CF@{100 * ratio:g}"),
-            reads=reads,
-        )
+        attacked = counterfactual(stream, ratio, seed=setup.seed)
+        found[ratio] = league(attacked, phis, setup.part(f"CF@{100 * ratio:g}"))
         if center is not None:
-            judged = center.judge(attacked, warm=None if warm is None else warm[0])
-            found[ratio] = merged(found[ratio], judged, center.places(stream))
+            found[ratio] = merged(found[ratio], center.judge(attacked, warm=warm), center.places(stream))
     columns = {f"CF@{100 * ratio:g}": rows for ratio, rows in found.items()}
     about = None if center is None else center.judged(stream)
-    return CounterfactualTable(stream, phis, columns, about, found, seed)
-
-
-def within(progress: Progress, part: str) -> Progress:
-    """Progress that names the part of the experiment it is about."""
-    return lambda what, done, total: progress(f"{part} {what}", done, total)
+    return CounterfactualTable(stream, phis, columns, about, found, setup.seed)

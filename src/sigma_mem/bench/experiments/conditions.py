@@ -45,12 +45,12 @@ def _swap(event: Event, a: str, b: str) -> Event:
     return replace(event, answers=answers, correct=correct)
 
 
-def late_peer(stream: Stream) -> tuple[Stream, str, int]:
-    """The best peer is there from the middle on only, listed last; also its name and when it comes."""
+def late_peer(stream: Stream) -> tuple[Stream, str]:
+    """The best peer is there from the middle on only, listed last; also its name."""
     newcomer, half = strongest(stream)[0], len(stream) // 2
     peers = (*(p for p in stream.peers if p != newcomer), newcomer)
     events = tuple(_without(e, newcomer) if t < half else e for t, e in enumerate(stream))
-    return Stream(stream.name, peers, events), newcomer, half
+    return Stream(stream.name, peers, events), newcomer
 
 
 def _without(event: Event, peer: str) -> Event:

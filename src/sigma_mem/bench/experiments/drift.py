@@ -15,15 +15,13 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer
-from sigma_mem.bench.league import Progress, routers, rows_of, silent
+from sigma_mem.bench.league import Setup, routers, rows_of
 from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.table import Grid, Table
-from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
-from sigma_mem.streams import Bandit, Delayed, Dishonest, Everything, Reveal, Share, Stream
+from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
 
 __all__ = ["COLD_START", "CONDITIONS", "DriftTable", "drift_table"]
 
@@ -99,23 +97,18 @@ def drift_table(
     stream: Stream,
     phis: FloatArray,
     conditions: Sequence[str] | None = None,
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    seed: int = 0,
-    progress: Progress = silent,
-    reads: Reads = READS,
+    setup: Setup | None = None,
 ) -> DriftTable:
     """Play the stream under every condition asked for, all by default."""
     names = CONDITIONS if conditions is None else conditions
     unknown = [name for name in names if name not in CONDITIONS]
     if unknown:
         raise InputError(f"no condition {unknown[0]!r}; expected among {', '.join(CONDITIONS)}")
-    run = _Run(stream, phis, settings or Settings(), rivals, seed, reads)
+    run = _Run(stream, phis, setup or Setup())
     found = {}
     for done, name in enumerate(names, start=1):
         found[name] = _CONDITIONS[name](run)
-        progress(name, done, len(names))
+        run.setup.progress(name, done, len(names))
     return DriftTable(stream, phis, found)
 
 
@@ -123,41 +116,49 @@ def drift_table(
 class _Run:
     stream: Stream
     phis: FloatArray
-    settings: Settings
-    rivals: Sequence[str]
-    seed: int
-    reads: Reads
+    setup: Setup
+
+    @property
+    def seed(self) -> int:
+        return self.setup.seed
+
+    @property
+    def lies(self) -> Dishonest:
+        return Dishonest(0.2, seed=self.seed)
 
     def memory(self, peers: Sequence[str] | None = None, path: Path | None = None) -> SigmaMem:
         return SigmaMem(
             peers or self.stream.peers,
             path,
             rank=self.phis.shape[1],
-            settings=self.settings,
+            settings=self.setup.settings,
             keep_text=False,
             seed=self.seed,
-            reads=self.reads,
+            reads=self.setup.reads,
         )
 
+    def player(
+        self, memory: SigmaMem, halfway: Callable[[MemoryPlayer], None] = lambda player: None
+    ) -> MemoryPlayer:
+        return MemoryPlayer(memory, self.setup.reads, at=len(self.stream) // 2, interrupt=halfway)
+
     def routers(self, stream: Stream, *, explore: bool = False) -> list[Player]:
-        made = routers(stream, self.phis, self.settings, self.rivals, self.seed, explore=explore)
+        made = routers(stream, self.phis, self.setup, explore=explore)
         return [RouterPlayer(name, router, stream.peers) for name, router in made.items()]
 
     def everyone(self, stream: Stream, note: str, reveal: Reveal | None = None) -> Condition:
-        """A fresh memory and every router."""
-        players = [MemoryPlayer(self.memory(), self.reads), *self.routers(stream)]
-        return self.played(stream, players, note, reveal)
+        return self.played(stream, [self.player(self.memory()), *self.routers(stream)], note, reveal)
 
     def played(
         self, stream: Stream, players: Sequence[Player], note: str, reveal: Reveal | None = None
     ) -> Condition:
         choices: Choices = {}
         for player in players:
-            choices.update(play(stream, self.phis[: len(stream)], player, reveal or Everything()))
+            choices.update(play(stream, self.phis[: len(stream)], player, reveal))
         return Condition(self.correct(stream, choices), note)
 
     def correct(self, stream: Stream, choices: Choices) -> dict[str, FloatArray]:
-        return {name: row.correct for name, row in rows_of(stream, choices, self.reads).items()}
+        return {name: row.correct for name, row in rows_of(stream, choices, self.setup.reads).items()}
 
 
 def _cold_start(run: _Run) -> Condition:
@@ -166,11 +167,9 @@ def _cold_start(run: _Run) -> Condition:
 
 
 def _new_peer(run: _Run) -> Condition:
-    stream, newcomer, half = late_peer(run.stream)
-    joins = MemoryPlayer(
-        run.memory(stream.peers[:-1]), run.reads, at=half, interrupt=lambda p: p.memory.add_peer(newcomer)
-    )
-    return run.played(stream, [joins, *run.routers(stream)], f"{newcomer}, the best peer, joins halfway")
+    stream, newcomer = late_peer(run.stream)
+    player = run.player(run.memory(stream.peers[:-1]), lambda p: p.memory.add_peer(newcomer))
+    return run.played(stream, [player, *run.routers(stream)], f"{newcomer}, the best peer, joins halfway")
 
 
 def _bandit_only(run: _Run) -> Condition:
@@ -180,12 +179,12 @@ def _bandit_only(run: _Run) -> Condition:
 
 
 def _revoked(run: _Run) -> Condition:
-    lies, half = Dishonest(0.2, seed=run.seed), len(run.stream) // 2
-    player = MemoryPlayer(run.memory(), run.reads, at=half, interrupt=lambda p: p.revoke(lies.source))
-    return run.played(run.stream, [player], "the same lies, their source revoked halfway", lies)
+    player = run.player(run.memory(), lambda p: p.revoke(run.lies.source))
+    return run.played(run.stream, [player], "the same lies, their source revoked halfway", run.lies)
 
 
 def _restart(run: _Run) -> Condition:
+    whole = play(run.stream, run.phis, run.player(run.memory()))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
 
@@ -193,9 +192,9 @@ def _restart(run: _Run) -> Condition:
             player.memory.close()
             player.memory = run.memory(path=path)
 
-        again = MemoryPlayer(run.memory(path=path), run.reads, at=len(run.stream) // 2, interrupt=reopen)
-        found, whole = (play(run.stream, run.phis, p) for p in (again, MemoryPlayer(run.memory(), run.reads)))
-        again.memory.close()
+        player = run.player(run.memory(path=path), reopen)
+        found = play(run.stream, run.phis, player)
+        player.memory.close()
     same = all(np.array_equal(whole[name], found[name]) for name in whole)
     note = "the memory's process ends halfway and starts again from its file"
     return Condition(run.correct(run.stream, found), note, {"same_choices_as_without_restart": same})
@@ -211,7 +210,7 @@ _CONDITIONS: dict[str, Callable[[_Run], Condition]] = {
     "delayed": lambda run: run.everyone(run.stream, "labels come 100 events late", Delayed(100)),
     "bandit-only": _bandit_only,
     "poisoned": lambda run: run.everyone(
-        run.stream, "one source flips the labels of 20 % of the events", Dishonest(0.2, seed=run.seed)
+        run.stream, "one source flips the labels of 20 % of the events", run.lies
     ),
     "poisoned-revoked": _revoked,
     "restart": _restart,

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.league import MAJORITY, Progress, rows_of, silent
+from sigma_mem.bench.center import NO_SIGMA, BenchCenter, JudgedEvents
+from sigma_mem.bench.league import MAJORITY, Setup, rows_of
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
-from sigma_mem.bench.with_center import NO_SIGMA, BenchCenter, Judged
-from sigma_mem.decide import READS, Reads
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.streams import Share, Stream
 
 __all__ = ["SHARES", "FeedbackTable", "feedback_table"]
@@ -34,7 +32,7 @@ class FeedbackTable(Table):
     events: int
     seeds: tuple[int, ...]
     accuracy: Mapping[float, Mapping[str, tuple[float, ...]]]
-    judged: Judged | None = None  # by a center; then all rows are about these events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench feedback --json`` prints."""
@@ -94,16 +92,14 @@ def feedback_table(
     phis: FloatArray,
     shares: Sequence[float] = SHARES,
     seeds: Sequence[int] = (0, 1, 2),
-    settings: Settings | None = None,
-    *,
+    setup: Setup | None = None,
     center: BenchCenter | None = None,
-    progress: Progress = silent,
-    reads: Reads = READS,
 ) -> FeedbackTable:
     """Play the stream with the labels of a share of its events; unlabelled events still decay.
 
     The masks are nested: the events labelled at 5 % are labelled at 10 % too (`streams.Share`).
     """
+    setup = setup or Setup()
     about = None if center is None else center.judged(stream)
     places = range(len(stream)) if center is None else center.places(stream)
     accuracy: dict[float, dict[str, tuple[float, ...]]] = {}
@@ -115,12 +111,13 @@ def feedback_table(
             shown = np.array(
                 [bool(reveal.reveal(t, event, stream.peers[0])) for t, event in enumerate(stream)], dtype=bool
             )
-            rows = rows_of(stream, replayed(stream, phis, settings, shown, reads=reads), reads)
+            choices = replayed(stream, phis, setup.settings, shown, reads=setup.reads)
+            rows = rows_of(stream, choices, setup.reads)
             judged = {} if center is None else center.judge(stream, shown=shown, rows=JUDGED)
             for name, row in {**{name: row.at(places) for name, row in rows.items()}, **judged}.items():
                 found.setdefault(name, []).append(row.accuracy)
             done += 1
-            progress(f"{share:.0%} of labels", done, runs)
+            setup.progress(f"{share:.0%} of labels", done, runs)
         accuracy[share] = {name: tuple(values) for name, values in found.items()}
     return FeedbackTable(stream, phis, len(places), tuple(seeds), accuracy, about)
 

@@ -7,15 +7,13 @@ memory itself. Each column of the table is one combination, on the same test eve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sigma_mem.bench.league import Progress, league, silent
+from sigma_mem.bench.center import BenchCenter, merged
+from sigma_mem.bench.league import Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values
-from sigma_mem.bench.with_center import BenchCenter, merged
-from sigma_mem.decide import READS, Reads
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
 
 __all__ = ["TransferTable", "transfer_table"]
@@ -45,12 +43,8 @@ def transfer_table(
     learn: Stream,
     test: Stream,
     phis: Mapping[str, tuple[FloatArray, FloatArray]],
-    settings: Settings | None = None,
-    *,
-    seed: int = 0,
+    setup: Setup | None = None,
     center: BenchCenter | None = None,
-    progress: Progress = silent,
-    reads: Reads = READS,
 ) -> TransferTable:
     """Play the test stream cold, and (with the same peers) behind the one that was learned from.
 
@@ -69,8 +63,8 @@ def transfer_table(
     carried: dict[str, Rows] = {}
     for name, (before, after) in phis.items():
         for start, warm in starts.items():
-            taught = None if warm is None else (warm, before)
-            rows: Rows = league(test, after, settings, warm=taught, seed=seed, progress=progress, reads=reads)
+            taught = replace(setup or Setup(), warm=None if warm is None else (warm, before))
+            rows: Rows = league(test, after, taught)
             if center is not None:
                 rows = merged(rows, judged[start], center.places(test))
             carried[f"{name}, {start}"] = rows

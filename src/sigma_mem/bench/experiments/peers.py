@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, within
-from sigma_mem.bench.league import Progress, silent
+from sigma_mem.bench.center import BenchCenter
+from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table
+from sigma_mem.bench.league import Setup
 from sigma_mem.bench.table import LeagueTable
-from sigma_mem.bench.with_center import BenchCenter
-from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
 
 __all__ = ["PeerTable", "peer_table"]
@@ -45,13 +43,8 @@ def peer_table(
     phis: FloatArray,
     sizes: Sequence[int] | None = None,
     ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    seed: int = 0,
+    setup: Setup | None = None,
     center: BenchCenter | None = None,
-    progress: Progress = silent,
-    reads: Reads = READS,
 ) -> PeerTable:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
 
@@ -67,18 +60,9 @@ def peer_table(
     for size in chosen:
         pool = stream.select(peers=stream.peers[:size])
         kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
-        phis_of = phis[[event.id in kept for event in stream]]
-        pools[size] = counterfactual_table(
-            pool,
-            phis_of,
-            ratios,
-            settings,
-            rivals=rivals,
-            seed=seed,
-            center=center,
-            progress=within(progress, f"{size} peers"),
-            reads=reads,
-        )
+        of_pool = phis[[event.id in kept for event in stream]]
+        part = (setup or Setup()).part(f"{size} peers")
+        pools[size] = counterfactual_table(pool, of_pool, ratios, part, center)
     columns = {
         f"{size} peers {name}": rows for size, table in pools.items() for name, rows in table.columns.items()
     }

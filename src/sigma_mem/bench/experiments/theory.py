@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.league import Progress, silent
+from sigma_mem.bench.league import Progress, Setup, silent
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Competence, Settings, SigmaState
@@ -121,13 +121,12 @@ class TheoryTable(Table):
 def theory_table(
     stream: Stream,
     phis: FloatArray,
-    settings: Settings | None = None,
+    setup: Setup | None = None,
     *,
     simulations: int = 1000,
-    seed: int = 0,
-    progress: Progress = silent,
 ) -> TheoryTable:
     """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
+    setup = setup or Setup()
     grid = [
         (mu, gamma, horizon)
         for mu in (0.1, 0.4, 0.8)
@@ -136,9 +135,9 @@ def theory_table(
     ]
     bounds = []
     for done, (mu, gamma, horizon) in enumerate(grid, start=1):
-        bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, seed))
-        progress("theorem 1", done, len(grid))
-    weyl, trajectory = weyl_on_stream(stream, phis, settings or Settings(), progress)
+        bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, setup.seed))
+        setup.progress("theorem 1", done, len(grid))
+    weyl, trajectory = weyl_on_stream(stream, phis, setup.settings, setup.progress)
     return TheoryTable(stream, phis, tuple(bounds), weyl, trajectory)
 
 

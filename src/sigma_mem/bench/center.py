@@ -1,0 +1,376 @@
+"""A center's rows beside those of every other mechanism: the judge with and without memory, and its controls.
+
+| row | utility of peer p | selection |
+|---|---|---|
+| base | U_p of the unsteered judge | highest U |
+| sigma-no-g | U_p steered by M_pφ | highest U |
+| sigma | U_p steered by M_pφ | posterior with G |
+| fast | base U_p + wᵀM_pφ | posterior with G |
+| zero-M | base U_p (a memory of zeros steers nothing) | posterior with G |
+| swapped-M | U_p steered by the next peer's M φ | posterior with G |
+| m-route-learned | φᵀM_pφ on the checkpoint's φ: the memory without a judge | highest score |
+
+A forward pass is expensive, so a center may judge a part of a stream. All memories are written from the whole
+of it, in order; the table is then about the judged events for all rows alike, and every difference is paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.bench.bootstrap import intervals
+from sigma_mem.bench.league import ORACLES, Progress, silent
+from sigma_mem.bench.ray_scoring import Scorer, checkpoint_scorer, in_chunks, model_scorer, ray_scorer
+from sigma_mem.bench.row import TableRow, correct_at, row_of
+from sigma_mem.decide.posterior import normalized_utility, posterior
+from sigma_mem.encode import open_encoder
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.streams import Stream
+from sigma_mem.streams.stream import chance
+
+__all__ = [
+    "NO_SIGMA",
+    "ROWS",
+    "BenchCenter",
+    "JudgedEvents",
+    "better_than_sigma",
+    "center_rows",
+    "judged_events",
+    "merged",
+    "open_bench_center",
+]
+
+ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M", "m-route-learned")
+_UNSTEERED = ("base", "zero-M")  # what can be said of a center without a steering
+_HIGHEST = ("base", "sigma-no-g", "m-route-learned")  # the others select by the posterior with G
+NO_SIGMA = "there is no row sigma without a steering; train one with  sigma-mem train steering"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedEvents:
+    """What a table with a center is about: ``events`` of the ``of`` events that were played."""
+
+    center: str
+    steering: str | None
+    events: int
+    of: int
+
+    def values(self) -> dict[str, Any]:
+        """The object under ``center`` in ``--json``."""
+        return {"name": self.center, "steering": self.steering, "judged": self.events, "played": self.of}
+
+    @property
+    def note(self) -> str:
+        """One sentence for below the table."""
+        how = "unsteered" if self.steering is None else f"steered by {self.steering}"
+        return (
+            f"center {self.center}, {how}: {self.events} of {self.of} events judged; every row is about "
+            "these events, every memory went through all"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BenchCenter:
+    """A center that is ready to judge events of a stream; `open_bench_center` makes one.
+
+    Attributes
+    ----------
+    name, steering
+        As the user gave them.
+    scorer
+        Utilities of (question, answer) pairs under readouts, here or on a cluster.
+    phi : mapping from question to (rank,) array
+        φ by the encoder that the steering was learned with.
+    fast : (rank,) array or None
+        w of the fast read.
+    gamma
+        Of the memory that the steering was learned with.
+    rows
+        The rows that can be made.
+    after, limit, seed
+        Which events are judged; see `judged_events`.
+    bases
+        Utilities of the unsteered judge, kept between attack ratios, pools and masks.
+    """
+
+    name: str
+    steering: str | None
+    scorer: Scorer
+    phi: Mapping[str, FloatArray]
+    fast: FloatArray | None
+    gamma: float
+    rows: Sequence[str] = ROWS
+    after: int = 0
+    limit: int | None = None
+    seed: int = 0
+    bases: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def places(self, stream: Stream) -> list[int]:
+        """The events that are judged, and that the table is about."""
+        found = judged_events(stream, after=self.after, limit=self.limit, seed=self.seed)
+        if not found:
+            raise InputError(
+                f"no event is left to judge behind the first {self.after} of {len(stream)}; give a smaller "
+                "--judge-after or a longer stream"
+            )
+        return found
+
+    def judged(self, stream: Stream) -> JudgedEvents:
+        """What to say of it."""
+        return JudgedEvents(self.name, self.steering, len(self.places(stream)), len(stream))
+
+    def judge(
+        self,
+        stream: Stream,
+        *,
+        warm: Stream | None = None,
+        shown: NDArray[np.bool_] | None = None,
+        rows: Sequence[str] | None = None,
+    ) -> dict[str, TableRow]:
+        """The center's rows on a stream as it stands under attack.
+
+        Parameters
+        ----------
+        warm
+            A stream of the same peers that the memory is written from first.
+        shown : bool array (T,)
+            Events whose labels the memory is told; the grading knows all.
+        rows
+            Only these, as far as they can be made.
+        """
+        events = () if warm is None else warm.events
+        whole = Stream(stream.name, stream.peers, (*events, *stream.events))
+        if shown is not None:
+            shown = np.concatenate((np.ones(len(events), dtype=bool), shown))
+        return center_rows(
+            whole,
+            np.stack([self.phi[event.question] for event in whole]),
+            [place + len(events) for place in self.places(stream)],
+            self.scorer,
+            fast=self.fast,
+            settings=Settings(gamma=self.gamma),
+            bases=self.bases,
+            rows=[name for name in self.rows if rows is None or name in rows],
+            shown=shown,
+        )
+
+
+@contextmanager
+def open_bench_center(
+    questions: Sequence[str],
+    *,
+    center: str | None = None,
+    steering: str | Path | None = None,
+    after: int = 0,
+    limit: int | None = None,
+    seed: int = 0,
+    ray: str | None = None,
+    workers: int = 2,
+    cache: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Iterator[BenchCenter]:
+    """A center for as many tables as the ``with`` lasts.
+
+    Parameters
+    ----------
+    questions
+        Of all streams that will be judged or learned from: their φ is made here, before the judging begins.
+    center, steering
+        Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
+        model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
+    after, limit, seed
+        Which events are judged; see `judged_events`.
+    ray, workers
+        Address of a Ray cluster over which the judging is spread, and how many centers to load there.
+    cache
+        Folder for lower-half states and features; by default the user's cache folder.
+    options
+        More of ``Center.load``: device, dtype, device_map.
+    """
+    from sigma_mem.center.phi import cached_features
+    from sigma_mem.center.pull import cache_dir
+    from sigma_mem.center.trained import open_checkpoint
+
+    given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
+    texts = list(dict.fromkeys(questions))
+    name, fast, gamma = center or "smollm2", None, Settings().gamma
+    rows: tuple[str, ...] = _UNSTEERED
+    build: Callable[[], Scorer]
+    if steering is None:
+        phis = open_encoder("static").encode(texts)
+        build = partial(model_scorer, name, **given)
+    else:
+        trained = open_checkpoint(steering, center=center, **given)
+        features = cached_features(
+            trained.encoder.source, texts, given["cache"], say=partial(progress, "features")
+        )
+        phis = trained.encoder.phi(features)
+        name, fast, gamma, rows = trained.center.name, trained.fast, trained.gamma, ROWS
+        build = partial(checkpoint_scorer, steering, center, **given)
+    made = partial(
+        BenchCenter,
+        name=name,
+        steering=None if steering is None else str(steering),
+        phi=dict(zip(texts, phis, strict=True)),
+        fast=fast,
+        gamma=gamma,
+        rows=rows,
+        after=after,
+        limit=limit,
+        seed=seed,
+    )
+    if ray is None:
+        yield made(scorer=in_chunks(build(), say=partial(progress, "prompts")))
+        return
+    with ray_scorer(build, address=ray, workers=workers) as scorer:
+        yield made(scorer=scorer)
+
+
+def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, seed: int = 0) -> list[int]:
+    """Places of the events that the center judges, in order: all from ``after`` on, or a sample of them.
+
+    The draw depends on the seed and the event's id only: the same events at every attack ratio, and a
+    larger limit keeps those of a smaller one.
+    """
+    places = range(min(after, len(stream)), len(stream))
+    if limit is None or limit >= len(places):
+        return list(places)
+    ranked = sorted(places, key=lambda i: chance(seed, "judged", stream.events[i].id))
+    return sorted(ranked[:limit])
+
+
+def center_rows(
+    stream: Stream,
+    phis: FloatArray,
+    judged: Sequence[int],
+    scorer: Scorer,
+    *,
+    fast: FloatArray | None,
+    settings: Settings | None = None,
+    w_u: float = 1.0,
+    w_g: float = 1.0,
+    bases: dict[tuple[str, str], float] | None = None,
+    rows: Sequence[str] = ROWS,
+    shown: NDArray[np.bool_] | None = None,
+) -> dict[str, TableRow]:
+    """What every row chooses at some events of a stream, and whether it was right.
+
+    Parameters
+    ----------
+    phis : (T, rank)
+        φ of every event, by the encoder that the steering was learned with.
+    judged
+        Places of the events to judge; see `judged_events`.
+    fast : (rank,)
+        w of the fast read; None leaves that row out.
+    bases
+        Base utilities by (question, answer), filled as they are needed: the same at every attack ratio.
+    rows
+        Which rows to compute.
+    shown : bool array (T,)
+        Events whose labels the memory is told, all by default; the others only decay. The grading knows all.
+    """
+    unknown = [name for name in rows if name not in ROWS]
+    if unknown:
+        raise InputError(f"no row {unknown[0]!r}; expected among {', '.join(ROWS)}")
+    wanted = [name for name in rows if name != "fast" or fast is not None]
+    labels = stream.labels()
+    told = labels if shown is None else np.where(shown[:, None], labels, np.nan)
+    readouts, relations = _memory(stream, phis, judged, told, settings or Settings())
+    pairs = [pair for place in judged for pair in _pairs(stream, place)]
+    n, p = len(judged), len(stream.peers)
+
+    def steered(by: FloatArray) -> FloatArray:
+        return scorer(pairs, by.reshape(n * p, -1)).reshape(n, p)
+
+    utilities: dict[str, FloatArray] = {}
+    if {"base", "zero-M", "fast"} & set(wanted):
+        utilities["base"] = utilities["zero-M"] = _base(pairs, scorer, bases).reshape(n, p)
+    if fast is not None and "fast" in wanted:
+        utilities["fast"] = utilities["base"] + readouts @ fast
+    if {"sigma", "sigma-no-g"} & set(wanted):
+        utilities["sigma"] = utilities["sigma-no-g"] = steered(readouts)
+    if "swapped-M" in wanted:
+        utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
+    # eq:direct_m_score
+    utilities["m-route-learned"] = np.einsum("npr,nr->np", readouts, phis[list(judged)])
+    out = {}
+    for name in wanted:
+        chosen = utilities[name].argmax(axis=1)
+        if name not in _HIGHEST:
+            rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
+            chosen = np.array([posterior(z, G, w_u, w_g).peer for z, G in rows_z], dtype=np.intp)
+        out[name] = row_of(chosen, correct_at(labels[list(judged)], chosen), stream.peers)
+    return out
+
+
+def _memory(
+    stream: Stream, phis: FloatArray, judged: Sequence[int], told: FloatArray, settings: Settings
+) -> tuple[FloatArray, FloatArray]:
+    """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
+    if len(phis) != len(stream):
+        raise InputError(f"got φ of {len(phis)} events for a stream of {len(stream)}; expected one each")
+    state, wanted = SigmaState(stream.peers, phis.shape[1], settings), set(judged)
+    readouts, relations = [], []
+    for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
+        if place in wanted:
+            readouts.append(state.readout(phi))
+            relations.append(state.G)
+        state.write(phi, c, state.begin_event())
+    shape = (len(judged), len(stream.peers))
+    return np.array(readouts).reshape(*shape, phis.shape[1]), np.array(relations).reshape(*shape, shape[1])
+
+
+def _pairs(stream: Stream, place: int) -> list[tuple[str, str]]:
+    event = stream.events[place]
+    missing = [peer for peer in stream.peers if peer not in event.answers]
+    if missing:
+        raise InputError(
+            f"event {event.id!r} has no answer of {missing[0]!r}; expected answers of all chosen peers"
+        )
+    return [(event.question, event.answers[peer].text) for peer in stream.peers]
+
+
+def _base(
+    pairs: Sequence[tuple[str, str]], scorer: Scorer, known: dict[tuple[str, str], float] | None
+) -> FloatArray:
+    known = {} if known is None else known
+    missing = [pair for pair in dict.fromkeys(pairs) if pair not in known]
+    if missing:
+        known.update(zip(missing, scorer(missing, None).tolist(), strict=True))
+    return np.array([known[pair] for pair in pairs])
+
+
+def merged(
+    rows: Mapping[str, TableRow], judged: Mapping[str, TableRow], places: Sequence[int]
+) -> dict[str, TableRow]:
+    """All rows on the judged events: those of the whole stream cut down to ``places``, then the center's."""
+    return {**{name: row.at(places) for name, row in rows.items()}, **judged}
+
+
+def better_than_sigma(rows: Mapping[str, TableRow], seed: int = 0) -> str:
+    """One plain sentence: which rows that use no oracle are above ``sigma``, with paired intervals."""
+    if "sigma" not in rows:
+        return NO_SIGMA
+    found = intervals({name: row.correct for name, row in rows.items()}, "sigma", seed=seed)
+    above = [name for name in rows if name not in ORACLES and found[name].difference > 0]
+    if not above:
+        return f"better than sigma, {rows['sigma'].accuracy:.2%}: none"
+    above.sort(key=lambda name: -found[name].difference)
+    said = (
+        f"{name} {100 * found[name].difference:+.2f} points "
+        f"({100 * found[name].difference_low:+.2f} … {100 * found[name].difference_high:+.2f})"
+        for name in above
+    )
+    return f"better than sigma, {rows['sigma'].accuracy:.2%}: {', '.join(said)}"

@@ -1,0 +1,205 @@
+"""The lower half of the model: the states of prompts at the first steered block, computed once and kept.
+
+Below that block nothing depends on the peer or the memory. So the states of a (question, answer) are the
+same for every peer, attack ratio and epoch, and the instruction and the question run once for all answers.
+Above it every token was shifted by the peer's own δ, and nothing can be shared.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sigma_mem.center.batches import by_length, pad_ids
+from sigma_mem.center.prompt import PromptRow
+from sigma_mem.center.split import Split, close
+from sigma_mem.center.state_cache import StateCache, state_key
+
+__all__ = ["LowerHalf", "PromptStates"]
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStates:
+    """One prompt: its token ids and the (T, d) input of the first upper block.
+
+    ``states`` is None where the model cannot be split: then the whole model runs every time.
+    """
+
+    ids: Ids
+    states: Tensor | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class LowerHalf:
+    """States of prompts: from the disk cache if they are known, else by the lower blocks, sharing prefixes.
+
+    Parameters
+    ----------
+    model
+        Names the weights in the cache.
+    opening
+        Ids that begin every prompt; their states are made once and for all.
+    max_tokens
+        Size of a padded batch. 0 runs every prompt by itself: its states then do not depend, not even in the
+        last bits, on the prompts beside it, so that a cache holds the same whoever filled it.
+    recent
+        How many prefixes to keep in memory with their attention caches: more answers to the same question
+        often come shortly after the first.
+
+    Attributes
+    ----------
+    shares : bool
+        Whether running a prefix first gave the states of the whole prompt, to rounding, on a probe made at
+        construction. If False, every prompt runs from its first token.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        device: torch.device,
+        *,
+        model: str = "",
+        opening: Sequence[int] = (),
+        max_tokens: int = 0,
+        cache: StateCache | None = None,
+        recent: int = 4,
+    ) -> None:
+        self.split, self.device, self.cache = split, device, cache
+        self._max_tokens, self._recent_size = max_tokens, recent
+        self._recent: OrderedDict[Ids, tuple[Tensor, Any]] = OrderedDict()
+        self._opening: tuple[Ids, Tensor, Any] = ((), torch.empty(0), None)
+        self.shares = split.works and self._a_prefix_changes_nothing()
+        if self.shares and opening:
+            self._opening = (tuple(opening), *self._first(opening))
+        self._dtype = next(split.decoder.blocks[0].parameters()).dtype
+        # Whether a prompt is kept whole or after its prefix depends on sharing, so it must enter the key.
+        self._key = f"{model}|{self._dtype}|{self.shares}"
+
+    def rows(self, prompts: Sequence[PromptRow]) -> list[PromptStates]:
+        """States in the order of ``prompts``; equal prompts are computed once."""
+        states: dict[Ids, Tensor] = {}
+        missing: dict[Ids, list[Ids]] = {}
+        for prompt in dict.fromkeys(prompts):
+            prefix = prompt.ids[: prompt.shared] if self.shares else ()
+            found = self._cached(prompt.ids, prefix)
+            if found is None:
+                missing.setdefault(prefix, []).append(prompt.ids)
+            else:
+                states[prompt.ids] = found
+        for prefix, group in missing.items():
+            states.update(self._computed(prefix, group))
+        return [PromptStates(prompt.ids, states[prompt.ids]) for prompt in prompts]
+
+    def forget(self) -> None:
+        """Drop the prefixes kept in memory."""
+        self._recent.clear()
+
+    @torch.no_grad()
+    def plain(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
+        """States of whole prompts, as (len, d), sharing nothing."""
+        states: dict[int, Tensor] = {}
+        for batch in by_length([len(row) for row in rows], self._max_tokens, slack=0.5):
+            hidden = self.split.lower(pad_ids([rows[i] for i in batch], self.device))
+            states.update({i: state[: len(rows[i])] for i, state in zip(batch, hidden, strict=True)})
+        return [states[i] for i in range(len(rows))]
+
+    @torch.no_grad()
+    def prefix(self, ids: Sequence[int]) -> tuple[Tensor, Any]:
+        """(S,) ids common to several prompts → their (S, d) states and the attention cache to go on from."""
+        opening, states, attention = self._opening
+        n = len(opening)
+        if not n or len(ids) <= n or tuple(ids[:n]) != opening:
+            return self._first(ids)
+        rest, attention = self._continued([ids[n:]], n, attention)
+        return torch.cat([states, rest[0]]), attention
+
+    @torch.no_grad()
+    def suffixes(self, rows: Sequence[Sequence[int]], start: int, attention: Any) -> list[Tensor]:
+        """States of each row's tokens after a common prefix of ``start`` tokens, as (len, d)."""
+        states: dict[int, Tensor] = {}
+        for batch in by_length([len(row) for row in rows], self._max_tokens, slack=0.5):
+            found, _ = self._continued([rows[i] for i in batch], start, attention)
+            states.update(zip(batch, found, strict=True))
+        return [states[i] for i in range(len(rows))]
+
+    def _computed(self, prefix: Ids, group: Sequence[Ids]) -> dict[Ids, Tensor]:
+        if not prefix:
+            whole = dict(zip(group, self.plain(group), strict=True))
+            for ids, state in whole.items():
+                self._store(ids, state)
+            return whole
+        if prefix not in self._recent:
+            self._recent[prefix] = self.prefix(prefix)
+            if len(self._recent) > self._recent_size:
+                self._recent.popitem(last=False)
+        self._recent.move_to_end(prefix)
+        head, attention = self._recent[prefix]
+        self._store(prefix, head)
+        ends = self.suffixes([ids[len(prefix) :] for ids in group], len(prefix), attention)
+        for ids, end in zip(group, ends, strict=True):
+            self._store(ids, end)
+        return {ids: torch.cat([head, end]) for ids, end in zip(group, ends, strict=True)}
+
+    def _cached(self, ids: Ids, prefix: Ids) -> Tensor | None:
+        end = self._load(ids)
+        if end is None or not prefix:
+            return end
+        head = self._load(prefix)
+        return None if head is None else torch.cat([head, end])
+
+    def _load(self, ids: Ids) -> Tensor | None:
+        if self.cache is None:
+            return None
+        found = self.cache.get(state_key(self._key, self.split.at, ids), self._dtype)
+        return None if found is None else found.to(self.device)
+
+    def _store(self, ids: Ids, states: Tensor) -> None:
+        if self.cache is not None:
+            self.cache.put(state_key(self._key, self.split.at, ids), states)
+
+    @torch.no_grad()
+    def _first(self, ids: Sequence[int]) -> tuple[Tensor, Any]:
+        hidden, attention = self.split.lower_with_cache(pad_ids([ids], self.device), use_cache=True)
+        return hidden[0], attention
+
+    def _continued(
+        self, rows: Sequence[Sequence[int]], start: int, attention: Any
+    ) -> tuple[list[Tensor], Any]:
+        attention = copy.deepcopy(attention)  # a run appends to its cache
+        if len(rows) > 1:
+            # reorder_cache copies a row on every family; batch_repeat_interleave fails on hybrid ones.
+            attention.reorder_cache(torch.zeros(len(rows), dtype=torch.long, device=self.device))
+        ids = pad_ids(rows, self.device)
+        # Positions are given: hybrid caches may not know how many tokens they have seen.
+        at = torch.arange(start, start + ids.shape[1], device=self.device).expand(len(rows), -1)
+        hidden, attention = self.split.lower_with_cache(
+            ids, use_cache=True, past_key_values=attention, position_ids=at
+        )
+        return [state[: len(row)] for state, row in zip(hidden, rows, strict=True)], attention
+
+    @torch.no_grad()
+    def _a_prefix_changes_nothing(self) -> bool:
+        vocab = self.split.vocab
+        row = [(7919 * i + 5) % vocab for i in range(29)]
+        other = [(104729 * i + 11) % vocab for i in range(7)]
+        try:
+            (whole,) = self.plain([row])
+            first, attention = self._first(row[:11])
+            second, attention = self._continued([row[11:20]], 11, attention)
+            third, beside = self._continued([row[20:], other], 20, attention)[0]
+            (beside_whole,) = self.plain([row[:20] + other])
+        # Remote code may fail in any of these ways: no sharing for it.
+        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
+            return False
+        got, want = torch.cat([first, *second, third, beside]), torch.cat([whole, beside_whole[20:]])
+        return close(got, want)

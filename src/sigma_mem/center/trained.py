@@ -1,0 +1,89 @@
+"""Open a steering checkpoint together with everything it was learned with: center, prompt, φ and w."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sigma_mem.center.center import Center
+from sigma_mem.center.errors import CheckpointError
+from sigma_mem.center.phi import CenterEncoder, CenterFeatures, EncoderFeatures, Features, PhiMap
+from sigma_mem.center.project import Steering
+from sigma_mem.center.prompt import JudgePrompt
+from sigma_mem.encode import open_encoder
+from sigma_mem.events import FloatArray
+
+__all__ = ["TrainedCenter", "open_checkpoint", "open_features"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedCenter:
+    """A steered center and what reads the memory for it.
+
+    Attributes
+    ----------
+    center : Center
+        With the steering in use.
+    encoder : CenterEncoder
+        φ as it was learned; give it to `SigmaMem`, whose memory this steering reads.
+    fast : (rank,) array
+        w of the fast read, U_p + wᵀM_pφ.
+    gamma : float
+        γ of the memory that the steering was learned with.
+    details : mapping
+        What the trainer noted.
+    """
+
+    center: Center
+    encoder: CenterEncoder
+    fast: FloatArray
+    gamma: float
+    details: Mapping[str, Any]
+
+
+def open_checkpoint(path: str | Path, *, center: str | None = None, **settings: Any) -> TrainedCenter:
+    """Load the checkpoint's model, prompt and φ; one error if they do not belong together.
+
+    Parameters
+    ----------
+    center
+        Name or folder of the model, if it is not found under the name it was trained by.
+    settings
+        Of ``Center.load``: device, dtype, cache …
+
+    Examples
+    --------
+    ::
+
+        trained = open_checkpoint("steering.safetensors")
+        mem = SigmaMem(peers=[...], encoder=trained.encoder, center=trained.center)
+        mem.select(question, answers)
+    """
+    steering = Steering.load(path)
+    details = steering.info.details
+    arrays = {name: value.numpy() for name, value in steering.beside.items()}
+    if "fast" not in arrays or "phi.weight" not in arrays or "prompt" not in details:
+        raise CheckpointError(
+            f"{path} holds P and g but no learned φ; expected a file written by  sigma-mem train steering"
+        )
+    first, last = details["blocks"]
+    prompt, scope = JudgePrompt(**details["prompt"]), details["scope"]
+    name = center or steering.info.model
+    model = Center.load(name, prompt=prompt, scope=scope, first=first, last=last, **settings)
+    model.use(steering)
+    source = open_features(steering.info.encoder, model)
+    encoder = CenterEncoder(source, PhiMap.from_arrays(arrays), expected=steering.info.encoder)
+    return TrainedCenter(model, encoder, arrays["fast"], float(details["settings"]["gamma"]), details)
+
+
+def open_features(name: str, center: Center) -> Features:
+    """The features of this name: "center", "static", "hashed" …, with or without the version behind it."""
+    kind, _, version = name.partition("/")
+    if kind != "center":
+        return EncoderFeatures(open_encoder(kind))
+    if not version:
+        return CenterFeatures(center)
+    _, block, tokens = version.rsplit("/", 2)
+    return CenterFeatures(center, tokens=int(tokens), block=int(block))

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sigma_mem.center.center import Center
+from sigma_mem.center.errors import CenterError, SteeringMismatchError
+from sigma_mem.center.phi import CenterEncoder
+from sigma_mem.errors import InputError
+
+from .families import tiny
+
+QUESTIONS = [f"What is {i} {sign} {j}?" for i in range(4) for j in range(3) for sign in "+-*"]
+
+
+def test_phi_are_unit_rows_with_a_constant_coordinate(tiny_center: Center) -> None:
+    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8, const=1.0)
+    phi = encoder.encode(QUESTIONS)
+    assert (phi.shape, phi.dtype, encoder.rank) == ((len(QUESTIONS), 8), np.float64, 8)
+    np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1)
+    np.testing.assert_allclose(phi[:, -1], np.sqrt(0.5))
+    cosines = phi[:, :-1] @ phi[:, :-1].T * 2
+    assert np.median(np.abs(cosines[~np.eye(len(phi), dtype=bool)])) < 0.8  # not all in one direction
+
+
+def test_a_question_is_encoded_alike_alone_and_in_company(tiny_center: Center) -> None:
+    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8)
+    texts = ["short", "a much longer question " * 20, ""]
+    together = encoder.encode(texts)
+    alone = np.concatenate([encoder.encode([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_an_encoder_survives_a_file_and_knows_its_center(tiny_center: Center, tmp_path: Path) -> None:
+    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8)
+    encoder.save(tmp_path / "phi")
+    again = CenterEncoder.open(tmp_path / "phi", tiny_center)
+    assert (again.name, again.version) == (encoder.name, encoder.version)
+    np.testing.assert_array_equal(again.encode(QUESTIONS[:3]), encoder.encode(QUESTIONS[:3]))
+    other = Center(tiny("llama", seed=1), tiny_center.writer.tokenizer)
+    with pytest.raises(SteeringMismatchError, match="learned on features"):
+        CenterEncoder.open(tmp_path / "phi", other)
+
+
+def test_bad_input_is_refused(tiny_center: Center, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="give more questions or a smaller rank"):
+        CenterEncoder.fit(tiny_center, QUESTIONS[:5], rank=8)
+    with pytest.raises(InputError, match="no encoder at"):
+        CenterEncoder.open(tmp_path / "absent", tiny_center)
+    (tmp_path / "text").write_text("hello, this is no safetensors file")
+    with pytest.raises(CenterError, match="not a readable safetensors"):
+        CenterEncoder.open(tmp_path / "text", tiny_center)

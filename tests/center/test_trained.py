@@ -1,0 +1,155 @@
+"""From a trained checkpoint back to a working center, through files and through the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from sigma_mem.center.errors import CenterError, SteeringMismatchError
+from sigma_mem.center.phi import CenterEncoder, CenterFeatures, EncoderFeatures, cached_features
+from sigma_mem.center.project import Steering
+from sigma_mem.center.trained import TrainedCenter, open_checkpoint
+from sigma_mem.cli.train import app
+from sigma_mem.encode.hashed import HashedEncoder
+from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.events import FloatArray
+from sigma_mem.streams import save_stream
+from train.tiny import tiny_center, tiny_stream
+
+
+def saved_center(folder: Path, seed: int = 0) -> str:
+    center = tiny_center(seed)
+    center.model.save_pretrained(folder)  # type: ignore[operator]
+    center.writer.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+class Trained:
+    def __init__(self, folder: Path) -> None:
+        self.model, self.out = saved_center(folder / "model"), folder / "s.safetensors"
+        self.stream = folder / "tiny.jsonl"
+        save_stream(tiny_stream(60, peers=3), self.stream)
+        self.options = [
+            *("steering", str(self.stream), "--center", self.model, "--out", str(self.out)),
+            *("--cache", str(folder / "cache"), "--events", "20", "--steps", "2", "--margin-steps", "1"),
+            *("--rows", "6", "--gamma", "0.97", "--question-tokens", "16", "--answer-tokens", "16", "--json"),
+        ]
+        self.said = json.loads(CliRunner().invoke(app, self.options, catch_exceptions=False).stdout)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    pytest.importorskip("matplotlib")
+    return Trained(tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture(scope="module")
+def opened(trained: Trained) -> TrainedCenter:
+    return open_checkpoint(trained.out)
+
+
+def test_the_command_says_what_it_did(trained: Trained) -> None:
+    assert trained.said["checkpoint"] == str(trained.out)
+    assert Path(trained.said["picture"]).read_bytes()[:4] == b"\x89PNG"
+    assert trained.said["best"]["held_loss"] <= trained.said["base"]["held_loss"]
+    assert not trained.out.with_name("s.safetensors.run").exists()
+
+
+def test_without_matplotlib_only_the_picture_is_missing(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    out = tmp_path / "s.safetensors"
+    options = [str(out) if option == str(trained.out) else option for option in trained.options]
+    said = json.loads(CliRunner().invoke(app, options, catch_exceptions=False).stdout)
+    assert said["picture"] is None
+    assert out.exists()
+    with pytest.raises(MissingExtraError, match=r"sigma-mem\[plot\]"):
+        CliRunner().invoke(app, [*options, "--plot", str(tmp_path / "c.png")], catch_exceptions=False)
+
+
+def test_bad_options_are_said_before_any_work(trained: Trained, tmp_path: Path) -> None:
+    for more, says in (
+        (["--out", str(tmp_path / "no" / "s.safetensors")], "folder that does not exist"),
+        (["--share", "1.5"], "share is 1.5"),
+        (["--peers", "peer0,nobody"], "no peer 'nobody'"),
+        (["--encoder", "magic"], "encoder is 'magic'"),
+    ):
+        with pytest.raises(InputError, match=says):
+            CliRunner().invoke(app, [*trained.options, *more], catch_exceptions=False)
+
+
+def test_a_checkpoint_opens_with_its_prompt_encoder_and_memory(opened: TrainedCenter) -> None:
+    assert opened.center.writer.prompt.question_tokens == 16
+    assert opened.center.steering is not None
+    assert opened.gamma == 0.97
+    assert opened.fast.shape == (opened.encoder.rank,)
+    phi = opened.encoder.encode(["aaa 1", "a rather longer question of no use at all"])
+    np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1.0)
+
+
+def test_another_model_in_its_place_is_one_clear_error(trained: Trained, tmp_path: Path) -> None:
+    with pytest.raises(SteeringMismatchError, match="learned for"):
+        open_checkpoint(trained.out, center=saved_center(tmp_path / "other", seed=1))
+
+
+def test_a_bare_steering_is_told_apart(tmp_path: Path) -> None:
+    Steering(8, 3, 1.0).save(tmp_path / "bare.safetensors")
+    with pytest.raises(CenterError, match="no learned φ"):
+        open_checkpoint(tmp_path / "bare.safetensors")
+
+
+def test_features_do_not_depend_on_the_batch() -> None:
+    source = CenterFeatures(tiny_center(), tokens=12)
+    texts = ["short", "a question that is a good deal longer than twelve tokens are", ""]
+    together = source.features(texts)
+    alone = np.concatenate([source.features([text]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    assert np.isfinite(together).all()
+
+
+def test_features_leave_the_first_token_out() -> None:
+    center = tiny_center()
+    source = CenterFeatures(center, tokens=12, block=1)
+    ids = torch.tensor([source._ids("what is it?")])
+    states = center.model(ids, output_hidden_states=True).hidden_states[1][0]  # input of block 1
+    found = source.features(["what is it?"])[0]
+    np.testing.assert_allclose(found, states[1:].double().mean(0).numpy(), atol=1e-6)
+
+
+def test_a_map_for_other_features_is_refused(opened: TrainedCenter) -> None:
+    with pytest.raises(SteeringMismatchError, match="learned on features center/"):
+        CenterEncoder(
+            EncoderFeatures(HashedEncoder()), opened.encoder.phi, expected=opened.encoder.source.name
+        )
+
+
+class Counting:
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def features(self, texts: list[str]) -> FloatArray:
+        self.asked += texts
+        return np.array([[float(len(text)), 1.0] for text in texts]).reshape(-1, 2)
+
+
+def test_features_are_computed_once(tmp_path: Path) -> None:
+    source, texts = Counting(), ["a", "bb", "a", "ccc"]
+    first = cached_features(source, texts, tmp_path, chunk=2)
+    np.testing.assert_array_equal(first[:, 0], [1, 2, 1, 3])
+    assert source.asked == ["a", "bb", "ccc"]
+    again = cached_features(source, ["ccc", "dddd"], tmp_path)
+    np.testing.assert_array_equal(again[:, 0], [3, 4])
+    assert source.asked == ["a", "bb", "ccc", "dddd"]
+    for file in tmp_path.iterdir():
+        file.write_bytes(b"damaged")
+    np.testing.assert_array_equal(cached_features(source, texts, tmp_path), first)
+    assert len(source.asked) == 7
