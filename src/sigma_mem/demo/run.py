@@ -19,7 +19,7 @@ from sigma_mem.demo.tasks import Task, draw, is_right
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 
-__all__ = ["SETTINGS", "play", "run"]
+__all__ = ["SETTINGS", "play_tasks", "run"]
 
 # A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
 SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)
@@ -52,7 +52,7 @@ def run(
         elif console is not None:
             show = _lines(console)
         begin = time.monotonic()
-        for step in play(mem, draw(tasks, seed), story.fault_at):
+        for step in play_tasks(mem, draw(tasks, seed), story.fault_at):
             notices = story.add(step)
             if show is not None:
                 show(mem, story, step, notices)
@@ -62,7 +62,7 @@ def run(
     return story
 
 
-def play(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
+def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
     """Work through the tasks; after task `fault_at` the calculator is updated to its faulty version.
 
     Every task is one event of the memory: routed before anyone answers, voted on, decided
