@@ -20,8 +20,11 @@ def test_ratios_point_the_way_their_target_does() -> None:
 
 def test_a_short_run_has_every_row() -> None:
     pytest.importorskip("pareto_bandit", reason="the extra [rivals] is not installed")
-    pytest.importorskip("torch", reason="the extra [center] is not installed")
+    torch = pytest.importorskip("torch", reason="the extra [center] is not installed")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that wait for each other make a busy machine slow
     found = measure(rounds=1, longest=1000)
+    torch.set_num_threads(threads)
     assert [t.what.split(",")[0] for t in found.rows] == [
         "state read",
         "state write",
