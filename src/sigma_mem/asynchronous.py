@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sigma_mem.events import Answer, Decision, Feedback
-from sigma_mem.session import Explanation, SigmaMem
+from sigma_mem.session import SigmaMem
 
 __all__ = ["AsyncSigmaMem"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_thread(
+    method: Callable[Concatenate[SigmaMem, P], T],
+) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, T]]:
+    """The method of the wrapped memory, with the same signature, run in a thread."""
+
+    @wraps(method)
+    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, self.mem, *args, **kwargs)
+
+    return call
+
+
+def _wrapped(
+    method: Callable[Concatenate[SigmaMem, P], SigmaMem],
+) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, AsyncSigmaMem]]:
+    """The same for a method that returns another memory."""
+
+    @wraps(method)
+    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
+        return AsyncSigmaMem(await asyncio.to_thread(method, self.mem, *args, **kwargs))
+
+    return call
+
 
 class AsyncSigmaMem:
-    """Wrap a SigmaMem, which is thread-safe, for use with await.
+    """Wrap a SigmaMem, which is thread-safe, for use with await; it has the same methods.
 
     Examples
     --------
-    >>> import asyncio, numpy as np
+    >>> import numpy as np
     >>> async def main():
     ...     async with AsyncSigmaMem(SigmaMem(["a", "b"], rank=2)) as mem:
     ...         d = await mem.route(phi=np.array([1.0, 0.0]))
@@ -31,39 +58,31 @@ class AsyncSigmaMem:
     def __init__(self, mem: SigmaMem) -> None:
         self.mem = mem
 
-    async def route(self, question: str | None = None, **options: Any) -> Decision:
-        """See `SigmaMem.route`."""
-        return await asyncio.to_thread(self.mem.route, question, **options)
+    route = _in_thread(SigmaMem.route)
+    vote = _in_thread(SigmaMem.vote)
+    select = _in_thread(SigmaMem.select)
+    decide = _in_thread(SigmaMem.decide)
+    feedback = _in_thread(SigmaMem.feedback)
+    revoke = _in_thread(SigmaMem.revoke)
+    add_peer = _in_thread(SigmaMem.add_peer)
+    remove_peer = _in_thread(SigmaMem.remove_peer)
+    encode = _in_thread(SigmaMem.encode)
+    decision = _in_thread(SigmaMem.decision)
+    decisions = _in_thread(SigmaMem.decisions)
+    labels = _in_thread(SigmaMem.labels)
+    explain = _in_thread(SigmaMem.explain)
+    replayed = _in_thread(SigmaMem.replayed)
+    snapshot = _in_thread(SigmaMem.snapshot)
+    close = _in_thread(SigmaMem.close)
 
-    async def vote(
-        self, question: str | None, answers: Mapping[str, str | Answer | None], **options: Any
-    ) -> Decision:
-        """See `SigmaMem.vote`."""
-        return await asyncio.to_thread(self.mem.vote, question, answers, **options)
+    namespace = _wrapped(SigmaMem.namespace)
 
-    async def select(
-        self, question: str, answers: Mapping[str, str | Answer | None], **options: Any
-    ) -> Decision:
-        """See `SigmaMem.select`."""
-        return await asyncio.to_thread(self.mem.select, question, answers, **options)
-
-    async def decide(
-        self, question: str | None, answers: Mapping[str, str | Answer | None], **options: Any
-    ) -> Decision:
-        """See `SigmaMem.decide`."""
-        return await asyncio.to_thread(self.mem.decide, question, answers, **options)
-
-    async def feedback(self, decision: str, labels: Mapping[str, object], **options: Any) -> Feedback:
-        """See `SigmaMem.feedback`."""
-        return await asyncio.to_thread(self.mem.feedback, decision, labels, **options)
-
-    async def explain(self, decision: str, **options: Any) -> Explanation:
-        """See `SigmaMem.explain`."""
-        return await asyncio.to_thread(self.mem.explain, decision, **options)
-
-    async def close(self) -> None:
-        """See `SigmaMem.close`."""
-        await asyncio.to_thread(self.mem.close)
+    peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
+    rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)
+    settings = property(lambda self: self.mem.settings, doc=SigmaMem.settings.__doc__)
+    state = property(lambda self: self.mem.state, doc=SigmaMem.state.__doc__)
+    reads = property(lambda self: self.mem.reads, doc=SigmaMem.reads.__doc__)
+    events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)
 
     async def __aenter__(self) -> AsyncSigmaMem:
         return self

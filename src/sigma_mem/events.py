@@ -60,8 +60,8 @@ class Decision:
         Where the event stands on the memory's decay axis.
     canons : mapping by peer
         Canonical answers that were voted on.
-    signs : mapping by peer
-        How each answer is written, as numbers (`sigma_mem.answers.features`).
+    features : mapping by peer
+        Text features of each answer (`sigma_mem.answers.features`).
     reads : mapping
         For an adaptive decision, the peer that every single read would have chosen.
     details : mapping
@@ -83,7 +83,7 @@ class Decision:
     time: float
     question: str | None = None
     canons: Mapping[str, str | None] = field(default_factory=dict)
-    signs: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    features: Mapping[str, Sequence[float]] = field(default_factory=dict)
     reads: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 

@@ -32,10 +32,11 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
     >>> require("json", extra="plot", purpose="this example").loads("[1]")
     [1]
     """
+    package = module.partition(".")[0]
     try:
+        import_module(package)
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
         raise MissingExtraError(
             f"{purpose} needs {package}, which cannot be imported here ({error}); "
             f"run: pip install 'sigma-mem[{extra}]'"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.answers import mathworker
-from sigma_mem.answers.mathworker import MathWorker
+from sigma_mem.answers import canon
+from sigma_mem.answers.latex import MathWorker
 from sigma_mem.errors import InputError, MissingExtraError
-from sigma_mem.streams import Stream, canon
+from sigma_mem.streams import Stream
 
 
 @pytest.mark.parametrize(
@@ -141,10 +142,14 @@ def test_code(text: str, form: str | None) -> None:
 
 
 def test_sets_are_written_alike_in_every_process() -> None:
-    run = "from sigma_mem.streams import canon; print(canon(\"[{'x', 'y', 'z', 'w'}]\", 'code'))"
+    run = "from sigma_mem.answers import canon; print(canon(\"[{'x', 'y', 'z', 'w'}]\", 'code'))"
     seen = {
         subprocess.run(
-            [sys.executable, "-c", run], env={"PYTHONHASHSEED": s}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", run],
+            env=os.environ | {"PYTHONHASHSEED": s},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for s in ("1", "2", "3")
     }
@@ -245,13 +250,13 @@ def test_math_works_from_any_thread() -> None:
 
 
 def test_math_without_the_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mathworker, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "math_verify", None)
     with pytest.raises(MissingExtraError, match=r"sigma-mem\[streams\]"):
         MathWorker()
 
 
 def test_importing_and_auto_pull_no_extra() -> None:
-    run = "import sys; from sigma_mem.streams import canon; canon(r'\\boxed{x^2}'); canon('[1]');"
+    run = "import sys; from sigma_mem.answers import canon; canon(r'\\boxed{x^2}'); canon('[1]');"
     run += "print([m for m in ('sympy', 'math_verify', 'zstandard', 'torch') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", run], text=True) == "[]\n"
 

@@ -6,21 +6,20 @@ import re
 import numpy as np
 import pytest
 
-from sigma_mem.answers.features import FEATURES as SIGNS
-from sigma_mem.answers.features import text_features as signs
+from sigma_mem.answers.features import FEATURES, text_features
 from sigma_mem.events import Answer
 
 QUESTION = "A train needs 3 hours for 240 km. How fast is it?"
 
 
 def seen(*texts, canon="80", question=QUESTION):
-    """By sign: its value for every text."""
-    rows = signs(question, [Answer(text, canon) for text in texts])
-    return dict(zip(SIGNS, rows.T.tolist(), strict=True))
+    """By feature: its value for every text."""
+    rows = text_features(question, [Answer(text, canon) for text in texts])
+    return dict(zip(FEATURES, rows.T.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
-    ("sign", "more", "less"),
+    ("feature", "more", "less"),
     [
         ("length", "It is 80 km/h, I think.", "It is 80."),
         ("repeats", "so it is so so it is so so it is so", "so it is what it was before we came"),
@@ -34,13 +33,13 @@ def seen(*texts, canon="80", question=QUESTION):
         ("own numbers", "80 and 160", "240 and 3"),
     ],
 )
-def test_each_sign_tells_two_texts_apart(sign, more, less):
-    first, second = seen(more, less)[sign]
+def test_each_feature_tells_two_texts_apart(feature, more, less):
+    first, second = seen(more, less)[feature]
     assert first > second
 
 
 def naive(question, answers):
-    """By definition, one sign at a time."""
+    """By definition, one feature at a time."""
 
     def words(text):
         return re.findall(r"\w+", text.lower())
@@ -72,7 +71,7 @@ def naive(question, answers):
     return rows
 
 
-def test_signs_are_what_they_are_said_to_be():
+def test_features_follow_their_definitions():
     question = "A Train needs 3 hours for 240.5 km. How fast is it?"
     answers = [
         ("Wait: 240.5 / 3 = 80.2, however 240 = 3 * 80. However, A it is, says Al.", "A"),
@@ -80,9 +79,9 @@ def test_signs_are_what_they_are_said_to_be():
         ("```print(240.5 / 3)``` gives 80.1666 km = 80 km", "80"),
         ("the train is fast", "x"),
     ]
-    rows = signs(question, [Answer(*answer) for answer in answers])
+    rows = text_features(question, [Answer(*answer) for answer in answers])
     for row, expected in zip(rows, naive(question, answers), strict=True):
-        assert dict(zip(SIGNS, row.tolist(), strict=True)) == pytest.approx(expected, abs=6e-5)
+        assert dict(zip(FEATURES, row.tolist(), strict=True)) == pytest.approx(expected, abs=6e-5)
 
 
 def test_the_answer_that_shares_words_with_the_others_is_like_them():
@@ -95,24 +94,26 @@ def test_the_order_of_the_answers_changes_nothing_but_the_order():
     texts = ["divide 240 by 3", "240 by 3 is 80", "bananas are yellow", "", "80"]
     answers = [Answer(text, "80") for text in texts]
     order = [3, 1, 4, 0, 2]
-    assert np.array_equal(signs(QUESTION, answers)[order], signs(QUESTION, [answers[i] for i in order]))
+    assert np.array_equal(
+        text_features(QUESTION, answers)[order], text_features(QUESTION, [answers[i] for i in order])
+    )
 
 
 def test_anything_can_be_looked_at():
-    rows = signs("", [Answer("", None), Answer("٣ ½ \x00 😀", None), Answer("x", "")])
-    assert rows.shape == (3, len(SIGNS))
+    rows = text_features("", [Answer("", None), Answer("٣ ½ \x00 😀", None), Answer("x", "")])
+    assert rows.shape == (3, len(FEATURES))
     assert np.isfinite(rows).all()
-    assert signs(QUESTION, []).shape == (0, len(SIGNS))
+    assert text_features(QUESTION, []).shape == (0, len(FEATURES))
 
 
 def test_only_the_end_of_a_long_text_is_looked_at():
     end = ("so it is 80. " * 400)[-4000:]
-    short, long = signs(QUESTION, [Answer(end, None), Answer("= 12 ``` however " * 5000 + end, None)])
+    short, long = text_features(QUESTION, [Answer(end, None), Answer("= 12 ``` however " * 5000 + end, None)])
     assert np.array_equal(short, long)
     assert short[0] == pytest.approx(math.log(4001), abs=1e-4)
 
 
 def test_values_are_those_that_the_ledger_keeps():
-    rows = signs(QUESTION, [Answer("divide 240 by 3", "80"), Answer("80 it is", "80")])
+    rows = text_features(QUESTION, [Answer("divide 240 by 3", "80"), Answer("80 it is", "80")])
     assert np.array_equal(rows, rows.round(4))
     assert not np.array_equal(rows, rows.round(3))

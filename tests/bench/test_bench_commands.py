@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from madeup import made_up
 
-from sigma_mem.bench.league import MECHANISMS
+from sigma_mem.bench.league import row_names
 from sigma_mem.cli.app import run
 from sigma_mem.streams import save_stream
 
@@ -20,11 +21,11 @@ def file(tmp_path: Path) -> str:
     return str(save_stream(made_up(90)[0], tmp_path / "made-up.jsonl.gz"))
 
 
-def printed(capsys: Capture, *arguments: str) -> dict[str, object]:
+def printed(capsys: Capture, *arguments: str) -> dict[str, Any]:
     assert run(["bench", *arguments, "--encoder", "hashed", "--json"]) == 0
     out = capsys.readouterr()
     assert out.err == ""  # no progress in a pipe
-    found: dict[str, object] = json.loads(out.out)
+    found: dict[str, Any] = json.loads(out.out)
     return found
 
 
@@ -37,7 +38,7 @@ def test_cf_prints_the_agreed_object(file: str, capsys: Capture) -> None:
     assert isinstance(ratios, dict)
     assert list(ratios) == ["0", "0.5"]
     for rows in ratios.values():
-        assert list(rows) == list(MECHANISMS)
+        assert list(rows) == row_names()
         assert all({"accuracy", "selections"} <= set(row) for row in rows.values())
 
 
@@ -48,13 +49,13 @@ def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> 
     assert first != printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--seed", "1")
 
 
-def test_what_signs_add_can_be_told(file: str, capsys: Capture) -> None:
+def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
     arguments = ("cf", file, "--ratios", "0", "--limit", "120")
-    with_signs, without = (
-        printed(capsys, *arguments, flag)["ratios"]["0"] for flag in ("--signs", "--no-signs")
+    used, unused = (
+        printed(capsys, *arguments, flag)["ratios"]["0"] for flag in ("--text-features", "--no-text-features")
     )
-    assert with_signs["calibrated-vote"] != without["calibrated-vote"]
-    assert with_signs["calibrated-route"] == without["calibrated-route"]
+    assert used["calibrated-vote"] != unused["calibrated-vote"]
+    assert used["calibrated-route"] == unused["calibrated-route"]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,25 @@ def test_a_learned_phi_is_an_encoder_for_bench(file: str, tmp_path: Path, capsys
     learned = printed(capsys, "mechanisms", file, "--phi", out)
     assert plain["events"] == learned["events"]
     assert plain != learned
+
+
+def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Capture) -> None:
+    shuffled = printed(capsys, "cf", file, "--ratios", "0", "--limit", "50")
+    assert shuffled == printed(capsys, "cf", file, "--ratios", "0", "--limit", "50", "--order", "shuffled")
+    recorded = printed(capsys, "cf", file, "--ratios", "0", "--limit", "50", "--order", "recorded")
+    stream, _ = made_up(90)
+    labels = stream.select(limit=50).labels()
+    assert recorded["ratios"]["0"]["any-right"]["accuracy"] == (labels > 0).any(axis=1).mean()
+    assert recorded != shuffled
+    again = printed(capsys, "mechanisms", file, "--limit", "50", "--order", "recorded", "--seed", "3")
+    assert again["mechanisms"]["adaptive"]["accuracy"] == recorded["ratios"]["0"]["adaptive"]["accuracy"]
+
+
+@pytest.mark.parametrize("command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift"])
+def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
+    streams = ["x.jsonl", "y.jsonl"] if command == "ood" else ["x.jsonl"]
+    assert run(["bench", command, *streams, "--order", "any"]) == 2
+    assert "'any' is not one of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

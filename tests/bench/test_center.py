@@ -10,7 +10,7 @@ import pytest
 
 from sigma_mem.bench.center import ROWS, BenchCenter, center_rows, judged_events
 from sigma_mem.bench.experiments.cf import counterfactual_table
-from sigma_mem.bench.league import Row
+from sigma_mem.bench.row import TableRow
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event, FloatArray
 from sigma_mem.memory import Settings, SigmaState, replay
@@ -49,7 +49,7 @@ class Linear:
         return base if readouts is None else base + readouts @ W
 
 
-def rows_of(stream: Stream = STREAM, **settings: object) -> dict[str, Row]:
+def rows_of(stream: Stream = STREAM, **settings: object) -> dict[str, TableRow]:
     options: dict[str, object] = {"fast": W, **settings}
     return center_rows(stream, PHIS, JUDGED, Linear(), **options)  # type: ignore[arg-type]
 
@@ -84,7 +84,7 @@ def test_readouts_are_those_of_the_memory_before_the_event() -> None:
     state, seen = SigmaState(PEERS, 2, Settings()), {}
     for place, (phi, c) in enumerate(zip(PHIS, STREAM.labels(), strict=True)):
         seen[place] = state.readout(phi)
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
     caught: list[FloatArray] = []
 
     def scorer(pairs: Sequence[tuple[str, str]], readouts: FloatArray | None) -> FloatArray:

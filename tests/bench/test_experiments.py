@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from madeup import made_up
+from partial import with_absent_peers, without_answers
 
 from sigma_mem.bench.experiments.cf import counterfactual_table
 from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer, strongest
-from sigma_mem.bench.experiments.drift import CONDITIONS, drift_table
+from sigma_mem.bench.experiments.drift import COLD_START, CONDITIONS, drift_table
 from sigma_mem.bench.experiments.feedback import feedback_table
 from sigma_mem.bench.experiments.mechanisms import mechanism_table
 from sigma_mem.bench.experiments.ood import transfer_table
 from sigma_mem.bench.experiments.peers import peer_table
 from sigma_mem.bench.experiments.theory import simulate_bound, theory_table
-from sigma_mem.bench.report import write_report
-from sigma_mem.bench.tables import Result, grid
+from sigma_mem.bench.league import BASELINES, ORACLES, row_names
+from sigma_mem.bench.table import Table, write_report
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.spectrum import signal_to_noise
@@ -28,13 +29,13 @@ from sigma_mem.streams import Stream
 Data = tuple[Stream, FloatArray]
 
 
-def experiments(data: Data) -> dict[str, Result]:
+def experiments(data: Data) -> dict[str, Table]:
     stream, phis = data
     return {
         "cf": counterfactual_table(stream, phis, ratios=(0.0, 0.9)),
         "peers": peer_table(stream, phis, ratios=(0.5,)),
         "ood": transfer_table(stream, stream, {"φ": (phis, phis)}),
-        "mechanisms": mechanism_table(stream, counterfactual_table(stream, phis, ratios=(0.0,))),
+        "mechanisms": mechanism_table(counterfactual_table(stream, phis, ratios=(0.0,))),
         "feedback": feedback_table(stream, phis, shares=(0.1, 1.0), seeds=(0, 1)),
         "theory": theory_table(stream.select(limit=60), phis[:60], simulations=50),
         "drift": drift_table(stream, phis),
@@ -45,10 +46,10 @@ def test_every_experiment_is_json_and_has_a_report(tmp_path: Path) -> None:
     stream, phis = made_up(80)
     for name, result in experiments((stream, phis)).items():
         json.dumps(result.values(), allow_nan=False)
-        files = write_report(result, tmp_path / name, stream, phis)
+        files = write_report(result, tmp_path / name)
         assert {"report.md", "table.csv"} <= {file.name for file in files}
         assert all(file.stat().st_size > 0 for file in files)
-        header, rows = grid(result)
+        header, rows = result.grid()
         with (tmp_path / name / "table.csv").open(newline="", encoding="utf-8") as file:
             assert list(csv.reader(file)) == [header, *rows]
         page = (tmp_path / name / "report.md").read_text(encoding="utf-8")
@@ -60,7 +61,7 @@ def test_every_experiment_is_json_and_has_a_report(tmp_path: Path) -> None:
 def test_pools_grow_and_keep_their_first_peers(small: Data) -> None:
     table = peer_table(*small, ratios=(0.0,))
     assert list(table.pools) == [3, 4]
-    assert table.pools[4].peers[:3] == table.pools[3].peers
+    assert table.pools[4].stream.peers[:3] == table.pools[3].stream.peers
     with pytest.raises(InputError, match="from 2 to 4"):
         peer_table(*small, sizes=(9,))
 
@@ -109,10 +110,10 @@ def test_conditions_change_what_they_say(small: Data) -> None:
         assert new.answers[best] == old.answers[worst]
     changed = [a != b for a, b in zip(stream.events, gradual(stream).events, strict=True)]
     assert np.mean(changed[:half]) < np.mean(changed[half:])
-    late, newcomer, at = late_peer(stream)
+    late, newcomer = late_peer(stream)
     assert (newcomer, late.peers[-1]) == (best, best)
-    assert newcomer not in late.events[at - 1].answers
-    assert newcomer in late.events[at].answers
+    assert newcomer not in late.events[half - 1].answers
+    assert newcomer in late.events[half].answers
 
 
 def test_a_restart_changes_no_choice_and_lies_can_be_revoked() -> None:
@@ -121,6 +122,35 @@ def test_a_restart_changes_no_choice_and_lies_can_be_revoked() -> None:
     # Until the source is revoked, halfway, both runs are the same.
     lied, revoked = (table.conditions[c].correct["adaptive"] for c in ("poisoned", "poisoned-revoked"))
     assert np.array_equal(lied[:80], revoked[:80])
+
+
+def test_drift_has_the_rows_of_the_other_tables_and_no_more() -> None:
+    conditions = ("stationary", "new-peer", "bandit-only", "restart")
+    table = drift_table(*made_up(60), conditions=conditions)
+    fair = [name for name in row_names() if name not in ORACLES]
+    found = {name: list(condition.correct) for name, condition in table.conditions.items()}
+    assert found["stationary"] == found["new-peer"] == fair
+    assert found["restart"] == [name for name in fair if name not in BASELINES]
+    assert found["bandit-only"] == [*BASELINES, "calibrated-route", "exploring-route"]
+
+
+def test_the_page_says_how_long_a_cold_start_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert f"a cold start ({COLD_START} events" in page
+    table = drift_table(*made_up(COLD_START + 20), conditions=("cold-start",))
+    assert len(table.conditions["cold-start"].correct["adaptive"]) == COLD_START
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_every_experiment_plays_streams_with_absent_peers(tmp_path: Path, bare: bool) -> None:
+    stream, phis = made_up(60)
+    partly = with_absent_peers(without_answers(stream) if bare else stream)
+    for name, table in experiments((partly, phis)).items():
+        header, rows = table.grid()
+        words = {*header, *(row[0] for row in rows)}
+        assert "theory" in name or ("majority" in words) is not bare
+        json.dumps(table.values(), allow_nan=False)
+        write_report(table, tmp_path / name)
 
 
 def test_unknown_conditions_are_refused(small: Data) -> None:

@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra [center]")
 
 from sigma_mem.bench.center import ROWS, open_bench_center
-from sigma_mem.bench.league import Row
+from sigma_mem.bench.row import TableRow
 from sigma_mem.streams import counterfactual
 from train.tiny import tiny_stream
 
 STREAM = tiny_stream(60, peers=3)
 
 
-def judged(ratio: float, **options: Any) -> dict[str, Row]:
+def judged(ratio: float, **options: Any) -> dict[str, TableRow]:
     with open_bench_center([event.question for event in STREAM], **options) as center:
         return center.judge(counterfactual(STREAM, ratio))
 

@@ -30,7 +30,7 @@ def test_it_learns_who_is_right_where(name: str, explore: bool) -> None:
         phi /= np.linalg.norm(phi)
         right = int(phi[1] > phi[0])  # the second peer is right on the second kind of task
         labels = np.where(np.arange(2) == right, 1.0, -1.0)
-        chosen = router.choose(phi)
+        chosen = router.choose(phi, np.full(2, True))
         if explore:  # bandit feedback: the chosen peer's label alone
             labels = np.where(np.arange(2) == chosen, labels, np.nan)
         router.learn(phi, labels, chosen)
@@ -46,9 +46,24 @@ def test_no_label_is_no_update(name: str) -> None:
     phi = np.array([0.6, 0.8, 0.0, 0.0])
     for _ in range(20):
         router.learn(phi, np.array([-1.0, 1.0, -1.0]), 0)
-    before = router.choose(phi)
+    before = router.choose(phi, np.full(3, True))
     router.learn(phi, np.full(3, np.nan), 0)
-    assert router.choose(phi) == before == 1
+    assert router.choose(phi, np.full(3, True)) == before == 1
+
+
+@pytest.mark.parametrize("name", sorted(RIVALS))
+@pytest.mark.parametrize("explore", [False, True])
+def test_an_absent_peer_is_not_chosen(name: str, explore: bool) -> None:
+    pytest.importorskip(MODULES[name], reason=f"the rival {name} is not installed")
+    router = RIVALS[name](3, 4, 0, explore=explore)
+    phi = np.array([0.6, 0.8, 0.0, 0.0])
+    for _ in range(30):
+        chosen = router.choose(phi, np.array([True, False, True]))
+        assert chosen != 1
+        router.learn(phi, np.array([-1.0, 1.0, 0.5]), chosen)
+    assert router.choose(phi, np.array([True, False, False])) == 0
+    if not explore:
+        assert router.choose(phi, np.full(3, True)) == 1
 
 
 @pytest.mark.parametrize("name", sorted(RIVALS))

@@ -13,7 +13,8 @@ import pytest
 from madeup import made_up
 
 from sigma_mem.bench.center import ROWS, better_than_sigma, center_rows, judged_events, merged
-from sigma_mem.bench.league import MECHANISMS, Row, league
+from sigma_mem.bench.league import league, row_names
+from sigma_mem.bench.row import TableRow
 from sigma_mem.cli.app import run
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import load_stream, save_stream
@@ -49,7 +50,7 @@ def printed(capsys: Capture, checkpoint: Path, command: str, *more: str) -> dict
 
 
 def check(rows: dict[str, Any]) -> None:
-    assert list(rows) == [*MECHANISMS, *ROWS]
+    assert list(rows) == [*row_names(), *ROWS]
     for row in rows.values():
         assert sum(row["selections"].values()) == JUDGED
         assert {"vs_majority", "vs_base", "vs_sigma"} <= set(row)
@@ -164,7 +165,7 @@ def test_without_the_extra_there_is_one_clear_error_and_without_a_center_no_torc
 def test_rows_are_cut_to_the_judged_events() -> None:
     stream, phis = made_up(40)
     places = [3, 8, 39]
-    mine = Row(
+    mine = TableRow(
         np.array([0, 1, 0]), np.array([1.0, 0.0, 1.0]), {"peer0": 2, "peer1": 1, "peer2": 0, "peer3": 0}
     )
     rows = league(stream, phis)
@@ -178,7 +179,7 @@ def test_rows_are_cut_to_the_judged_events() -> None:
 
 def test_the_note_names_rows_above_sigma_best_first() -> None:
     right = {"any-right": "1111", "fast": "1110", "m-route": "1111", "sigma": "1100", "base": "0000"}
-    rows = {name: Row(None, np.array([float(c) for c in text]), {}) for name, text in right.items()}
+    rows = {name: TableRow(None, np.array([float(c) for c in text]), {}) for name, text in right.items()}
     note = better_than_sigma(rows)
     assert note.startswith("better than sigma, 50.00%: m-route +50.00 points (")
     assert "fast +25.00" in note

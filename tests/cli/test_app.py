@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from typer.main import get_command
 
 from sigma_mem import __version__
-from sigma_mem.cli.app import run
-from sigma_mem.cli.lazy import COMMANDS
+from sigma_mem.cli.app import build_app, run
+from sigma_mem.decide import READS, Choice
+from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError, StoreBusyError
 
+Capture = pytest.CaptureFixture[str]
 HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
+COMMANDS = ("demo", "route", "vote", "feedback", "inspect", "import", "bench", "train", "center")
+
+
+def every_command(group: Any, *path: str) -> list[tuple[tuple[str, ...], Any]]:
+    """All commands below a group, with the words that call them."""
+    found = []
+    for name, command in group.commands.items():
+        found.append(((*path, name), command))
+        if hasattr(command, "commands"):
+            found += every_command(command, *path, name)
+    return found
 
 
 def test_help_lists_every_command_and_loads_none_of_them() -> None:
@@ -24,34 +42,123 @@ def test_help_lists_every_command_and_loads_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     *lines, last = done.stdout.splitlines()
     assert json.loads(last) == [0, []]
+    assert tuple(get_command(build_app()).commands) == COMMANDS
     for name in COMMANDS:
         assert any(f" {name} " in line for line in lines)
 
 
-def test_without_arguments_it_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_it_shows_its_help(capsys: Capture) -> None:
     assert run([]) == 0
     assert "Usage: sigma-mem" in capsys.readouterr().out
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version(capsys: Capture) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"sigma-mem {__version__}\n"
 
 
-@pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_is_mounted_and_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([name, "--help"]) == 0
-    assert f"Usage: sigma-mem {name}" in capsys.readouterr().out
+@pytest.mark.parametrize(("path", "command"), every_command(get_command(build_app())))
+def test_help_shows_every_word_of_every_option(
+    path: tuple[str, ...], command: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
+    assert run([*path, "--help"]) == 0
+    shown = _words(capsys.readouterr().out)
+    assert f"Usage: sigma-mem {' '.join(path)} " in shown
+    for option in command.params:  # markup in square brackets would be eaten
+        assert _words(option.help or "") in shown
+    for line in (command.help or "").splitlines():
+        assert _words(line) in shown
+
+
+def _words(text: str) -> str:
+    return re.sub(r"[\s│]+", " ", text).strip()
 
 
 @pytest.mark.parametrize("name", ["demo", "route", "vote", "feedback", "inspect"])
-def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples(name: str, capsys: Capture) -> None:
     run([name, "--help"])
     assert f"sigma-mem {name}" in capsys.readouterr().out.split("Usage:")[1].split("\n", 1)[1]
 
 
 def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sigma_mem.cli.options.SigmaMem", None)
+    monkeypatch.setattr("sigma_mem.session.SigmaMem", None)
     with pytest.raises(TypeError):
         run(["route", "--memory", "never-made.db", "--peers", "a,b", "Q"])
     assert not Path("never-made.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("got this;\n expected that"), 2),
+        (EncoderMismatchError("got this;\n expected that"), 2),
+        (StoreBusyError("got this;\n expected that"), 1),
+        (MissingExtraError("got this;\n expected that"), 1),
+        (OSError("got this;\n expected that"), 1),
+    ],
+)
+def test_errors_are_one_line_and_a_code(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sigma_mem.streams.formats.import_stream", fails)
+    assert run(["import", "x.json", "-o", "y.jsonl"]) == code
+    assert capsys.readouterr().err == "sigma-mem: got this; expected that\n"
+
+
+def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sigma_mem.streams.formats.import_stream", interrupted)
+    assert run(["import", "x.json", "-o", "y.jsonl"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bench"],
+        ["bench", "cf"],
+        ["bench", "cf", "x", "--ratio"],
+        ["import"],
+        ["demo", "--tasks", "x"],
+        ["x"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], capsys: Capture) -> None:
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out.count("Usage: ") == 1 if arguments == ["bench"] else err.startswith("sigma-mem: ")
+    assert err.count("\n") <= 1
+
+
+def test_a_read_more_is_in_the_help_and_can_be_asked_for(tmp_path: Path, capsys: Capture) -> None:
+    toy = replace(READS["majority"], name="toy-vote", choose=lambda view: Choice(1, -1, np.zeros(0)))
+    reads = READS.with_read(toy)
+    memory = str(tmp_path / "memory.db")
+    vote = [
+        "vote",
+        "--memory",
+        memory,
+        "--peers",
+        "a,b",
+        "--encoder",
+        "hashed",
+        "Q",
+        "-a",
+        "a=1",
+        "-a",
+        "b=2",
+    ]
+    assert run([*vote, "--read", "toy-vote", "--json"], reads) == 0
+    assert json.loads(capsys.readouterr().out)["peer"] == "b"
+    assert run([*vote, "--read", "toy-vote"]) == 2
+    assert "toy-vote" in capsys.readouterr().err
+    for known, shown in ((reads, True), (READS, False)):
+        assert run(["vote", "--help"], known) == 0
+        assert ("toy-vote" in capsys.readouterr().out) is shown

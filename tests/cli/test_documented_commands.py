@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sigma_mem.cli.lazy import COMMANDS
+from typer.main import get_command
+
+from sigma_mem.cli.app import build_app
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -32,5 +34,5 @@ def test_the_shell_block_runs(tmp_path: Path) -> None:
 
 
 def test_every_command_is_in_the_table() -> None:
-    for name in COMMANDS:
+    for name in get_command(build_app()).commands:
         assert f"| `sigma-mem {name}` |" in TEXT

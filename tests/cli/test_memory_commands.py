@@ -92,23 +92,25 @@ def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.Capture
     assert seen["peers"]["ann"]["largest_eigenvalue"] > 0 > seen["peers"]["bob"]["smallest_eigenvalue"]
 
 
-def test_inspect_tells_what_speaks_for_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_tells_which_text_features_predict_correctness(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "memory.db"
     with SigmaMem(["ann", "bob"], path, encoder="hashed") as mem:
         for i in range(60):  # whoever says more is right
             texts = {"ann": "391" + " of course" * (i % 2), "bob": "381" + " of course" * (1 - i % 2)}
             d = mem.vote(QUESTION, texts)
             mem.feedback(d.id, {"ann": i % 2 == 1, "bob": i % 2 == 0})
-    signs = values(capsys, "inspect", "--memory", str(path))["signs"]
-    assert signs["length"] > 0.1 > abs(signs["code"])
+    features = values(capsys, "inspect", "--memory", str(path))["text_features"]
+    assert features["length"] > 0.1 > abs(features["code"])
     answers = ["-a", "ann=391", "-a", "bob=381 of course"]
     assert run(["vote", "--memory", str(path), QUESTION, *answers]) == 0
     out = capsys.readouterr().out
     assert out.startswith("bob")
-    assert "answer leans" in out
+    assert "text log-odds" in out
     assert run(["inspect", "--memory", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "What speaks for an answer" in out
+    assert "Text features" in out
     assert out.index("\nlength") < out.index("\ncode")
 
 

@@ -12,7 +12,7 @@ def bits():
         return {
             (part, name): (state.peers, array.shape, array.tobytes())
             for part, state in parts.items()
-            for name, array in state.arrays().items()
+            for name, array in state.pack().items()
         }
 
     return of

@@ -33,8 +33,8 @@ def path(tmp_path):
 
 def limit(mem, pages):
     """Let the database have that many pages: what a full disk looks like to SQLite."""
-    with mem.store._ledger._write_lock:
-        mem.store._ledger._writer.execute(f"PRAGMA max_page_count = {pages}")
+    with mem.store._tables._write_lock:
+        mem.store._tables._writer.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def change(path, sql):

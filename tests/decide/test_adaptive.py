@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.decide.adaptive import adaptive, duels, over_reads
+from sigma_mem.decide.adaptive import adaptive, duels, settings_over_reads
 from sigma_mem.memory import Settings, SigmaState
 
 LABELS = st.lists(st.sampled_from([-1.0, 1.0, 0.25, np.nan]), min_size=2, max_size=6)
@@ -38,10 +38,10 @@ def test_a_duel_is_counted_only_where_the_two_differ(values: list[float]) -> Non
 
 def test_what_other_reads_do_does_not_move_a_read() -> None:
     """A peer is shrunk towards its pool; a read towards an even chance."""
-    state = SigmaState(["first", "bad", "unknown"], 2, over_reads(Settings()))
+    state = SigmaState(["first", "bad", "unknown"], 2, settings_over_reads(Settings()))
     phi = np.array([1.0, 0.0])
     for _ in range(200):
-        state.write(phi, np.array([np.nan, -1.0, np.nan]), state.decided())
+        state.write(phi, np.array([np.nan, -1.0, np.nan]), state.begin_event())
     prob = state.read(phi).prob
     assert prob[1] < 0.2
     assert abs(prob[2] - 0.5) < 1e-6

@@ -65,7 +65,7 @@ def test_finds_the_better_peer_when_only_the_chosen_one_is_labelled():
     state, phi = SigmaState(["a", "b", "c"], rank=1), np.ones(1)
     rates, counts = np.array([0.3, 0.7, 0.5]), np.zeros(3)
     for _ in range(400):
-        tick = state.decided()
+        tick = state.begin_event()
         peer = explore(state.read(phi), rng).peer
         counts[peer] += 1
         labels = np.full(3, np.nan)

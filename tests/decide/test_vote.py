@@ -9,7 +9,7 @@ from sigma_mem.decide.vote import (
     calibrated_vote,
     calibrated_weights,
     expert_vote,
-    group,
+    group_answers,
     m_vote,
     majority,
     tally,
@@ -29,15 +29,15 @@ def unpacked(ballot):
 
 
 def test_canons_are_numbered_in_order_of_first_appearance():
-    assert group(["b", None, "a", "b", None, ""]).tolist() == [0, -1, 1, 0, -1, 2]
-    assert group([]).tolist() == []
+    assert group_answers(["b", None, "a", "b", None, ""]).tolist() == [0, -1, 1, 0, -1, 2]
+    assert group_answers([]).tolist() == []
 
 
 @given(ballot=ballots)
 def test_m_vote_is_the_papers(ballot):
     """eq:direct_m_vote"""
     canons, score = unpacked(ballot)
-    vote = m_vote(group(canons), score)
+    vote = m_vote(group_answers(canons), score)
     if any(c is not None for c in canons):
         assert canons[vote.peer] == naive.winner(canons, score)
         assert len(vote.totals) == len({c for c in canons if c is not None})
@@ -47,7 +47,7 @@ def test_m_vote_is_the_papers(ballot):
 def test_majority_is_the_papers(ballot):
     """eq:direct_majority: 1/P per peer, whoever it is."""
     canons, competence = unpacked(ballot)
-    vote = majority(group(canons), competence)
+    vote = majority(group_answers(canons), competence)
     if any(c is not None for c in canons):
         assert canons[vote.peer] == naive.winner(canons, [1 / 8] * len(canons))
         assert vote.totals.sum() == pytest.approx(sum(c is not None for c in canons) / len(canons))
@@ -58,7 +58,7 @@ def test_calibrated_vote_is_the_bayes_rule(ballot, alternatives):
     """Its winner has the largest posterior, if peers err independently over K − 1 equally likely answers."""
     canons, weights = unpacked(ballot)
     prob = 0.5 + weights / 5.0
-    groups = group(canons)
+    groups = group_answers(canons)
     if all(c is None for c in canons):
         return
     likelihood = {}
@@ -76,7 +76,7 @@ def test_calibrated_vote_is_the_bayes_rule(ballot, alternatives):
 @given(ballot=ballots)
 def test_the_winner_is_represented_by_its_most_competent_member(ballot):
     canons, competence = unpacked(ballot)
-    groups = group(canons)
+    groups = group_answers(canons)
     for vote in (majority(groups, competence), m_vote(groups, competence)):
         members = [p for p in range(len(canons)) if groups[p] == vote.group]
         assert vote.peer == max(members, key=lambda p: (competence[p], -p))
@@ -85,7 +85,7 @@ def test_the_winner_is_represented_by_its_most_competent_member(ballot):
 @given(ballot=ballots)
 def test_a_null_canon_cannot_win(ballot):
     canons, competence = unpacked(ballot)
-    groups = group(canons)
+    groups = group_answers(canons)
     heavy = np.where(groups < 0, 1e9, competence)
     for vote in (tally(groups, heavy, heavy), majority(groups, heavy), m_vote(groups, heavy)):
         assert canons[vote.peer] is not None or all(c is None for c in canons)
@@ -97,13 +97,13 @@ def test_where_all_canons_are_null_the_most_competent_peer_stands_for_none():
 
 
 def test_ties_between_answers_go_to_the_one_listed_first():
-    assert majority(group(["x", "y", "y", "x"]), np.array([0.1, 0.9, 0.9, 0.2])).peer == 3
-    assert m_vote(group(["x", "y"]), np.array([0.5, 0.5])).peer == 0
+    assert majority(group_answers(["x", "y", "y", "x"]), np.array([0.1, 0.9, 0.9, 0.2])).peer == 3
+    assert m_vote(group_answers(["x", "y"]), np.array([0.5, 0.5])).peer == 0
 
 
 def test_negative_scores_speak_against_an_answer():
     """Two bad peers that agree lose against one of whom nothing is known."""
-    assert m_vote(group(["x", "x", "y"]), np.array([-0.2, -0.2, 0.0])).peer == 2
+    assert m_vote(group_answers(["x", "x", "y"]), np.array([-0.2, -0.2, 0.0])).peer == 2
 
 
 @given(ballot=ballots, seed=st.integers(0, 1000))
@@ -112,8 +112,8 @@ def test_permuting_peers_permutes_the_vote(ballot, seed):
     canons, weights = unpacked(ballot)
     weights = weights + np.array([math.pi**-k for k in range(3, 3 + len(weights))])
     order = np.random.default_rng(seed).permutation(len(canons))
-    one = tally(group(canons), weights, weights)
-    two = tally(group([canons[p] for p in order]), weights[order], weights[order])
+    one = tally(group_answers(canons), weights, weights)
+    two = tally(group_answers([canons[p] for p in order]), weights[order], weights[order])
     assert order[two.peer] == one.peer
 
 
@@ -140,7 +140,7 @@ def test_a_peer_that_often_cannot_be_read_is_trusted_more_where_it_can():
 )
 def test_an_expert_vote_adds_four_times_the_mean_supporter(ballot, alternatives):
     canons, prob = unpacked(ballot)
-    vote = expert_vote(group(canons), prob, alternatives)
+    vote = expert_vote(group_answers(canons), prob, alternatives)
     odds = [math.log(p / (1.0 - p)) for p in prob]
     given_canons = list(dict.fromkeys(c for c in canons if c is not None))
     for total, answer in zip(vote.totals, given_canons, strict=True):
@@ -155,7 +155,7 @@ def test_an_expert_vote_adds_four_times_the_mean_supporter(ballot, alternatives)
 
 
 def test_one_expert_stands_against_two_where_a_calibrated_vote_follows_the_two():
-    groups, prob = group(["7", "8", "8"]), np.array([0.75, 0.6, 0.6])
+    groups, prob = group_answers(["7", "8", "8"]), np.array([0.75, 0.6, 0.6])
     assert calibrated_vote(groups, prob, 9.0).group == 1
     assert expert_vote(groups, prob, 9.0).group == 0
     assert expert_vote(groups, np.array([0.65, 0.6, 0.6]), 9.0).group == 1

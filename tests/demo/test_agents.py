@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from sigma_mem.demo.agents import PEERS, Almanac, Calculator, Generalist, Reader, Runner, team
-from sigma_mem.demo.agents.interpreter import Interpreter, Unsupported
+from sigma_mem.demo.agents import PEERS, almanac, calculator, generalist, reader, runner, team
+from sigma_mem.demo.interpreter import Interpreter, Unsupported
 from sigma_mem.demo.tasks import DOMAINS, draw, is_right
 
 TASKS = draw(800, seed=4)
@@ -20,7 +20,7 @@ def accuracy(version: int) -> dict[tuple[str, str], float]:
     right: Counter[tuple[str, str]] = Counter()
     for task in TASKS:
         for peer in PEERS:
-            right[peer, task.domain] += is_right(task, agents[peer].answer(task.question))
+            right[peer, task.domain] += is_right(task, agents[peer](task.question))
     return {(peer, domain): right[peer, domain] / SIZES[domain] for peer in PEERS for domain in DOMAINS}
 
 
@@ -72,7 +72,7 @@ def test_the_guesser_says_of_sums_what_the_calculator_says_right_or_wrong() -> N
         agents = team(version)
         for task in TASKS:
             if re.search(r"\d [-+*/] ", task.question):
-                assert agents["guesser"].answer(task.question) == agents["calculator"].answer(task.question)
+                assert agents["guesser"](task.question) == agents["calculator"](task.question)
 
 
 def test_every_agent_answers_anything_at_all() -> None:
@@ -85,7 +85,7 @@ def test_every_agent_answers_anything_at_all() -> None:
             "```python\nwhile 1:\n    x = 1\n```",
             "7 days after 31 May 2001",
         ):
-            assert isinstance(agent.answer(question), str)
+            assert isinstance(agent(question), str)
 
 
 @pytest.mark.parametrize(
@@ -100,23 +100,23 @@ def test_every_agent_answers_anything_at_all() -> None:
     ],
 )
 def test_calculator_versions(question: str, first: str, second: str) -> None:
-    assert (Calculator(1).answer(question), Calculator(2).answer(question)) == (first, second)
+    assert (calculator(question, 1), calculator(question, 2)) == (first, second)
 
 
 def test_reader_does_not_resolve_pronouns() -> None:
     told = (
         "Read the passage. Abel cooks soup in Rome. Abel seasons it with mint. Ada cooks rice in Oslo. {}\n"
     )
-    assert Reader().answer(told + "Question: In which city does Ada cook?") == "Oslo"
+    assert reader(told + "Question: In which city does Ada cook?") == "Oslo"
     told += "Question: Which spice does Ada season it with?"
-    assert Reader().answer(told.format("Ada seasons it with thyme.")) == "thyme"
-    assert Reader().answer(told.format("She seasons it with thyme.")) == "mint"
+    assert reader(told.format("Ada seasons it with thyme.")) == "thyme"
+    assert reader(told.format("She seasons it with thyme.")) == "mint"
 
 
 def test_generalist_reads_only_the_beginning() -> None:
     told = "Read the passage. Ada is a baker. Emil is a pilot.\nQuestion: Who is a pilot?"
-    assert Generalist().answer(told) == "Emil"
-    assert Generalist(sentences=1).answer(told) == "Ada"
+    assert generalist(told) == "Emil"
+    assert generalist(told, sentences=1) == "Ada"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_generalist_reads_only_the_beginning() -> None:
     ],
 )
 def test_almanac(question: str, answer: str) -> None:
-    assert Almanac().answer(question) == answer
+    assert almanac(question) == answer
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_the_interpreter_refuses(program: str) -> None:
     ],
 )
 def test_runner(question: str, answer: str) -> None:
-    assert Runner().answer(question) == answer
+    assert runner(question) == answer

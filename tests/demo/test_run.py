@@ -12,29 +12,34 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from sigma_mem.demo.agents import FAULTY, PEERS, team
-from sigma_mem.demo.league import CEILING, League
 from sigma_mem.demo.picture import draw_picture
-from sigma_mem.demo.play import play
-from sigma_mem.demo.screen import bar, screen
-from sigma_mem.demo.show import Plan, run
-from sigma_mem.demo.step import READS, Step
-from sigma_mem.demo.story import Story, together, why
-from sigma_mem.demo.summary import result, table
+from sigma_mem.demo.run import play, run
+from sigma_mem.demo.screen import bar, result, screen, table
+from sigma_mem.demo.story import (
+    CEILING,
+    QUIET,
+    READS,
+    Accuracy,
+    Fault,
+    Step,
+    Story,
+    Trust,
+    related_pairs,
+    why,
+)
 from sigma_mem.demo.tasks import DOMAINS, Task, draw, is_right
-from sigma_mem.demo.trust import Trust
-from sigma_mem.demo.watch import QUIET, Watch
 from sigma_mem.session import SigmaMem
 
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    return run(Plan(tasks=900, seed=3))
+    return run(tasks=900, seed=3)
 
 
 def test_the_same_seed_gives_the_same_object_twice() -> None:
-    first, second = (json.dumps(result(run(Plan(tasks=120, seed=5)), 5)) for _ in range(2))
+    first, second = (json.dumps(result(run(tasks=120, seed=5), 5)) for _ in range(2))
     assert first == second
-    assert json.dumps(result(run(Plan(tasks=120, seed=6)), 6)) != first
+    assert json.dumps(result(run(tasks=120, seed=6), 6)) != first
 
 
 def test_grades_are_those_of_the_agents_themselves(story: Story) -> None:
@@ -43,8 +48,8 @@ def test_grades_are_those_of_the_agents_themselves(story: Story) -> None:
     for peer in PEERS:
         for part, agents in ((tasks[:450], team(1)), (tasks[450:], team(2))):
             start = 0 if part[0].id == "task-1" else 450
-            share = sum(is_right(task, agents[peer].answer(task.question)) for task in part) / 450
-            assert story.league.accuracy(peer, start, start + 450) == pytest.approx(share)
+            share = sum(is_right(task, agents[peer](task.question)) for task in part) / 450
+            assert story.accuracy.mean(peer, start, start + 450) == pytest.approx(share)
 
 
 def test_the_fault_comes_after_exactly_so_many_tasks() -> None:
@@ -57,16 +62,16 @@ def test_the_fault_comes_after_exactly_so_many_tasks() -> None:
 
 
 def test_route_and_vote_are_above_majority_and_the_best_fixed_peer(story: Story) -> None:
-    accuracy = story.league.accuracy
-    baseline = max(accuracy("majority"), accuracy(story.league.best_peer()))
+    accuracy = story.accuracy.mean
+    baseline = max(accuracy("majority"), accuracy(story.accuracy.best_peer()))
     for read in ("route", "vote", "decide"):
         assert accuracy(read) > baseline + 0.1
         assert accuracy(read) <= accuracy(CEILING)
 
 
 def test_the_memory_moves_away_from_the_agent_that_goes_bad(story: Story) -> None:
-    assert story.watch.domain == "arithmetic"
-    moved = story.watch.moved
+    assert story.fault.domain == "arithmetic"
+    moved = story.fault.moved
     assert moved is not None
     assert 0 <= moved.tasks <= moved.events < 300
     faulty, arithmetic = PEERS.index(FAULTY), DOMAINS.index("arithmetic")
@@ -77,8 +82,8 @@ def test_the_memory_moves_away_from_the_agent_that_goes_bad(story: Story) -> Non
     assert end[:, arithmetic].argmax() != faulty
 
 
-def test_the_relation_shows_who_fails_together(story: Story) -> None:
-    assert {"calculator", "guesser"} in [{a, b} for a, b, _ in together(story.relation, 2)]
+def test_the_relation_shows_who_fails_related_pairs(story: Story) -> None:
+    assert {"calculator", "guesser"} in [{a, b} for a, b, _ in related_pairs(story.relation, 2)]
 
 
 def test_the_notices_come_once_each_and_in_order(story: Story) -> None:
@@ -93,7 +98,7 @@ def test_result_is_json_without_nan(story: Story) -> None:
 
 
 def test_even_two_tasks_make_a_run(tmp_path: Path) -> None:
-    tiny = run(Plan(tasks=2, seed=0))
+    tiny = run(tasks=2, seed=0)
     json.dumps(result(tiny, 0), allow_nan=False)
     draw_picture(tiny, tmp_path / "tiny.png")
     assert (tmp_path / "tiny.png").stat().st_size > 1000
@@ -119,8 +124,8 @@ def test_the_screen_fits_a_small_terminal(story: Story) -> None:
 
 def test_a_terminal_gets_frames_and_a_pipe_gets_lines() -> None:
     terminal, pipe = io.StringIO(), io.StringIO()
-    run(Plan(tasks=30), Console(file=terminal, force_terminal=True, width=80, height=24))
-    run(Plan(tasks=30), Console(file=pipe, width=80))
+    run(tasks=30, console=Console(file=terminal, force_terminal=True, width=80, height=24))
+    run(tasks=30, console=Console(file=pipe, width=80))
     assert "\x1b[" in terminal.getvalue()
     assert "\x1b" not in pipe.getvalue()
     lines = pipe.getvalue().splitlines()
@@ -145,7 +150,7 @@ def test_why_tells_of_past_tasks() -> None:
     tasks = draw(40, 1)
     for task in tasks:
         d = mem.route(task.question)
-        right = {peer: is_right(task, agent.answer(task.question)) for peer, agent in team().items()}
+        right = {peer: is_right(task, agent(task.question)) for peer, agent in team().items()}
         mem.feedback(d.id, right)
     none: dict[str, str] = {}
     step = Step(40, tasks[-1], none, right, {"route": d.peer}, d.probs, d.effective, d.id)
@@ -167,36 +172,36 @@ def step_of(number: int, domain: str, routed: str, right: bool = True) -> Step:
     )
 
 
-def test_watch_counts_from_the_fault_to_the_last_task_that_went_there() -> None:
-    watch = Watch(fault_at=10)
+def test_the_move_is_counted_from_the_fault_to_the_last_task_that_went_there() -> None:
+    fault = Fault(after_task=10)
     for number in range(1, 11):
-        assert watch.add(step_of(number, "arithmetic", FAULTY)) is None
-    watch.add(step_of(11, "arithmetic", FAULTY))
-    watch.add(step_of(12, "code", FAULTY))  # not its own domain
-    watch.add(step_of(13, "arithmetic", FAULTY))
+        assert fault.add(step_of(number, "arithmetic", FAULTY)) is None
+    fault.add(step_of(11, "arithmetic", FAULTY))
+    fault.add(step_of(12, "code", FAULTY))  # not its own domain
+    fault.add(step_of(13, "arithmetic", FAULTY))
     for number in range(14, 14 + QUIET - 1):
-        assert watch.add(step_of(number, "arithmetic", "runner")) is None
-    moved = watch.add(step_of(30, "arithmetic", "runner"))
+        assert fault.add(step_of(number, "arithmetic", "runner")) is None
+    moved = fault.add(step_of(30, "arithmetic", "runner"))
     assert moved is not None
     assert (moved.domain, moved.events, moved.tasks) == ("arithmetic", 3, 2)
-    assert watch.add(step_of(31, "arithmetic", "runner")) is None  # told once
+    assert fault.add(step_of(31, "arithmetic", "runner")) is None  # told once
 
 
-def test_watch_does_not_tire_while_the_agent_is_still_asked() -> None:
-    watch = Watch(fault_at=2)
+def test_there_is_no_move_while_the_agent_is_still_asked() -> None:
+    fault = Fault(after_task=2)
     for number in range(1, 60):
         routed = FAULTY if number % QUIET == 0 else "runner"
-        assert watch.add(step_of(number, "arithmetic", FAULTY if number < 3 else routed)) is None
+        assert fault.add(step_of(number, "arithmetic", FAULTY if number < 3 else routed)) is None
 
 
-def test_league_counts() -> None:
-    league = League()
+def test_accuracy_counts() -> None:
+    accuracy = Accuracy()
     for number, right in enumerate([True, True, False, True], start=1):
-        league.add(step_of(number, "code", "runner", right))
-    assert league.accuracy("route") == 0.75
-    assert league.accuracy("route", 2, 4) == 0.5
-    np.testing.assert_allclose(league.rolling("vote", 2), [1.0, 1.0, 0.5, 0.5])
-    assert np.isnan(league.accuracy("route", 4))
+        accuracy.add(step_of(number, "code", "runner", right))
+    assert accuracy.mean("route") == 0.75
+    assert accuracy.mean("route", 2, 4) == 0.5
+    np.testing.assert_allclose(accuracy.rolling("vote", 2), [1.0, 1.0, 0.5, 0.5])
+    assert np.isnan(accuracy.mean("route", 4))
 
 
 def test_trust_is_the_mean_of_the_last_tasks_of_a_domain() -> None:

@@ -10,10 +10,7 @@ import sys
 
 import pytest
 
-from sigma_mem.demo.tasks import DOMAINS, Task, draw, is_right
-from sigma_mem.demo.tasks.arithmetic import arithmetic
-from sigma_mem.demo.tasks.dates import calendar
-from sigma_mem.demo.tasks.passages import reading
+from sigma_mem.demo.tasks import DOMAINS, Task, arithmetic, calendar, draw, is_right, reading
 
 TASKS = draw(400, seed=11)
 

@@ -45,7 +45,7 @@ def test_every_subject_has_phrases_enough_for_the_forms() -> None:
 
 
 def test_the_shipped_arrays_know_prompts_they_were_not_fitted_on() -> None:
-    from sigma_mem.encode.wordllama import TokenVectors
+    from sigma_mem.encode.static import TokenVectors
 
     texts, labels = prompts(6, seed=99)
     h = TokenVectors.load().embed(texts)

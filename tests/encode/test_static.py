@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigma_mem.encode.static import CONST, StaticEncoder, direction, project
-from sigma_mem.encode.wordllama import TokenVectors
+from sigma_mem.encode.static import CONST, StaticEncoder, TokenVectors, direction, project
 
 pytest.importorskip("wordllama")
 

@@ -28,7 +28,7 @@ def test_no_event_moves_an_eigenvalue_by_more_than_eta(stream):
     state, settings = stream.state(), stream.settings
     before, scale = state.M, 1.0
     for phi, c in zip(stream.phis, stream.c, strict=True):
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
         after = state.M
         for old, new in zip(before, after, strict=True):
             assert weyl_excess(old, new, settings.gamma, settings.step) <= 1e-12 * scale
@@ -41,7 +41,7 @@ def test_weyl_holds_for_G_off_the_reset_diagonal(stream):
     state, settings = stream.state(), stream.settings
     before = state.G
     for phi, c in zip(stream.phis, stream.c, strict=True):
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
         after = state.G
         assert weyl_excess_relation(before, after, settings.gamma_g) <= 1e-12
         seen = ~np.isnan(c)

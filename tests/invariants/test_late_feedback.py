@@ -16,7 +16,7 @@ def play_late(stream, delays):
     ticks, due = [], {}
     for t in range(len(stream)):
         # With decay by labelled event, an event's place is fixed by its first label.
-        ticks.append(state.labelled(state.decided(stream.times[t])))
+        ticks.append(state.begin_labels(state.begin_event(stream.times[t])))
         due.setdefault(min(t + int(delays[t]), len(stream) - 1), []).append(t)
         for s in sorted(due.pop(t, []), key=lambda s: delays[s]):
             state.write(stream.phis[s], stream.c[s], ticks[s], groups=stream.groups[s])
@@ -32,7 +32,7 @@ def test_late_feedback_equals_feedback_on_time(stream, seed, longest):
 @given(stream=streams(decay=decays()), seed=seeds)
 def test_the_order_of_arrival_does_not_matter(stream, seed):
     state = stream.state()
-    ticks = [state.labelled(state.decided(time)) for time in stream.times]
+    ticks = [state.begin_labels(state.begin_event(time)) for time in stream.times]
     for t in np.random.default_rng(seed).permutation(len(stream)):
         state.write(stream.phis[t], stream.c[t], ticks[t], groups=stream.groups[t])
     assert_same(state, play(stream)[0])
@@ -48,7 +48,7 @@ def test_only_the_last_version_of_every_label_counts(stream, seed, versions, mis
     """Each event is labelled several times, at any later moment, each time in place of the version before."""
     rng = np.random.default_rng(seed)
     state = stream.state()
-    ticks = [state.labelled(state.decided(time)) for time in stream.times]
+    ticks = [state.begin_labels(state.begin_event(time)) for time in stream.times]
     for t in rng.permutation(len(stream)):
         before = None
         for _ in range(versions):
@@ -67,7 +67,7 @@ def test_revoked_feedback_was_never_given(stream, seed):
     with_it, without = play(stream)[0], stream.state()
     ticks = []
     for t in range(len(stream)):
-        ticks.append(without.labelled(without.decided(stream.times[t])))
+        ticks.append(without.begin_labels(without.begin_event(stream.times[t])))
         if not revoked[t]:
             without.write(stream.phis[t], stream.c[t], ticks[t], groups=stream.groups[t])
     for t in np.flatnonzero(revoked):
@@ -98,7 +98,7 @@ def test_a_peer_without_a_label_has_no_evidence(stream, seed):
     c[:, silent] = np.nan
     state = stream.state()
     for phi, row in zip(stream.phis, c, strict=True):
-        state.write(phi, row, state.decided())
+        state.write(phi, row, state.begin_event())
     assert not state.M[silent].any()
     assert not state.N[silent].any()
     relations = np.delete(state.G[silent], silent)
@@ -113,7 +113,7 @@ def test_labels_may_come_one_peer_at_a_time(stream, seed):
     rng = np.random.default_rng(seed)
     state = stream.state()
     for t in range(len(stream)):
-        tick = state.decided()
+        tick = state.begin_event()
         so_far = np.full(stream.c.shape[1], np.nan)
         for p in rng.permutation(stream.c.shape[1]):
             more = so_far.copy()
@@ -139,8 +139,8 @@ def test_correcting_after_a_peer_has_left_is_exact_for_those_who_stay(stream, se
             corrected[t, stay],
             ticks[t],
             replaces=stream.c[t, stay],
-            away=[stream.c[t, gone]],
-            replaces_away=[stream.c[t, gone]],
+            departed=[stream.c[t, gone]],
+            replaces_departed=[stream.c[t, gone]],
         )
     settings = stream.settings
     M, _ = naive.competence(stream.phis, corrected, settings.gamma, settings.step)

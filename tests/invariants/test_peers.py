@@ -18,7 +18,7 @@ def test_permuting_peers_permutes_the_memory(stream, seed):
     one, _ = play(stream)
     two = SigmaState([stream.peers[p] for p in order], one.rank, stream.settings)
     for t, time in enumerate(stream.times):
-        tick = two.labelled(two.decided(time))
+        tick = two.begin_labels(two.begin_event(time))
         two.write(stream.phis[t], stream.c[t, order], tick, groups=stream.groups[t, order])
     np.testing.assert_allclose(two.M, one.M[order], atol=1e-12)
     np.testing.assert_allclose(two.N, one.N[order], atol=1e-12)
@@ -84,7 +84,7 @@ def test_merged_memories_equal_one_that_saw_all_events(stream, seed):
     mine = np.random.default_rng(seed).random(len(stream)) < 0.5
     one, two = stream.state(), stream.state()
     for t, time in enumerate(stream.times):
-        ticks = [state.labelled(state.decided(time)) for state in (one, two)]
+        ticks = [state.begin_labels(state.begin_event(time)) for state in (one, two)]
         state = one if mine[t] else two
         state.write(stream.phis[t], stream.c[t], ticks[0], groups=stream.groups[t])
     untouched = two.M
@@ -99,9 +99,9 @@ def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(stream, cut):
     cut = min(cut, len(stream))
     early, late = stream.state(), stream.state()
     for t in range(len(stream)):
-        tick = late.decided()
+        tick = late.begin_event()
         if t < cut:
-            early.write(stream.phis[t], stream.c[t], early.decided(), groups=stream.groups[t])
+            early.write(stream.phis[t], stream.c[t], early.begin_event(), groups=stream.groups[t])
         else:
             late.write(stream.phis[t], stream.c[t], tick, groups=stream.groups[t])
     expected = play(stream)[0]
@@ -114,7 +114,7 @@ def test_merge_matches_peers_by_name():
     one, two = SigmaState(["a", "b"], 1, settings), SigmaState(["c", "b"], 1, settings)
     unit = np.array([1.0])
     for state, c in ((one, [1.0, 1.0]), (two, [-1.0, 0.5])):
-        state.write(unit, np.array(c), state.decided())
+        state.write(unit, np.array(c), state.begin_event())
     one.merge(two)
     assert one.peers == ("a", "b", "c")
     assert one.M[:, 0, 0].tolist() == [1.0, 1.5, -1.0]
@@ -126,9 +126,9 @@ def test_merging_with_an_empty_memory_by_time(empty_first):
     settings = Settings(eta=1.0, decay="time", half_life=10.0)
     empty, full = SigmaState(["a"], 1, settings), SigmaState(["a"], 1, settings)
     unit = np.array([1.0])
-    full.write(unit, unit, full.decided(1.7e9))
+    full.write(unit, unit, full.begin_event(1.7e9))
     mine, other = (empty, full) if empty_first else (full, empty)
     mine.merge(other)
     assert mine.M.item() == 1.0
-    mine.decided(1.7e9 + 10.0)
+    mine.begin_event(1.7e9 + 10.0)
     assert mine.M.item() == pytest.approx(0.5, rel=1e-12)

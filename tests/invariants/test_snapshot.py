@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.strategies import assert_bitwise, decays, play, probe, streams
-from sigma_mem.memory import Settings, SigmaState, discount
+from sigma_mem.memory import Settings, SigmaState, decayed
 
 
 def copied(state):
-    arrays = {name: np.array(value) for name, value in state.arrays().items()}
-    return SigmaState.from_arrays(state.peers, state.settings, arrays)
+    arrays = {name: np.array(value) for name, value in state.pack().items()}
+    out = SigmaState(state.peers, state.rank, state.settings, state.features.n_features)
+    out.unpack(arrays)
+    return out
 
 
 @given(stream=streams(decay=decays()), cut=st.integers(0, 150))
@@ -23,7 +25,7 @@ def test_a_snapshot_continues_bit_for_bit(stream, cut):
             resumed = copied(resumed)
             assert_bitwise(whole, resumed)
         for state in (whole, resumed):
-            tick = state.labelled(state.decided(time))
+            tick = state.begin_labels(state.begin_event(time))
             state.write(stream.phis[t], stream.c[t], tick, groups=stream.groups[t])
     assert_bitwise(whole, resumed)
     assert (whole.clock, whole.now) == (resumed.clock, resumed.now)
@@ -36,15 +38,15 @@ def test_the_anchor_moves_at_the_same_event_with_and_without_a_restart(gamma):
     for _ in range(500):
         resumed = copied(whole)
         for state in (whole, resumed):
-            state.write(np.ones(1), np.array([1.0, -1.0]), state.decided())
+            state.write(np.ones(1), np.array([1.0, -1.0]), state.begin_event())
         assert_bitwise(whole, resumed)
 
 
 def test_a_snapshot_of_a_memory_that_has_not_begun_does_not_begin_it():
     empty = copied(SigmaState(["a"], 1, Settings(eta=1.0, decay="time", half_life=10.0)))
     unit = np.array([1.0])
-    empty.write(unit, unit, empty.decided(1.7e9 + 1.0 / 3.0))
-    empty.decided(1.7e9 + 3.7)
+    empty.write(unit, unit, empty.begin_event(1.7e9 + 1.0 / 3.0))
+    empty.begin_event(1.7e9 + 3.7)
     # Ages that counted from 1970 would be right to eight digits only.
     assert empty.M.item() == pytest.approx(0.5 ** ((1.7e9 + 3.7 - (1.7e9 + 1.0 / 3.0)) / 10.0), rel=1e-13)
 
@@ -67,7 +69,7 @@ def test_a_rebase_changes_no_bit_of_what_is_read(max_bits, stream):
     """However often the anchor moves: here after one or five halvings instead of 32."""
     rarely, _ = play(stream)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(discount, "_MAX_BITS", max_bits)
+        patch.setattr(decayed, "_MAX_BITS", max_bits)
         often, _ = play(stream)
     assert rarely.M.tobytes() == often.M.tobytes()
     assert rarely.N.tobytes() == often.N.tobytes()

@@ -25,7 +25,7 @@ class Stream:
         return [f"peer {p}" for p in range(self.c.shape[1])]
 
     def state(self):
-        return SigmaState(self.peers, self.phis.shape[1], self.settings)
+        return SigmaState(self.peers, self.phis.shape[1], self.settings, n_features=3)
 
     def __len__(self):
         return len(self.phis)
@@ -96,7 +96,7 @@ def play(stream, state=None):
     state = state or stream.state()
     ticks = []
     for phi, c, groups, time in zip(stream.phis, stream.c, stream.groups, stream.times, strict=True):
-        tick = state.labelled(state.decided(time))
+        tick = state.begin_labels(state.begin_event(time))
         state.write(phi, c, tick, groups=groups)
         ticks.append(tick)
     return state, ticks
@@ -125,7 +125,7 @@ def assert_same(a, b, atol=1e-10):
 
 def assert_bitwise(a, b):
     """Two states hold the same bits, and say the same bits."""
-    one, two = a.arrays(), b.arrays()
+    one, two = a.pack(), b.pack()
     assert one.keys() == two.keys()
     for name in one:
         assert one[name].tobytes() == two[name].tobytes(), name

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.memory import Competence, Discount
+from sigma_mem.memory import Competence
 from sigma_mem.memory.competence import WINDOW
 
 from . import naive
@@ -17,9 +17,9 @@ def written(n_events, n_peers=3, rank=5, gamma=0.97, seed=0, missing=0.3):
     rng = np.random.default_rng(seed)
     phis = unit_rows(rng, n_events, rank)
     c = labels(rng, (n_events, n_peers), missing, 0.3)
-    competence = Competence(n_peers, rank, Discount(-math.log(gamma)))
+    competence = Competence(n_peers, rank, -math.log(gamma))
     for t in range(n_events):
-        competence.advance(t + 1.0)
+        competence.decayed.advance(t + 1.0)
         seen = ~np.isnan(c[t])
         competence.write(phis[t], np.where(seen, c[t], 0.0), seen.astype(float), t + 1.0)
     return competence, naive.competence(phis, c, gamma, 1.0)
@@ -64,7 +64,7 @@ def test_matrices_are_symmetric_bit_for_bit(n_events, rank, seed):
 
 
 def test_peers_with_the_same_labels_have_the_same_bits():
-    competence = Competence(3, 4, Discount(0.01))
+    competence = Competence(3, 4, 0.01)
     rng = np.random.default_rng(0)
     for t, phi in enumerate(unit_rows(rng, WINDOW + 5, 4)):
         c = rng.choice([-1.0, 1.0])
@@ -95,18 +95,19 @@ def test_a_copy_moves_on_by_itself():
     competence, _ = written(20)
     before = competence.matrices(20.0)[0]
     copy = competence.take(range(3))
-    copy.advance(1e6)
+    copy.decayed.advance(1e6)
     copy.write(np.eye(5)[0], np.ones(3), np.ones(3), 1e6)
     assert competence.matrices(20.0)[0].tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize(("first", "second"), [(5, 9), (WINDOW + 3, 4), (WINDOW, 2 * WINDOW)])
-def test_merge_adds_each_as_it_is_at_its_tick(first, second):
+def test_merge_adds_both_as_they_are_now(first, second):
     mine, (M1, N1) = written(first, gamma=0.7, seed=1)
     theirs, (M2, N2) = written(second, gamma=0.7, seed=2)
-    mine.merge(theirs, mine=float(first), theirs=float(second) + 3.0)
-    M, N = mine.matrices(float(first))
-    np.testing.assert_allclose(M, M1 + 0.7**3 * M2, atol=1e-11)
-    np.testing.assert_allclose(N, N1 + 0.7**3 * N2, atol=1e-11)
-    np.testing.assert_allclose(mine.trace(float(first))[1], np.trace(N, axis1=1, axis2=2), atol=1e-11)
+    now = float(max(first, second)) + 3.0
+    mine.merge(theirs, now)
+    M, N = mine.matrices(now)
+    np.testing.assert_allclose(M, 0.7 ** (now - first) * M1 + 0.7 ** (now - second) * M2, atol=1e-11)
+    np.testing.assert_allclose(N, 0.7 ** (now - first) * N1 + 0.7 ** (now - second) * N2, atol=1e-11)
+    np.testing.assert_allclose(mine.trace(now)[1], np.trace(N, axis1=1, axis2=2), atol=1e-11)
     np.testing.assert_allclose(theirs.matrices(float(second))[0], M2, atol=1e-11)  # and leaves it alone

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.memory import Discount, Relation
+from sigma_mem.memory import Relation
 from sigma_mem.memory.relation import centred, centred_events
 
 from . import naive
@@ -29,13 +29,13 @@ def test_fewer_than_two_labels_say_nothing_about_relations():
         assert not centred(np.array(c)).any()
 
 
-@given(n_peers=st.integers(1, 5), n_away=st.integers(1, 3), seed=seeds, missing=shares)
-def test_peers_that_have_left_still_centre_q(n_peers, n_away, seed, missing):
+@given(n_peers=st.integers(1, 5), n_departed=st.integers(1, 3), seed=seeds, missing=shares)
+def test_peers_that_have_left_still_centre_q(n_peers, n_departed, seed, missing):
     rng = np.random.default_rng(seed)
     c = labels(rng, n_peers, missing, 0.3)
-    away = labels(rng, n_away, 0.0, 0.3)
-    expected = naive.centred(np.concatenate((c, away)))[:n_peers]
-    np.testing.assert_allclose(centred(c, away.tolist()), expected, atol=1e-15)
+    departed = labels(rng, n_departed, 0.0, 0.3)
+    expected = naive.centred(np.concatenate((c, departed)))[:n_peers]
+    np.testing.assert_allclose(centred(c, departed.tolist()), expected, atol=1e-15)
 
 
 @given(n_events=st.integers(1, 30), n_peers=st.integers(1, 6), seed=seeds, missing=shares)
@@ -53,9 +53,9 @@ def test_many_events_are_centred_as_one_by_one(n_events, n_peers, seed, missing)
 )
 def test_G_is_that_of_the_paper(n_events, n_peers, seed, missing, gamma):
     c = labels(np.random.default_rng(seed), (n_events, n_peers), missing, 0.3)
-    relation = Relation(n_peers, Discount(-math.log(gamma)))
+    relation = Relation(n_peers, -math.log(gamma))
     for t, row in enumerate(c):
-        relation.advance(t + 1.0)
+        relation.decayed.advance(t + 1.0)
         relation.write(centred(row), t + 1.0)
     G = relation.matrix(float(n_events), eta=0.05)
     np.testing.assert_allclose(G, naive.relation(c, gamma, 0.05), atol=1e-12)
@@ -65,7 +65,7 @@ def test_G_is_that_of_the_paper(n_events, n_peers, seed, missing, gamma):
 
 def test_a_replaced_q_is_taken_back():
     right, wrong = np.array([1.0, -1.0, 0.0]), np.array([-0.5, 0.25, 0.25])
-    corrected, clean = Relation(3, Discount(0.2)), Relation(3, Discount(0.2))
+    corrected, clean = Relation(3, 0.2), Relation(3, 0.2)
     corrected.write(wrong, 1.0)
     corrected.write(right, 1.0, replaces=wrong)
     clean.write(right, 1.0)
@@ -73,14 +73,14 @@ def test_a_replaced_q_is_taken_back():
 
 
 def test_matrix_hands_out_a_copy():
-    relation = Relation(2, Discount(0.0))
+    relation = Relation(2, 0.0)
     relation.write(np.array([1.0, -1.0]), 1.0)
     relation.matrix(1.0, 1.0)[:] = 99.0
     np.testing.assert_array_equal(relation.matrix(1.0, 1.0), [[1.0, -1.0], [-1.0, 1.0]])
 
 
 def test_take_keeps_the_relations_of_those_who_stay():
-    relation = Relation(3, Discount(0.1))
+    relation = Relation(3, 0.1)
     relation.write(np.array([1.0, -2.0, 1.0]), 1.0)
     G = relation.matrix(2.0, 0.3)
     moved = relation.take([2, -1, 1])
@@ -90,8 +90,8 @@ def test_take_keeps_the_relations_of_those_who_stay():
 
 
 def test_merge_ages_the_other_one():
-    one, two = Relation(2, Discount(math.log(2.0))), Relation(2, Discount(math.log(2.0)))
+    one, two = Relation(2, math.log(2.0)), Relation(2, math.log(2.0))
     one.write(np.array([1.0, -1.0]), 3.0)
     two.write(np.array([1.0, -1.0]), 1.0)
-    one.merge(two, mine=3.0, theirs=3.0)
+    one.decayed.merge(two.decayed, 3.0)
     assert one.matrix(3.0, 1.0)[0, 1] == pytest.approx(-1.25)

@@ -13,8 +13,8 @@ from .strategies import streams
 @given(stream=streams(), chunk=st.integers(1, 200), voted=st.booleans())
 def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, voted):
     rng = np.random.default_rng(chunk)
-    signs = rng.normal(size=(*stream.c.shape, 3)) if voted else None
-    got = replay(stream.phis, stream.c, stream.settings, stream.groups if voted else None, chunk, signs)
+    features = rng.normal(size=(*stream.c.shape, 3)) if voted else None
+    got = replay(stream.phis, stream.c, stream.settings, stream.groups if voted else None, chunk, features)
     state = stream.state()
     for t, (phi, c, groups) in enumerate(zip(stream.phis, stream.c, stream.groups, strict=True)):
         reading = state.read(phi)
@@ -28,13 +28,13 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
             ("G", state.G),
             ("alternatives", state.alternatives(phi)),
             ("readable", state.readable),
-            ("lean", 0.0 if signs is None else state.lean(signs[t], groups >= 0)),
+            ("text_log_odds", 0.0 if features is None else state.text_log_odds(features[t], groups >= 0)),
         ):
             np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
-        state.write(phi, c, state.decided(), groups=groups if voted else None)
-        if signs is not None:
-            surprise = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)
-            state.signs.write(signs[t], surprise, state.now)
+        state.write(phi, c, state.begin_event(), groups=groups if voted else None)
+        if features is not None:
+            residual = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)
+            state.features.write(features[t], residual, state.now)
 
 
 @given(stream=streams(max_events=40), chunk=st.integers(1, 50))

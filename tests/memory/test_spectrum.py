@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sigma_mem.memory import Competence, Discount
+from sigma_mem.memory import Competence
 from sigma_mem.memory.spectrum import (
     effective_votes,
     eigenvalues,
@@ -20,7 +20,7 @@ def aligned(c, gamma, eta, rank=3):
     """λ_max(M_p) and φ*ᵀM_pφ* of one memory per column of c, all events along one direction."""
     direction = unit_rows(np.random.default_rng(1), 1, rank)[0]
     n_events, n_peers = c.shape
-    competence = Competence(n_peers, rank, Discount(-math.log(gamma)))
+    competence = Competence(n_peers, rank, -math.log(gamma))
     for t, row in enumerate(c):
         competence.write(direction, row, np.ones(n_peers), t + 1.0)
     M, _ = competence.matrices(float(n_events))

@@ -56,9 +56,9 @@ def test_probabilities_and_sample_sizes_stay_in_their_range(stream):
 def test_an_event_has_weight_one_right_after_it_and_gamma_after_the_next():
     state = SigmaState(["a"], 1, Settings(gamma=0.5, eta=1.0))
     one = np.array([1.0])
-    state.write(one, one, state.decided())
+    state.write(one, one, state.begin_event())
     assert state.M.item() == 1.0
-    state.decided()  # unlabelled: only decays
+    state.begin_event()  # unlabelled: only decays
     assert state.M.item() == 0.5
     assert state.clock == 2
 
@@ -66,11 +66,11 @@ def test_an_event_has_weight_one_right_after_it_and_gamma_after_the_next():
 def test_decay_by_labelled_event_stands_still_while_nobody_labels():
     state = SigmaState(["a"], 1, Settings(gamma=0.5, eta=1.0, decay="labelled"))
     one = np.array([1.0])
-    state.write(one, one, state.labelled(state.decided()))
+    state.write(one, one, state.begin_labels(state.begin_event()))
     for _ in range(5):
-        state.decided()
+        state.begin_event()
     assert state.M.item() == 1.0
-    state.write(one, one, state.labelled(state.decided()))
+    state.write(one, one, state.begin_labels(state.begin_event()))
     assert state.M.item() == 1.5
     assert state.clock == 7
 
@@ -78,10 +78,10 @@ def test_decay_by_labelled_event_stands_still_while_nobody_labels():
 def test_decay_by_time_halves_in_a_half_life():
     state = SigmaState(["a"], 1, Settings(eta=1.0, decay="time", half_life=60.0))
     one = np.array([1.0])
-    state.write(one, one, state.decided(1.7e9))
-    state.decided(1.7e9 + 60.0)
+    state.write(one, one, state.begin_event(1.7e9))
+    state.begin_event(1.7e9 + 60.0)
     assert state.M.item() == pytest.approx(0.5)
-    state.write(one, one, state.decided(1.7e9 + 30.0))  # a clock that runs backwards: an event of the past
+    state.write(one, one, state.begin_event(1.7e9 + 30.0))  # the clock ran backwards
     assert state.M.item() == pytest.approx(0.5 + 0.5**0.5)
     assert state.now == 1.7e9 + 60.0
 
@@ -124,14 +124,14 @@ def test_a_pool_nobody_knows_is_read_at_the_prior():
 def test_a_peer_nobody_knows_is_read_at_the_rate_of_the_pool():
     state = SigmaState(["known", "new"], 2, Settings(gamma=1.0))
     for _ in range(18):
-        state.write(np.array([1.0, 0.0]), np.array([1.0, math.nan]), state.decided())
+        state.write(np.array([1.0, 0.0]), np.array([1.0, math.nan]), state.begin_event())
     assert state.read(np.array([0.0, 1.0])).prob[1] == pytest.approx((18 + 1) / (18 + 2))
 
 
 def test_away_from_what_it_has_seen_a_peer_is_read_at_its_overall_rate():
     state = SigmaState(["a"], 2, Settings(gamma=1.0, strength=4.0))
     for _ in range(16):
-        state.write(np.array([1.0, 0.0]), np.array([1.0]), state.decided())
+        state.write(np.array([1.0, 0.0]), np.array([1.0]), state.begin_event())
     elsewhere = state.read(np.array([0.0, 1.0]))
     assert elsewhere.effective[0] == 0.0
     assert elsewhere.prob[0] == pytest.approx((16 + 4 * 17 / 18) / (16 + 4))
@@ -141,12 +141,12 @@ def test_following_another_memory_ages_alike():
     settings = Settings(gamma=0.5, eta=1.0)
     lead, follower = SigmaState(["a"], 1, settings), SigmaState(["x"], 1, settings)
     one = np.array([1.0])
-    tick = lead.decided()
-    follower.follow(lead)
+    tick = lead.begin_event()
+    follower.sync_clock(lead)
     follower.write(one, one, tick)
     for _ in range(3):
-        lead.decided()
-    follower.follow(lead)
+        lead.begin_event()
+    follower.sync_clock(lead)
     assert (follower.clock, follower.now) == (lead.clock, lead.now)
     assert follower.M.item() == 0.125
 

@@ -75,12 +75,12 @@ def test_the_same_feedback_again_changes_nothing() -> None:
     mem = memory()
     d = mem.route(phi=np.eye(6)[0])
     mem.feedback(d.id, {"ann": True, "bob": False}, id="f1")
-    before = mem.state.arrays()
+    before = mem.state.pack()
     before = {key: value.copy() for key, value in before.items()}
     mem.feedback(d.id, {"ann": True, "bob": False}, id="f1")
     mem.feedback(d.id, {"ann": True, "bob": False})
     mem.feedback(d.id, {"ann": True})
-    after = mem.state.arrays()
+    after = mem.state.pack()
     assert all(np.array_equal(before[key], after[key]) for key in before)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,9 +12,11 @@ import numpy as np
 import pytest
 
 from sigma_mem import Answer, Settings, SigmaMem
+from sigma_mem.decide import READS, Choice, Read, Reads, View
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
 from sigma_mem.memory import SigmaState
 from sigma_mem.session import Explanation
+from sigma_mem.session.fold import Fold
 from sigma_mem.store.inmemory import InMemoryStore
 
 PEERS = ("ann", "bob", "cat")
@@ -41,7 +46,7 @@ def bits(mem: SigmaMem) -> dict[str, np.ndarray]:
 
 
 def bits_of(state: SigmaState, reads: SigmaState) -> dict[str, np.ndarray]:
-    return {**state.arrays(), **{f"reads.{k}": v for k, v in reads.arrays().items()}}
+    return {**state.pack(), **{f"reads.{k}": v for k, v in reads.pack().items()}}
 
 
 def equal(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
@@ -91,20 +96,119 @@ def test_a_lost_snapshot_is_replayed_from_the_ledger(tmp_path: Path) -> None:
         assert equal(before, bits(mem))
 
 
-def test_a_snapshot_of_a_version_with_other_reads_is_replayed_from_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_a_memory_whose_reads_changed_adds_a_column_and_keeps_its_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: bool
 ) -> None:
-    from sigma_mem.session import fold
-
     path = tmp_path / "memory.db"
-    with monkeypatch.context() as older:
-        older.setattr(fold, "READS", fold.READS[:-1])
-        with SigmaMem(PEERS, path, rank=8, clock=lambda: 1.0) as mem:
-            run(mem, 60)
+    older = Reads(*(read for read in READS if read.name != "expert-vote"))
+    with SigmaMem(PEERS, path, rank=8, reads=older, clock=lambda: 1.0) as mem:
+        run(mem, 60)
+        before = mem.reads
+    if not snapshot:
+        with sqlite3.connect(path) as db:
+            db.execute("delete from snapshot")
+        db.close()
+    with monkeypatch.context() as applied:
+        lines = []
+        applied.setattr(Fold, "apply", lambda fold, record, seq: lines.append(seq))
+        with SigmaMem(path=path):
+            assert (not lines) == snapshot
     with SigmaMem(path=path) as mem:
-        assert len(mem.reads.peers) == len(fold.READS)
+        assert mem.reads.peers == READS.names
+        for name in older.names:
+            mine, theirs = mem.reads.peers.index(name), before.peers.index(name)
+            assert mem.reads.M[mine].tobytes() == before.M[theirs].tobytes()
+        assert not mem.reads.N[READS.names.index("expert-vote")].any()
         fresh = mem.replayed()
         assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
+
+
+def test_a_memory_that_started_from_another_read_is_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    older = Reads(READS["majority"], *(read for read in READS if read.name != "majority"))
+    with SigmaMem(PEERS, path, rank=8, reads=older, clock=lambda: 1.0) as mem:
+        run(mem, 60)
+    with SigmaMem(path=path) as mem:
+        fresh = mem.replayed()
+        assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
+
+
+def last_peer(view: View) -> Choice:
+    return Choice(len(view.prob) - 1, int(view.groups[-1]), np.zeros(0))
+
+
+TOY = Read("last-peer", "answers", last_peer, lambda view, choice: 0.25, "the peer listed last")
+
+
+def test_a_read_is_a_value_that_can_be_added() -> None:
+    mem = SigmaMem(PEERS, rank=8, reads=READS.with_read(TOY))
+    answers = {"ann": "1", "bob": "1", "cat": "2"}
+    d = mem.vote("?", answers, phi=np.eye(8)[0], read="last-peer")
+    assert (d.read, d.peer, d.confidence) == ("last-peer", "cat", 0.25)
+    for _ in range(60):  # only the new read is ever right
+        d = mem.decide("?", answers, phi=np.eye(8)[0])
+        assert d.reads["last-peer"] == "cat"
+        mem.feedback(d.id, {"ann": False, "bob": False, "cat": True})
+        if d.read == "adaptive:last-peer":
+            break
+    assert len(mem.reads.peers) == len(READS) + 1
+    with pytest.raises(InputError, match="read is 'last-peer'; expected one of"):
+        SigmaMem(PEERS, rank=8).vote("?", answers, phi=np.eye(8)[0], read="last-peer")
+    assert "last-peer" not in READS.names
+
+
+def test_a_file_of_version_0_1_0_opens_with_the_same_state(tmp_path: Path) -> None:
+    fixture = Path(__file__).parent / "fixtures"
+    path = tmp_path / "memory.db"
+    path.write_bytes(gzip.decompress((fixture / "memory-0.1.0.db.gz").read_bytes()))
+    then = json.loads((fixture / "memory-0.1.0.json").read_text())
+    with SigmaMem(path=path) as mem:
+        for fold in (mem, mem.replayed()):
+            state, reads = fold.state, fold.reads
+            assert (list(state.peers), state.clock) == (then["peers"], then["events"])
+            for i, phi in enumerate(np.array(then["probe"])):
+                np.testing.assert_allclose(state.read(phi).prob, then["prob"][i], rtol=1e-12)
+                np.testing.assert_allclose(state.read(phi).score, then["score"][i], rtol=1e-12, atol=1e-15)
+                np.testing.assert_allclose(reads.read(phi).prob, then["reads"][i], rtol=1e-12)
+                assert state.alternatives(phi) == pytest.approx(then["alternatives"][i], rel=1e-12)
+            np.testing.assert_allclose(state.G, then["G"], rtol=1e-12, atol=1e-15)
+            np.testing.assert_allclose(state.readable, then["readable"], rtol=1e-12)
+            np.testing.assert_allclose(state.features.weights(state.now), then["weights"], rtol=1e-9)
+        assert mem.settings == Settings(gamma=0.97)
+        assert mem.decision(then["first"]).features.keys() == {"ann", "bob", "cat"}
+        assert "ann" in str(mem.explain(then["decision"], peer="ann"))
+        mem.feedback(then["decision"], {"cat": True}, source="judge", id="mine")  # as it was said before
+        assert mem.state.clock == then["events"]
+
+
+def test_one_event_has_one_phi() -> None:
+    mem = SigmaMem(PEERS, rank=8)
+    d = mem.route(phi=np.eye(8)[0])
+    with pytest.raises(InputError, match="phi differs from that of decision"):
+        mem.vote("?", {"ann": "1"}, phi=np.eye(8)[1], after=d.id)
+    assert mem.vote("?", {"ann": "1"}, phi=np.eye(8)[0], after=d.id).event == d.id
+
+
+def test_an_interrupt_between_ledger_and_state_leaves_the_state_of_the_ledger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mem = SigmaMem(PEERS, rank=8)
+    run(mem, 20)
+    d = mem.route(phi=np.eye(8)[0])
+    with monkeypatch.context() as interrupted:
+
+        def interrupt(*args: object) -> None:
+            raise KeyboardInterrupt
+
+        interrupted.setattr(Fold, "_write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            mem.feedback(d.id, {"ann": True})
+    fresh = mem.replayed()
+    assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
+    before = mem.state.overall()[1]
+    mem.feedback(d.id, {"ann": True})  # a retry finds it in the ledger and in the state
+    assert np.array_equal(mem.state.overall()[1], before)
 
 
 def test_feedback_on_an_event_from_before_the_snapshot_is_not_lost() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sigma_mem.errors import StoreCorruptError, StoreVersionError
-from sigma_mem.store.codec import pack_arrays, phi_from_bytes, phi_to_bytes, unpack_arrays
+from sigma_mem.store.codec import pack_arrays, unpack_arrays
 
 META = {"clock": 7, "peers": ["a", "β"], "tick": 0.1}
 ARRAYS = {
@@ -130,15 +130,3 @@ def test_another_magic_is_corrupt_and_a_newer_format_says_upgrade():
         unpack_arrays(sealed({"meta": {}, "arrays": []}, magic=b"PICKLED!"))
     with pytest.raises(StoreVersionError, match="upgrade"):
         unpack_arrays(sealed({"meta": {}, "arrays": []}, version=2))
-
-
-@given(hnp.arrays(np.float64, st.integers(0, 70)))
-def test_phi_round_trip_is_bitwise(phi):
-    back = phi_from_bytes(phi_to_bytes(phi))
-    assert back.tobytes() == phi.tobytes()
-    assert back.flags.writeable
-
-
-def test_phi_of_odd_length_is_corrupt():
-    with pytest.raises(StoreCorruptError, match="multiple of 8"):
-        phi_from_bytes(b"\0" * 7)

@@ -36,7 +36,7 @@ def works_again(store, record, acknowledged, epoch=1):
 
 def test_a_full_database_fails_cleanly_and_works_again(path, record):
     store = SqliteStore(path)
-    writer = store._ledger._writer
+    writer = store._tables._writer
     writer.execute("PRAGMA max_page_count = 60")
     acknowledged = fill(store, record, 1)
     assert acknowledged > 10
@@ -50,7 +50,7 @@ def test_a_full_database_fails_cleanly_and_works_again(path, record):
 
 def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
     store = SqliteStore(path)
-    store._ledger._writer.execute("PRAGMA max_page_count = 100")
+    store._tables._writer.execute("PRAGMA max_page_count = 100")
     acknowledged, refused = [], []
 
     def write(thread):
@@ -96,10 +96,10 @@ def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
 def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("kept")])[1].wait()
-    store._ledger._writer.execute("PRAGMA max_page_count = 1")
-    store._ledger._write_lock.acquire()  # hold the writer, so that the append is still queued at close
+    store._tables._writer.execute("PRAGMA max_page_count = 1")
+    store._tables._write_lock.acquire()  # hold the writer, so that the append is still queued at close
     store.append("ns", [record("lost", text="y" * 50_000)])
-    threading.Timer(0.1, store._ledger._write_lock.release).start()
+    threading.Timer(0.1, store._tables._write_lock.release).start()
     with pytest.raises(StoreError, match="full"):
         store.close()
     store.close()

@@ -11,8 +11,7 @@ import pytest
 
 from sigma_mem.errors import InputError, StoreError, StoreVersionError
 from sigma_mem.store import Snapshot, SqliteStore
-from sigma_mem.store.database import APPLICATION_ID
-from sigma_mem.store.sql import migrations, queries, statements
+from sigma_mem.store.database import APPLICATION_ID, migrations, queries
 
 
 def test_a_reopened_file_continues(filled, record):
@@ -28,7 +27,7 @@ def test_the_file_says_what_it_is_and_syncs_every_commit(path, raw):
     store = SqliteStore(path)
     assert raw(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
     assert raw(path, "PRAGMA user_version") == [(len(migrations()),)]
-    writer = store._ledger._writer
+    writer = store._tables._writer
     assert writer.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
     assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
     store.close()
@@ -124,8 +123,7 @@ def test_reading_from_a_read_only_disk(filled, tmp_path):
 
 def test_an_older_file_is_upgraded_in_place(path, record, raw):
     db = sqlite3.connect(path)
-    for statement in statements(migrations()[0]):
-        db.execute(statement)
+    db.executescript(migrations()[0])
     row = (1, "ns", "decision", "1", "1", "{}", b"")
     db.execute(queries()["append"], (*row, zlib.crc32(b"1\0ns\0decision\0001\0001\0{}\0")))
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -157,11 +155,7 @@ def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
 def test_every_migration_is_numbered_in_order_and_whole():
     assert len(migrations()) >= 2
     for script in migrations():
-        rest = script
-        for statement in statements(script):
-            assert statement in rest
-            rest = rest.split(statement, 1)[1]
-        assert rest.strip() == ""
+        assert sqlite3.complete_statement(script)
 
 
 def test_text_that_has_no_utf8_form_is_refused_before_it_is_queued(path, record):

@@ -148,7 +148,7 @@ def test_bad_ratio(ratio: float) -> None:
 
 
 def test_bad_unit() -> None:
-    with pytest.raises(InputError, match="unit is 'subject'"):
+    with pytest.raises(InputError, match="got unit 'subject'"):
         counterfactual(Stream("s", ("a",), ()), 0.5, unit="subject")  # type: ignore[arg-type]
 
 

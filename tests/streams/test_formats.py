@@ -5,10 +5,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
 
-from sigma_mem.cli.importing import import_
+from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError, MissingExtraError, StreamError
 from sigma_mem.streams import load_stream
 from sigma_mem.streams.formats import Imported, import_stream
@@ -119,7 +117,7 @@ def test_inspect_messages_epochs_and_errors(tmp_path: Path) -> None:
 
 def test_several_inspect_scores_must_be_chosen_from(tmp_path: Path) -> None:
     file = changed(tmp_path, scores={"includes": {"value": "C"}, "judge": {"value": "I"}})
-    with pytest.raises(StreamError, match="includes, judge; choose one with --score"):
+    with pytest.raises(StreamError, match="includes, judge; expected one: choose with --score"):
         import_stream([file])
     assert import_stream([file], score="judge").stream.events[0].correct == {"mockllm/small": -1.0}
 
@@ -151,7 +149,7 @@ def test_langfuse_export_of_traces(name: str) -> None:
 
 
 def test_langfuse_api_page_with_embedded_scores() -> None:
-    with pytest.raises(StreamError, match="correctness, tone; choose one with --score"):
+    with pytest.raises(StreamError, match="correctness, tone; expected one: choose with --score"):
         import_stream([FIXTURES / "langfuse" / "api.json"])
     imported = import_stream([FIXTURES / "langfuse" / "api.json"], score="correctness")
     assert [dict(e.correct) for e in imported.stream] == [{"small": 1.0, "large": -1.0}]
@@ -182,7 +180,7 @@ def test_unknown_format_is_a_clear_error(tmp_path: Path) -> None:
         import_stream([file])
     with pytest.raises(StreamError, match="does not look like inspect but like routerbench"):
         import_stream([FIXTURES / "routerbench.csv"], format="inspect")
-    with pytest.raises(InputError, match="the format is 'mlflow'; expected auto or one of"):
+    with pytest.raises(InputError, match="got format 'mlflow'; expected auto or one of"):
         import_stream([file], format="mlflow")
     with pytest.raises(StreamError, match="several formats"):
         import_stream([FIXTURES / "routerbench.csv", FIXTURES / "langfuse" / "traces.json"])
@@ -208,7 +206,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
         ("x.json", b"\xff", "not UTF-8"),
         ("x.csv", b'a,b\n1,"2', "not CSV"),
         ("x.csv", b"a,b\n1\n", "line 2: has not as many fields"),
-        ("x.txt", b"a", "has the ending '.txt'"),
+        ("x.txt", b"a", "got the ending '.txt'"),
         ("x.eval", b"a", "inspect log convert"),
         ("x.json.gz", b"a", "damaged"),
     ],
@@ -234,7 +232,7 @@ def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     file = tmp_path / "x.parquet"
     file.write_bytes(b"PAR1")
-    with pytest.raises(MissingExtraError, match="pip install pyarrow"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'sigma-mem\[parquet\]'"):
         import_stream([file])
 
 
@@ -254,35 +252,32 @@ def test_another_question_under_the_same_id_is_dropped(tmp_path: Path) -> None:
     assert imported.report.dropped == {"another question under the same id": 1}
 
 
-def app() -> Typer:
-    made = Typer()
-    made.command("import")(import_)
-    return made
-
-
-def test_command_writes_a_stream_and_reports(tmp_path: Path) -> None:
+def test_command_writes_a_stream_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "rb.jsonl.gz"
-    done = CliRunner().invoke(app(), [str(FIXTURES / "routerbench.csv"), "-o", str(target), "--json"])
-    assert done.exit_code == 0, done.output
-    printed = json.loads(done.output)
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
     assert (printed["format"], printed["events"], printed["kept"]) == ("routerbench", 3, 8)
     assert printed["dropped"] == {"the model was not run on this question": 1}
     assert load_stream(target).sha256 == printed["sha256"]
 
 
-def test_command_in_words(tmp_path: Path) -> None:
+def test_command_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "rb.jsonl"
-    done = CliRunner().invoke(app(), [str(FIXTURES / "routerbench.csv"), "-o", str(target)])
-    assert "3 events, 3 peers" in done.output
-    assert "kept 8 of 9 answers" in done.output
-    assert "dropped 1: the model was not run" in done.output
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target)]) == 0
+    output = capsys.readouterr().out
+    assert "3 events, 3 peers" in output
+    assert "kept 8 of 9 answers" in output
+    assert "dropped 1: the model was not run" in output
 
 
 @pytest.mark.parametrize("extra", [["--format", "mlflow"], ["--kind", "essay"]])
-def test_command_errors_are_one_line_and_exit_2(tmp_path: Path, extra: list[str]) -> None:
+def test_command_errors_are_one_line_and_exit_2(
+    tmp_path: Path, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "out.jsonl"
-    done = CliRunner().invoke(app(), [str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra])
-    assert done.exit_code == 2
-    assert done.output.startswith("error: ")
-    assert done.output.count("\n") == 1
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sigma-mem: ")
+    assert f"got {'format' if extra[1] == 'mlflow' else 'answer kind'} {extra[1]!r}; expected" in said
+    assert said.count("\n") == 1
     assert not target.exists()

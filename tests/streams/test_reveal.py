@@ -97,5 +97,5 @@ def test_bad_rates(make: type[Share] | type[Noisy] | type[Dishonest], rate: floa
 
 
 def test_bad_delay() -> None:
-    with pytest.raises(InputError, match="delay is -1"):
+    with pytest.raises(InputError, match="got a delay of -1"):
         Delayed(-1)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream
+from sigma_mem.streams.stream import chance
 
 from .strategies import streams
 
@@ -83,15 +84,31 @@ def test_hash_follows_content_not_name() -> None:
 @pytest.mark.parametrize(
     ("choice", "says"),
     [
-        ({"peers": ["a", "a"]}, "twice"),
-        ({"peers": []}, "no peer was chosen"),
+        ({"peers": ["a", "a"]}, "each once"),
+        ({"peers": []}, "expected at least one"),
         ({"peers": "a"}, "expected a list"),
         ({"domains": ["z"]}, "no domain 'z' in this stream; it has x, y"),
         ({"datasets": ["z"]}, "no dataset 'z'"),
         ({"domains": "x"}, "expected a list"),
-        ({"limit": -1}, "limit is -1"),
+        ({"limit": -1}, "got limit -1"),
     ],
 )
 def test_bad_choices(choice: dict[str, object], says: str) -> None:
     with pytest.raises(InputError, match=says):
         tiny().select(**choice)  # type: ignore[arg-type]
+
+
+def test_known_draws_never_change() -> None:
+    assert [round(chance(s, "order", "a"), 6) for s in (0, 1)] == [0.410092, 0.548747]
+
+
+def test_draws_are_uniform_and_seeds_are_unrelated() -> None:
+    a = np.array([chance(0, str(i)) for i in range(20_000)])
+    b = np.array([chance(1, str(i)) for i in range(20_000)])
+    counts = np.histogram(a, bins=20, range=(0, 1))[0]
+    assert np.sum((counts - 1000) ** 2 / 1000) < 44  # χ², 19 degrees of freedom, p = 0.001
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.03
+
+
+def test_keys_of_a_draw_do_not_run_together() -> None:
+    assert chance(0, "ab", "c") != chance(0, "a", "bc")

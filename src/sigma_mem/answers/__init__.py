@@ -1,8 +1,8 @@
 """Answers as the memory sees them: a canonical form to vote with, and features of the text.
 
-`canon` reads the final answer out of a response; equal canons vote together. Each form of answer
-(number, choice, LaTeX, literal, short text) has a file of its own. `features` turns the text of an
-answer into numbers, from which the memory learns what kind of text tends to be right.
+`canon` reads the final answer out of a response; equal canons vote together. `latex` and `literal` read
+the forms that need a parser. `features` turns the text of an answer into numbers, from which the memory
+learns what kind of text tends to be right.
 """
 
 from sigma_mem.answers.canon import Kind, canon

@@ -1,22 +1,25 @@
-"""How answers to one question are written, as a few numbers: what a reader notices before judging.
+"""Text features: how each answer to a question is written, as a few numbers.
 
-Who answered and what was asked says much of whether an answer is right; how it is written says a little
-more. A response that repeats itself, or works out no number of its own, or uses words that nobody else
-uses, is wrong more often than its peers'. Which sign speaks for an answer, and how loudly, is not
-decided here: the memory learns it (`sigma_mem.memory.signs`).
+Who answered and what was asked says most about whether an answer is right; how it is written adds a little.
+A response that repeats itself, has no numbers of its own or uses words that nobody else uses is wrong
+more often than its peers'. Which features predict correctness, and how strongly, the memory learns.
+`prepare_answers` reads canons and features of the answers that a decision is given.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 
-__all__ = ["FEATURES", "FEATURES_VERSION", "text_features"]
+__all__ = ["FEATURES", "FEATURES_VERSION", "NO_ANSWERS", "Answers", "prepare_answers", "text_features"]
 
 FEATURES = (
     "length",
@@ -31,8 +34,8 @@ FEATURES = (
     "own numbers",
     "like others",
 )
-FEATURES_VERSION = 1  # of what the signs mean: the ledger keeps it with them, and memories never mix two
-_LAST = 4000  # characters of a text that are looked at: its end, where the answer is
+FEATURES_VERSION = 1  # kept with the features in the ledger; a memory never mixes two versions
+_LAST = 4000  # characters read: the end of a text, where the answer is
 _RUN = 4  # words that make a repetition
 _DECIMALS = 4  # as the ledger keeps them
 _WORD = re.compile(r"\w+")
@@ -44,15 +47,14 @@ _HEDGES = frozenset(_WORD.findall(_DOUBT))
 
 
 def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
-    """The signs of every answer, shape (answers, len(FEATURES)).
+    """The text features of every answer, shape (answers, len(FEATURES)).
 
-    Of a text the last 4,000 characters are looked at. ``length`` is log(1 + characters); ``repeats`` the
-    share of runs of four words that were there before; ``variety`` distinct words per word; ``digits`` the
-    share of digits; ``equations`` log(1 + equals signs); ``code`` whether there is a code block; ``hedges``
-    log(1 + words of doubt, in English); ``names answer`` log(1 + how often the canonical answer occurs, as it
-    is written); ``of question`` the share of distinct words that the question has too; ``own numbers`` the
-    share of distinct numbers that it has not; ``like others`` the mean overlap (Jaccard) of its words with
-    those of the other answers that have any.
+    They are computed on the last 4,000 characters. ``length`` is log(1 + characters); ``repeats`` the share
+    of runs of four words that occurred before; ``variety`` distinct words per word; ``digits`` the share of
+    digits; ``equations`` log(1 + equals signs); ``code`` whether there is a code block; ``hedges`` log(1 +
+    English words of doubt); ``names answer`` log(1 + occurrences of the canonical answer); ``of question``
+    the share of distinct words that are in the question; ``own numbers`` the share of distinct numbers that
+    are not; ``like others`` the mean Jaccard overlap of its words with those of the other answers.
 
     Examples
     --------
@@ -90,7 +92,7 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
 
 
 def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
-    """Mean Jaccard overlap of each with the others that say anything, in whatever order they come."""
+    """Mean Jaccard overlap of each with the others that have words, whatever their order."""
     shared: list[list[float]] = [[] for _ in vocabularies]
     said = [i for i, vocabulary in enumerate(vocabularies) if vocabulary]
     for place, i in enumerate(said):
@@ -105,3 +107,61 @@ def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
 def _repeats(words: list[str]) -> float:
     runs = list(zip(*(words[start:] for start in range(_RUN)), strict=False))
     return 1.0 - len(set(runs)) / len(runs) if runs else 0.0
+
+
+class Answers(NamedTuple):
+    """By peer: its answer, and its text features where it is readable and not the only readable one."""
+
+    by_peer: Mapping[str, Answer]
+    features: Mapping[str, Sequence[float]]
+
+    def in_pool(self, peers: Sequence[str]) -> Answers:
+        """The answers in the order of the pool; InputError where a peer is not in it."""
+        unknown = [peer for peer in self.by_peer if peer not in peers]
+        if unknown:
+            raise InputError(f"peer {unknown[0]!r} is not in the pool {list(peers)}; add it with add_peer")
+        ordered = [peer for peer in peers if peer in self.by_peer]
+        return Answers(
+            {peer: self.by_peer[peer] for peer in ordered},
+            {peer: self.features[peer] for peer in ordered if peer in self.features},
+        )
+
+    def canons(self) -> dict[str, str | None]:
+        """Canonical answers by peer."""
+        return {peer: answer.canon for peer, answer in self.by_peer.items()}
+
+    def feature_rows(self, peers: Sequence[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Features in the order of the pool, (P, S), and which rows are there; the others are 0."""
+        there = np.array([peer in self.features for peer in peers])
+        none = (0.0,) * len(FEATURES)
+        return np.array([self.features.get(peer, none) for peer in peers]), there
+
+
+NO_ANSWERS = Answers({}, {})
+
+
+def prepare_answers(
+    question: str | None,
+    answers: Mapping[str, str | Answer | None],
+    canon: Callable[[str], str | None],
+    with_features: bool,
+) -> Answers:
+    """Read the canon of every answer and, where two or more are readable, the features of their texts."""
+    if not answers:
+        raise InputError("answers are empty; expected {peer: text} for at least one peer")
+    found = {peer: _answer(given, canon) for peer, given in answers.items()}
+    readable = [peer for peer, answer in found.items() if answer.canon is not None]
+    if not with_features or len(readable) < 2:
+        return Answers(found, {})
+    rows = dict(zip(found, text_features(question or "", list(found.values())).tolist(), strict=True))
+    return Answers(found, {peer: rows[peer] for peer in readable})
+
+
+def _answer(given: str | Answer | None, canon: Callable[[str], str | None]) -> Answer:
+    if isinstance(given, Answer):
+        return given
+    if given is None:
+        return Answer("", None)
+    if not isinstance(given, str):
+        raise InputError(f"answer is {given!r}; expected text, an Answer, or None where there is none")
+    return Answer(given, canon(given))

@@ -1,18 +1,27 @@
-r"""LaTeX: \frac{1}{2}, 0.5 and 1/2 are the same answer."""
+r"""LaTeX answers: \frac{1}{2}, 0.5 and 1/2 are the same answer.
+
+Mathematics is simplified by math-verify, in a process of its own that can be ended when an answer takes
+too long: math-verify's own timeouts need signals, which work in the main thread only and do not interrupt
+a long power of integers, and its import takes a second. `sigma_mem.answers.simplify` runs there.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import queue
 import re
+import subprocess
+import sys
+import threading
 from functools import lru_cache
+from importlib.util import find_spec
 
-from sigma_mem.answers.final import final_answer, unwrap
-from sigma_mem.answers.mathworker import MathWorker
-from sigma_mem.answers.number import whole_number
-from sigma_mem.answers.text import cautious_text
+from sigma_mem.extras import require
 
-__all__ = ["latex", "plain_latex"]
+__all__ = ["MathWorker", "has_words", "plain_latex", "simplify_math", "to_latex"]
 
-_LONGEST = 400  # characters; a longer answer is prose, compared as written
+_START_SECONDS = 60.0  # the first answer waits for the import of sympy
 _NAMES = re.compile(r"\\(?:left|right|displaystyle|limits|[,!;: ])|\\?~|(?<!\\)\$")
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
 _FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{(-?\d+)\}|(\d))\s*(?:\{(\d+)\}|(\d))")
@@ -20,46 +29,15 @@ _ASSIGNED = re.compile(r"^[A-Za-z](?:\([A-Za-z]\))?=(?=[^=])")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FUNCTIONS = re.compile(r"(?:arc)?(?:sin|cos|tan)|sqrt|cot|sec|csc|log|exp|abs|min|max|gcd|lcm|mod")
 _CONSTANTS = re.compile(r"(?<![\\A-Za-z])pi(?![A-Za-z])")
-_SIGNS = str.maketrans(
+_SYMBOLS = str.maketrans(
     {"−": "-", "×": "\\times ", "·": "\\cdot ", "π": "\\pi ", "∞": "\\infty ", "°": "^\\circ "}
 )
 _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))")
-_BLANK = re.compile(r"^[\s_?.…-]*$")
 
 
-def latex(text: str) -> str | None:
-    r"""Return the mathematical answer of a response; equal answers get the same canon.
-
-    Plain numbers are read directly; everything else is parsed by math-verify and simplified
-    by sympy, in another process that is ended when it takes too long. What cannot be parsed
-    is compared as LaTeX without spacing and style, and words as short text.
-
-    Raises
-    ------
-    MissingExtraError
-        Where math-verify is needed and the extra ``streams`` is not installed.
-
-    Examples
-    --------
-    >>> latex(r"so it is $\boxed{\tfrac{1}{2}}$."), latex("The answer is $0.50$.")
-    ('0.5', '0.5')
-    """
-    stated = final_answer(text)
-    answer = unwrap(text if stated is None else stated).translate(_SIGNS)
-    answer = _ROOT.sub(r"\\sqrt{\1}", answer)
-    if _BLANK.match(answer) or (stated is None and len(answer) > _LONGEST):
-        return None
-    plain = plain_latex(answer)
-    if (value := whole_number(plain)) is not None:
-        return value
-    if len(plain) > _LONGEST or not answer.isascii() or _says(answer):
-        return cautious_text(answer) or None
-    return _parsed(_CONSTANTS.sub(r"\\\g<0>", answer)) or plain
-
-
-def _says(answer: str) -> bool:
-    """Whether it holds words: to a parser of mathematics "no solution" is a product of letters."""
-    return any(not _FUNCTIONS.fullmatch(word) for word in _WORD.findall(_STYLES.sub("", answer)))
+def to_latex(text: str) -> str:
+    """Write mathematical Unicode characters (×, π, √2) as LaTeX."""
+    return _ROOT.sub(r"\\sqrt{\1}", text.translate(_SYMBOLS))
 
 
 def plain_latex(text: str) -> str:
@@ -69,11 +47,99 @@ def plain_latex(text: str) -> str:
     return _ASSIGNED.sub("", "".join(bare.split()))
 
 
+def has_words(answer: str) -> bool:
+    """Whether it holds words: to a parser of mathematics "no solution" is a product of letters."""
+    return any(not _FUNCTIONS.fullmatch(word) for word in _WORD.findall(_STYLES.sub("", answer)))
+
+
 @lru_cache(maxsize=65_536)
-def _parsed(answer: str) -> str | None:
-    return _worker().simplify(answer)
+def simplify_math(answer: str) -> str | None:
+    """Return one form for all equal mathematical answers, None where it cannot be parsed in time."""
+    return _worker().simplify(_CONSTANTS.sub(r"\\\g<0>", answer))
 
 
 @lru_cache(maxsize=1)
 def _worker() -> MathWorker:
     return MathWorker()
+
+
+class MathWorker:
+    """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds for one answer. After that the process is ended, and a new one started for the next.
+    """
+
+    def __init__(self, timeout: float = 3.0) -> None:
+        if find_spec("math_verify") is None:  # not imported here: only the process needs it
+            require("math_verify", extra="streams", purpose="comparing LaTeX answers")
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[str] | None = None
+        self._replies: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def simplify(self, answer: str) -> str | None:
+        """Return one canonical form for all equal answers; None if unreadable or too slow."""
+        with self._lock:
+            wait = self._timeout
+            if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
+                self._process, self._owner = None, os.getpid()
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+                wait += _START_SECONDS
+            reply = self._ask(answer, wait)
+        if not reply:
+            return None
+        form: str | None = json.loads(reply)
+        return form
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        self._replies = queue.SimpleQueue()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sigma_mem.answers.simplify", str(int(self._timeout) + 5)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        threading.Thread(target=_forward, args=(self._process, self._replies), daemon=True).start()
+
+    def _ask(self, answer: str, wait: float) -> str:
+        process = self._process
+        if process is None or process.stdin is None:
+            return ""
+        try:
+            process.stdin.write(json.dumps(answer) + "\n")
+            process.stdin.flush()
+            reply = self._replies.get(timeout=wait)
+        except (queue.Empty, BrokenPipeError):
+            reply = ""
+        if not reply:
+            self._end()
+        return reply
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+            self._process = None
+
+
+def _forward(process: subprocess.Popen[str], replies: queue.SimpleQueue[str]) -> None:
+    """Pass every line on; an empty one says that the process has ended."""
+    if process.stdout is not None:
+        with process.stdout as lines:
+            for line in lines:
+                replies.put(line)
+    replies.put("")

@@ -1,4 +1,7 @@
-"""The other side of :mod:`~sigma_mem.answers.mathworker`: an answer a line in, a canon a line out."""
+"""The process behind `sigma_mem.answers.latex.MathWorker`: reads an answer per line, writes a canon per line.
+
+It runs as ``python -m sigma_mem.answers.simplify SECONDS``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from sigma_mem.answers.number import divided
+from sigma_mem.answers.canon import write_fraction
 
 __all__ = ["canonical", "main"]
 
@@ -56,7 +59,7 @@ def _expression(value: Any) -> str:
     else:
         simple = sympy.expand(simple)
     if isinstance(simple, sympy.Rational):
-        return divided(Fraction(int(simple.p), int(simple.q)))
+        return write_fraction(Fraction(int(simple.p), int(simple.q)))
     return "".join(str(simple).split())
 
 

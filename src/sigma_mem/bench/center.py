@@ -16,7 +16,7 @@ of it, in order; the table is then about the judged events for all rows alike, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,15 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import intervals
-from sigma_mem.bench.league import ORACLES, Row, row_of
+from sigma_mem.bench.league import ORACLES, Progress, silent
 from sigma_mem.bench.ray_scoring import Scorer, center_scorer, in_chunks, load_scorer, ray_scorer
-from sigma_mem.decide.select import normalized_utility, posterior
+from sigma_mem.bench.row import TableRow, correct_at, row_of
+from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
-from sigma_mem.streams.chance import chance
+from sigma_mem.streams.stream import chance
 
 __all__ = [
     "NO_SIGMA",
@@ -135,7 +136,7 @@ class BenchCenter:
         warm: Stream | None = None,
         shown: NDArray[np.bool_] | None = None,
         rows: Sequence[str] | None = None,
-    ) -> dict[str, Row]:
+    ) -> dict[str, TableRow]:
         """The center's rows on a stream as it stands under attack.
 
         Parameters
@@ -177,7 +178,7 @@ def open_bench_center(
     workers: int = 2,
     cache: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
-    say: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> Iterator[BenchCenter]:
     """A center for as many tables as the ``with`` lasts.
 
@@ -204,15 +205,16 @@ def open_bench_center(
     given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
     texts = list(dict.fromkeys(questions))
     build = partial(load_scorer, center, steering, **given)
+    fast: FloatArray | None = None
     if steering is None:
-        name, fast, gamma = center or "smollm2", None, Settings().gamma
+        name, gamma = center or "smollm2", Settings().gamma
         phis = open_encoder("static").encode(texts)
     else:
         trained = open_checkpoint(steering, center=center, **given)
         name, fast, gamma = trained.center.name, trained.fast, trained.gamma
         source = trained.encoder.source
         phis = trained.encoder.phi(
-            cached_features(source, texts, given["cache"], say=partial(say, "features"))
+            cached_features(source, texts, given["cache"], say=partial(progress, "features"))
         )
     made = partial(
         BenchCenter,
@@ -228,7 +230,7 @@ def open_bench_center(
     )
     if ray is None:
         scorer = build() if steering is None else center_scorer(trained.center)
-        yield made(scorer=in_chunks(scorer, say=partial(say, "prompts")))
+        yield made(scorer=in_chunks(scorer, say=partial(progress, "prompts")))
         return
     with ray_scorer(build, address=ray, workers=workers) as scorer:
         yield made(scorer=scorer)
@@ -260,7 +262,7 @@ def center_rows(
     bases: dict[tuple[str, str], float] | None = None,
     rows: Sequence[str] = ROWS,
     shown: NDArray[np.bool_] | None = None,
-) -> dict[str, Row]:
+) -> dict[str, TableRow]:
     """What every row chooses at some events of a stream, and whether it was right.
 
     Parameters
@@ -308,7 +310,7 @@ def center_rows(
         if name not in _HIGHEST:
             rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
             chosen = np.array([posterior(z, G, w_u, w_g).peer for z, G in rows_z], dtype=np.intp)
-        out[name] = row_of(chosen, labels[list(judged)], stream.peers)
+        out[name] = row_of(chosen, correct_at(labels[list(judged)], chosen), stream.peers)
     return out
 
 
@@ -324,7 +326,7 @@ def _memory(
         if place in wanted:
             readouts.append(state.readout(phi))
             relations.append(state.G)
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
     shape = (len(judged), len(stream.peers))
     return np.array(readouts).reshape(*shape, phis.shape[1]), np.array(relations).reshape(*shape, shape[1])
 
@@ -349,12 +351,14 @@ def _base(
     return np.array([known[pair] for pair in pairs])
 
 
-def merged(rows: Mapping[str, Row], judged: Mapping[str, Row], places: Sequence[int]) -> dict[str, Row]:
+def merged(
+    rows: Mapping[str, TableRow], judged: Mapping[str, TableRow], places: Sequence[int]
+) -> dict[str, TableRow]:
     """All rows on the judged events: those of the whole stream cut down to ``places``, then the center's."""
     return {**{name: row.at(places) for name, row in rows.items()}, **judged}
 
 
-def better_than_sigma(rows: Mapping[str, Row], seed: int = 0) -> str:
+def better_than_sigma(rows: Mapping[str, TableRow], seed: int = 0) -> str:
     """One plain sentence: which rows that use no oracle are above ``sigma``, with paired intervals."""
     if "sigma" not in rows:
         return NO_SIGMA

@@ -1,4 +1,4 @@
-"""Pictures a person would want to look at; behind the extra `[plot]`."""
+"""Figures of the reports, drawn with matplotlib (extra `plot`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
 
 __all__ = ["bars", "curves", "heatmap", "shaded"]
 
@@ -17,11 +17,8 @@ _COLOURS = ("#4062bb", "#c2453d", "#3d8b63", "#b8862b", "#7a5195", "#2f8fa3", "#
 
 
 def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("figures need matplotlib; run: pip install 'sigma-mem[plot]'") from error
-    return Figure(figsize=(width, height), layout="constrained")  # no pyplot: no global state, no window
+    matplotlib = require("matplotlib.figure", extra="plot", purpose="drawing figures")
+    return matplotlib.Figure(figsize=(width, height), layout="constrained")  # no pyplot: no global state
 
 
 def bars(

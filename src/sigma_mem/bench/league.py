@@ -3,137 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sigma_mem.bench.baselines import (
-    Beta,
-    ClusterBeta,
-    NearestNeighbours,
-    Router,
-    any_right,
-    best_fixed,
-    cluster,
-    domain_oracle,
-)
-from sigma_mem.bench.progressive import Choices, MemoryPlayer, RouterPlayer, play
-from sigma_mem.bench.replayed import can_replay, replayed
+from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Router, cluster
+from sigma_mem.bench.hindsight import any_right, best_fixed, domain_oracle, random_correct
+from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
+from sigma_mem.bench.replayed import replayed
+from sigma_mem.bench.row import TableRow, correct_at, has_answers, majority_correct, present_peers, row_of
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
-__all__ = ["MECHANISMS", "ORACLES", "ROUTERS", "Row", "Say", "joined", "league", "memory_choices", "routers"]
+__all__ = [
+    "BASELINES",
+    "MAJORITY",
+    "ORACLES",
+    "Progress",
+    "Setup",
+    "join_warm_up",
+    "league",
+    "reference_row",
+    "routers",
+    "row_names",
+    "rows_of",
+    "silent",
+]
 
-MECHANISMS = (
-    "random",
-    "best-fixed",
-    "domain-oracle",
-    "any-right",
-    "majority",
-    "beta-b1",
-    "beta-decayed",
-    "beta-cluster",
-    "knn",
-    "m-route",
-    "m-vote",
-    "calibrated-route",
-    "calibrated-vote",
-    "posterior",
-    "posterior-no-g",
-    "adaptive",
-)
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
-ROUTERS = ("beta-b1", "beta-decayed", "beta-cluster", "knn", "m-route", "calibrated-route")
+MAJORITY = "majority"  # what every row is compared with
+BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")
 _CLUSTERS = 16
 
-Say = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Progress that nobody is told of."""
+
+
+def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool = True) -> list[str]:
+    """Names of the rows, in the order of the tables; without answers there is nothing to vote on.
+
+    >>> row_names(answers=False)[4:]
+    ['beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
+    """
+    shown = [read.name for read in reads.in_tables() if answers or read.name in reads.routes]
+    first = [MAJORITY] if MAJORITY in shown else []
+    others = [name for name in shown if name != MAJORITY]
+    return [*ORACLES, *first, *BASELINES, *others, "adaptive", *rivals]
+
+
+def reference_row(rows: Mapping[str, object]) -> str:
+    """The row that every other one is compared with: the majority where there are answers."""
+    return MAJORITY if MAJORITY in rows else "best-fixed"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One mechanism on one stream.
+class Setup:
+    """How mechanisms are played; the same for every column of a table.
 
     Attributes
     ----------
-    chosen : int array (T,), or None
-        The peer chosen at every event; None for a random peer.
-    correct : array (T,)
-        1 where that peer was right, else 0 (the share of right peers for a random one).
-    selections : mapping
-        How often each peer was chosen.
-    """
-
-    chosen: NDArray[np.intp] | None
-    correct: FloatArray
-    selections: Mapping[str, int]
-
-    @property
-    def accuracy(self) -> float:
-        """Share of events on which the chosen peer was right."""
-        return float(self.correct.mean()) if len(self.correct) else 0.0
-
-    def at(self, places: Sequence[int]) -> Row:
-        """The row on some of the events only."""
-        rows = np.asarray(places, dtype=np.intp)
-        peers = list(self.selections)
-        if self.chosen is None:
-            return Row(None, self.correct[rows], _spread(len(rows), peers))
-        chosen = self.chosen[rows]
-        counts = np.bincount(chosen, minlength=len(peers)).tolist()
-        return Row(chosen, self.correct[rows], dict(zip(peers, counts, strict=True)))
-
-
-def league(
-    stream: Stream,
-    phis: FloatArray,
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    warm: tuple[Stream, FloatArray] | None = None,
-    session: bool = False,
-    seed: int = 0,
-    say: Say | None = None,
-) -> dict[str, Row]:
-    """Every row of the table, in the order of `MECHANISMS`, then the rivals.
-
-    Parameters
-    ----------
-    phis : array (T, rank)
+    rivals
+        Names of the other libraries to play beside the baselines.
     warm : (Stream, φ)
         A stream of the same peers that every mechanism learns from first, as the paper does.
     session : bool
-        Play the memory through `SigmaMem` event by event, even where the chunked replay is exact.
+        Play the memory through `SigmaMem` event by event instead of by exact chunked replay.
     seed : int
-        Of the clusters and the rivals.
+        Of the attack, the clusters, the masks and the rivals.
     """
-    settings = settings or Settings()
-    whole, directions, skip = joined(stream, phis, warm)
-    labels = stream.labels()
-    choices = {
-        "best-fixed": best_fixed(labels),
-        "domain-oracle": domain_oracle(labels, [event.domain for event in stream]),
-        "any-right": any_right(labels),
+
+    settings: Settings = field(default_factory=Settings)
+    rivals: Sequence[str] = ()
+    warm: tuple[Stream, FloatArray] | None = None
+    session: bool = False
+    seed: int = 0
+    reads: Reads = READS
+    progress: Progress = silent
+
+    def part(self, name: str) -> Setup:
+        """The same for one part of an experiment, which its progress names."""
+        return replace(self, progress=lambda what, *steps: self.progress(f"{name} {what}", *steps))
+
+
+def league(stream: Stream, phis: FloatArray, setup: Setup | None = None) -> dict[str, TableRow]:
+    """Every row of the table, in the order of `row_names`; φ as (T, rank)."""
+    setup = setup or Setup()
+    reads, settings, progress = setup.reads, setup.settings, partial(partial, setup.progress)
+    whole, directions, skip = join_warm_up(stream, phis, setup.warm)
+    if setup.session:
+        rank = phis.shape[1]
+        with SigmaMem(whole.peers, rank=rank, settings=settings, keep_text=False, reads=reads) as memory:
+            choices = play(whole, directions, MemoryPlayer(memory, reads), progress=progress("memory"))
+    else:
+        choices = replayed(whole, directions, settings, progress=progress("memory"), reads=reads)
+    for name, router in routers(whole, directions, setup).items():
+        player = RouterPlayer(name, router, whole.peers)
+        choices.update(play(whole, directions, player, progress=progress(name)))
+    labels, present = stream.labels(), present_peers(stream)
+    found = {
+        "best-fixed": best_fixed(labels, present),
+        "domain-oracle": domain_oracle(labels, [event.domain for event in stream], present),
+        "any-right": any_right(labels, present),
+        **{name: peers[skip:] for name, peers in choices.items()},
     }
-    found = memory_choices(whole, directions, settings, session=session, say=say)
-    for name, router in routers(whole, directions, settings, rivals, seed).items():
-        found.update(
-            play(whole, directions, RouterPlayer(name, router, whole.peers), progress=_part(say, name))
-        )
-    choices.update({name: peers[skip:] for name, peers in found.items()})
-    rows = {"random": _random(labels, stream.peers)}
-    rows.update({name: row_of(peers, labels, stream.peers) for name, peers in choices.items()})
-    order = (*MECHANISMS, *rivals)
-    return {name: rows[name] for name in order}
+    rows = {
+        "random": row_of(None, random_correct(labels, present), stream.peers),
+        **rows_of(stream, found, reads),
+    }
+    return {name: rows[name] for name in row_names(reads, setup.rivals, answers=MAJORITY in rows)}
 
 
-def joined(
+def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str, TableRow]:
+    """Rows of what was chosen, in the order of the tables; reads that have no row there are left out.
+
+    A stream without any readable answer has no votes, and its adaptive read is the first route.
+    """
+    answers = has_answers(stream)
+    if not answers and "adaptive" in choices:
+        choices = {**choices, "adaptive": choices[next(iter(reads.routes))]}
+    order = row_names(reads, answers=answers)
+    shown = [name for name in order if name in choices]
+    shown += [name for name in choices if name not in order and name not in reads.names]
+    labels = stream.labels()
+    correct = {name: correct_at(labels, choices[name]) for name in shown}
+    if MAJORITY in correct:
+        correct[MAJORITY] = majority_correct(stream)
+    return {name: row_of(choices[name], correct[name], stream.peers) for name in shown}
+
+
+def join_warm_up(
     stream: Stream, phis: FloatArray, warm: tuple[Stream, FloatArray] | None
 ) -> tuple[Stream, FloatArray, int]:
-    """The stream behind what it is warmed up with; how many events that is."""
+    """The stream behind what it is warmed up with, and how many events that is."""
     if warm is None:
         return stream, phis, 0
     before, directions = warm
@@ -146,60 +155,17 @@ def joined(
     return whole, np.concatenate((directions, phis)), len(before)
 
 
-def memory_choices(
-    stream: Stream, phis: FloatArray, settings: Settings, *, session: bool = False, say: Say | None = None
-) -> Choices:
-    """What the reads of the memory choose: by chunked replay where it is exact, else through a session."""
-    if not session and can_replay(stream):
-        return replayed(stream, phis, settings, progress=_part(say, "memory"))
-    with SigmaMem(stream.peers, rank=phis.shape[1], settings=settings, keep_text=False) as memory:
-        return play(stream, phis, MemoryPlayer(memory), progress=_part(say, "memory"))
-
-
-def routers(
-    stream: Stream,
-    phis: FloatArray,
-    settings: Settings,
-    rivals: Sequence[str] = (),
-    seed: int = 0,
-    *,
-    explore: bool = False,
-) -> dict[str, Router]:
-    """The response-blind routers, fresh."""
-    n, rank = len(stream.peers), phis.shape[1]
-    found: dict[str, Router] = {
-        "beta-b1": Beta(n, 0.9),
-        "beta-decayed": Beta(n, settings.gamma),
-        "beta-cluster": ClusterBeta(n, cluster(phis, _CLUSTERS, seed), settings.gamma),
-        "knn": NearestNeighbours(n),
-    }
-    if rivals:
+def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
+    """The baselines, and the rivals asked for, fresh."""
+    n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
+    cells = ClusterBeta(n, cluster(phis, _CLUSTERS, seed), gamma)
+    made: tuple[Router, ...] = (Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
+    found = dict(zip(BASELINES, made, strict=True))
+    if setup.rivals:
         from sigma_mem.bench.rivals import RIVALS
 
-        unknown = [name for name in rivals if name not in RIVALS]
+        unknown = [name for name in setup.rivals if name not in RIVALS]
         if unknown:
             raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")
-        found.update({name: RIVALS[name](n, rank, seed, explore=explore) for name in rivals})
+        found.update({name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals})
     return found
-
-
-def row_of(chosen: NDArray[np.intp], labels: FloatArray, peers: Sequence[str]) -> Row:
-    """A row from the choices and the stream's labels."""
-    correct = (labels[np.arange(len(labels)), chosen] > 0).astype(np.float64)  # NaN > 0 is False
-    counts = np.bincount(chosen, minlength=len(peers)).tolist()
-    return Row(chosen, correct, dict(zip(peers, counts, strict=True)))
-
-
-def _random(labels: FloatArray, peers: Sequence[str]) -> Row:
-    """A peer at random, in expectation."""
-    return Row(None, (labels > 0).mean(axis=1), _spread(len(labels), peers))
-
-
-def _spread(n: int, peers: Sequence[str]) -> dict[str, int]:
-    """n choices spread evenly over the peers."""
-    share, rest = divmod(n, len(peers))
-    return {peer: share + (i < rest) for i, peer in enumerate(peers)}
-
-
-def _part(say: Say | None, what: str) -> Callable[[int, int], None] | None:
-    return None if say is None else lambda done, total: say(what, done, total)

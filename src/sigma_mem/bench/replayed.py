@@ -8,28 +8,22 @@ replay, whose labels are the reads' own successes. Equal to `play` with a `Memor
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.answers.features import FEATURES as SIGNS
-from sigma_mem.answers.features import text_features as signs
-from sigma_mem.bench.progressive import Choices
-from sigma_mem.decide.adaptive import adaptive, duels, over_reads
-from sigma_mem.decide.reads import READS, ROUTES, VOTES, View, choose
-from sigma_mem.decide.vote import group
-from sigma_mem.errors import InputError
+from sigma_mem.answers.features import FEATURES, text_features
+from sigma_mem.bench.play import Choices, choose_present
+from sigma_mem.bench.row import present_peers
+from sigma_mem.decide import READS, Reads, View
+from sigma_mem.decide.adaptive import adaptive, duels, settings_over_reads
+from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
 from sigma_mem.streams import Stream
 
-__all__ = ["can_replay", "replayed"]
-
-
-def can_replay(stream: Stream) -> bool:
-    """Whether every peer of every event has a label: then order alone decides what a memory knows."""
-    return not bool(np.isnan(stream.labels()).any())
+__all__ = ["replayed"]
 
 
 def replayed(
@@ -38,6 +32,7 @@ def replayed(
     settings: Settings | None = None,
     shown: NDArray[np.bool_] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    reads: Reads = READS,
 ) -> Choices:
     """What every read, and the adaptive one, chooses at every event.
 
@@ -48,63 +43,82 @@ def replayed(
         Events whose labels are revealed, on time and all of them; the others only decay.
     progress : callable of (done, total)
     """
+    settings = settings or Settings()
     labels = stream.labels()
-    if np.isnan(labels).any():
-        raise InputError("some peers of the stream have no label; play it through a session instead")
     if shown is not None:
         labels[~shown] = np.nan
-    settings = settings or Settings()
     asked = [[peer in event.answers for peer in stream.peers] for event in stream]
-    groups = np.where(asked, [group(row) for row in stream.canons()], -2)  # −2: nobody was asked
-    past = replay(phis, labels, settings, groups, signs=_signs(stream) if settings.signs else None)
-    names = (*VOTES, *ROUTES)
-    chosen = np.zeros((len(stream), len(names)), dtype=np.intp)
-    for t in range(len(stream)):
+    groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
+    past = replay(
+        phis, labels, settings, groups, features=_features(stream) if settings.text_features else None
+    )
+    used = [read for read in reads if read.needs != "center"]
+    first = np.zeros((len(stream), len(used)), dtype=np.intp)  # among all peers: what the memory learns from
+    chosen = np.zeros_like(first)  # among those present
+    for t, present in enumerate(present_peers(stream)):
         view = View(
             score=past.score[t],
             prob=past.prob[t],
-            lean=past.lean[t],
+            text_log_odds=past.text_log_odds[t],
             groups=groups[t],
             alternatives=float(past.alternatives[t]),
             readable=past.readable[t],
-            G=past.G[t],
+            relation=partial(past.G.__getitem__, t),
         )
-        chosen[t] = [choose(read, view).peer for read in names]
+        first[t] = [read.choose(view).peer for read in used]
+        chosen[t] = [
+            choose_present(read, peer, view.score, view.prob, present)
+            for read, peer in zip(used, first[t].tolist(), strict=True)
+        ]
         if progress is not None and (t % 256 == 255 or t + 1 == len(stream)):
             progress(t + 1, len(stream))
-    out: Choices = {"adaptive": _adaptive(phis, chosen, labels, settings)}
-    out.update({name: chosen[:, i] for i, name in enumerate(names)})
+    best = _best_reads(phis, first, _answer_labels(labels, groups), settings, reads)
+    out: Choices = {"adaptive": chosen[np.arange(len(chosen)), best]}
+    out.update({read.name: chosen[:, i] for i, read in enumerate(used)})
     return out
 
 
-def _signs(stream: Stream) -> FloatArray:
-    """Signs of every answer, (T, P, S)."""
-    out = np.zeros((len(stream), len(stream.peers), len(SIGNS)))
+def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
+    """Labels, a missing one taken from the first labelled peer that gave the same answer, if there is one."""
+    out = labels.copy()
+    for t, peer in np.argwhere(np.isnan(labels) & (groups >= 0)):
+        same = labels[t, groups[t] == groups[t, peer]]
+        known = same[same == same]  # NaN differs from itself
+        if len(known):
+            out[t, peer] = known[0]
+    return out
+
+
+def _best_reads(
+    phis: FloatArray,
+    chosen: NDArray[np.intp],
+    labels: FloatArray,
+    settings: Settings,
+    reads: Reads,
+) -> NDArray[np.intp]:
+    """Which column of ``chosen`` the adaptive read takes at every event."""
+    available = [i for i, read in enumerate(reads) if read.needs != "center"]
+    of_reads = np.full((len(chosen), len(reads)), np.nan)  # without a center, its reads are not labelled
+    of_reads[:, available] = labels[np.arange(len(chosen))[:, None], chosen]
+    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
+    return np.array([available.index(adaptive(p, available)) for p in prob], dtype=np.intp)
+
+
+def _features(stream: Stream) -> FloatArray:
+    """Text features of every answer, (T, P, features); 0 where there is none."""
+    out = np.zeros((len(stream), len(stream.peers), len(FEATURES)))
     for row, event in zip(out, stream, strict=True):
         given = {i: event.answers[peer] for i, peer in enumerate(stream.peers) if peer in event.answers}
-        found = _signs_of(event.question, tuple(sorted(given.values(), key=_by_text)))
+        found = _features_of(event.question, tuple(sorted(given.values(), key=_by_text)))
         row[list(given)] = [found[answer] for answer in given.values()]
     return out
 
 
 @lru_cache(maxsize=1 << 14)
-def _signs_of(question: str, answers: tuple[Answer, ...]) -> dict[Answer, FloatArray]:
+def _features_of(question: str, answers: tuple[Answer, ...]) -> dict[Answer, FloatArray]:
     """Kept, because an attack hands the same answers to other peers."""
-    return dict(zip(answers, signs(question, answers), strict=True))
+    return dict(zip(answers, text_features(question, answers), strict=True))
 
 
 def _by_text(answer: Answer) -> tuple[str, str]:
     return answer.text, answer.canon or ""
-
-
-def _adaptive(
-    phis: FloatArray, chosen: NDArray[np.intp], labels: FloatArray, settings: Settings
-) -> NDArray[np.intp]:
-    rows = np.arange(len(chosen))
-    # A read was as right as the peer it chose; `select` takes no part without a center.
-    of_reads = np.full((len(chosen), len(READS)), np.nan)
-    of_reads[:, : chosen.shape[1]] = labels[rows[:, None], chosen]
-    prob = replay(phis, duels(of_reads), over_reads(settings)).prob
-    available = list(range(chosen.shape[1]))
-    best = np.array([adaptive(p, available) for p in prob], dtype=np.intp)
-    return np.asarray(chosen[rows, best], dtype=np.intp)

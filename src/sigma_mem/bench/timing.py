@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.league import Say
-from sigma_mem.bench.rivals.extra import rival_module
+from sigma_mem.bench.league import Progress, silent
+from sigma_mem.bench.table import Grid
 from sigma_mem.encode.base import unit
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
 from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
 
-__all__ = ["Timing", "Timings", "measure", "print_timings"]
+__all__ = ["Timing", "Timings", "measure"]
 
 RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
 _BLOCK = 400
@@ -88,25 +89,45 @@ class Timings:
         seconds = list(self.per_event.values())
         return seconds[-1] / seconds[0]
 
+    def grid(self) -> Grid:
+        """A line per timing."""
+        return ["what", "µs", "beside", "µs", "ratio", "target", ""], [
+            [
+                t.what,
+                f"{1e6 * t.ours:.1f}",
+                t.beside,
+                f"{1e6 * t.theirs:.1f}",
+                f"{t.ratio:.2f}",
+                f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}",
+                "met" if t.met else "NOT met",
+            ]
+            for t in self.rows
+        ]
 
-def measure(rounds: int = 5, longest: int = 1_000_000, say: Say | None = None) -> Timings:
+    def remarks(self) -> list[str]:
+        """How the cost of an event grows, and what could not be timed."""
+        costs = ", ".join(f"{n:,}: {1e6 * seconds:.1f} µs" for n, seconds in self.per_event.items())
+        grows = f"read and write of one event after so many events: {costs} (last/first {self.flat:.2f})"
+        return [grows, *self.notes]
+
+
+def measure(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
     """Run all timings."""
-    tell = say or (lambda what, done, total: None)
     rng = np.random.default_rng(0)
     phis = unit(rng.normal(size=(4096, RANK)))
     labels = rng.choice([-1.0, 1.0], size=(4096, len(PEERS)))
     rows, notes = [], []
-    tell("memory", 0, 4)
+    progress("memory", 0, 4)
     try:
         rows += _beside_pareto(phis, labels, rounds)
-        tell("from text", 1, 4)
+        progress("from text", 1, 4)
         rows += _from_text(rounds)
     except MissingExtraError as error:
         notes.append(str(error))
-    tell("replay", 2, 4)
+    progress("replay", 2, 4)
     rows.append(_replay(phis[:2048], labels[:2048], rounds))
-    tell("cost per event", 3, 4)
-    return Timings(tuple(rows), _per_event(phis, labels, longest, tell), tuple(notes))
+    progress("cost per event", 3, 4)
+    return Timings(tuple(rows), _per_event(phis, labels, longest, progress), tuple(notes))
 
 
 def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _BLOCK) -> dict[str, float]:
@@ -122,7 +143,7 @@ def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _
 
 
 def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Timing]:
-    router = _pareto(rival_module("pareto_bandit"))
+    router = _pareto(_optional("pareto_bandit", "rivals"))
     contexts = np.random.default_rng(1).normal(size=(_BLOCK, THEIR_SIZE))
     state = SigmaState(PEERS, RANK)
     memory = SigmaMem(PEERS, rank=RANK, keep_text=False)
@@ -138,7 +159,7 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Ti
             "read": lambda i: state.read(phis[i]),
             "route of ParetoBandit": lambda i: requests.append(router.route(contexts[i])[1].request_id),
             "feedback of ParetoBandit": lambda i: router.process_feedback(requests.pop(), 1.0),
-            "write": lambda i: state.write(phis[i], labels[i], state.decided()),
+            "write": lambda i: state.write(phis[i], labels[i], state.begin_event()),
             "update of ParetoBandit": lambda i: router.update(
                 str(i % 5), contexts[i], 1.0, advance_time=False
             ),
@@ -163,6 +184,10 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Ti
     ]
 
 
+def _optional(module: str, extra: str) -> Any:
+    return require(module, extra=extra, purpose="this timing")
+
+
 def _pareto(module: Any, features: Any = None) -> Any:
     price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
     return module.BanditRouter.create(
@@ -180,8 +205,8 @@ def _from_text(rounds: int) -> list[Timing]:
     Its time does not depend on the weights, and no model hub is needed. The tokenizer's time is left
     out on their side, in their favour.
     """
-    module = rival_module("pareto_bandit")
-    torch, transformers = rival_module("torch"), rival_module("transformers")
+    module = _optional("pareto_bandit", "rivals")
+    torch, transformers = _optional("torch", "center"), _optional("transformers", "center")
     config = transformers.BertConfig(
         hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
     )
@@ -220,14 +245,14 @@ def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
         state = SigmaState(PEERS, RANK)
         for phi, c in zip(phis, labels, strict=True):
             state.read(phi)
-            state.write(phi, c, state.decided())
+            state.write(phi, c, state.begin_event())
 
     found = _best({"replay": lambda i: replay(phis, labels), "loop": loop}, max(1, rounds // 2), block=1)
     n = len(phis)
     return Timing("chunked replay", "the loop", found["replay"] / n, found["loop"] / n, 5.0, faster=True)
 
 
-def _per_event(phis: FloatArray, labels: FloatArray, longest: int, tell: Say) -> dict[int, float]:
+def _per_event(phis: FloatArray, labels: FloatArray, longest: int, progress: Progress) -> dict[int, float]:
     """Seconds of a read and a write after 10³, 10⁴, … events: the best of ten blocks of 100."""
     state = SigmaState(PEERS, RANK)
     marks = [10**k for k in range(3, 10) if 10**k <= longest]
@@ -237,7 +262,7 @@ def _per_event(phis: FloatArray, labels: FloatArray, longest: int, tell: Say) ->
     for n in range(1, marks[-1] + 1):
         i = n % len(phis)
         state.read(phis[i])
-        state.write(phis[i], labels[i], state.decided())
+        state.write(phis[i], labels[i], state.begin_event())
         if n % 100 == 0:
             best = min(best, (perf_counter() - start) / 100)
             start = perf_counter()
@@ -245,25 +270,5 @@ def _per_event(phis: FloatArray, labels: FloatArray, longest: int, tell: Say) ->
             found[n], best = best, float("inf")
         elif n % 1000 == 0:
             best = float("inf")  # only the thousand events before a mark count
-            tell("cost per event", n, marks[-1])
+            progress("cost per event", n, marks[-1])
     return found
-
-
-def print_timings(found: Timings) -> None:
-    """Print a table for people."""
-    from rich.console import Console
-    from rich.table import Table
-
-    out = Console(highlight=False, width=150)
-    table = Table("what", "µs", "beside", "µs", "ratio", "target", "", box=None, pad_edge=False)
-    for t in found.rows:
-        bound = f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}"
-        met = "met" if t.met else "NOT met"
-        table.add_row(
-            t.what, f"{1e6 * t.ours:.1f}", t.beside, f"{1e6 * t.theirs:.1f}", f"{t.ratio:.2f}", bound, met
-        )
-    out.print(table)
-    costs = ", ".join(f"{n:,}: {1e6 * seconds:.1f} µs" for n, seconds in found.per_event.items())
-    out.print(f"read and write of one event after so many events: {costs} (last/first {found.flat:.2f})")
-    for note in found.notes:
-        out.print(note, markup=False)

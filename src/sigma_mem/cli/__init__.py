@@ -1,7 +1,7 @@
-"""The command line: ``sigma-mem``, one file per command.
+"""The command line: ``sigma-mem``, one file per command or group of commands.
 
-`app` mounts the commands and turns errors into exit codes; a command's file, and all that it
-needs, is imported when that command is run.
+`app` puts the commands together and turns errors into exit codes; a command imports what it needs when it
+runs.
 """
 
 from sigma_mem.cli.app import main

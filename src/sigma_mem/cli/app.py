@@ -1,4 +1,4 @@
-"""The ``sigma-mem`` command: options before the command's name, errors, exit codes."""
+"""The ``sigma-mem`` command: its commands, its errors and its exit codes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,30 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli.failure import KNOWN, failure
-from sigma_mem.cli.lazy import LazyGroup
+from sigma_mem.cli import bench, center, decisions, train
+from sigma_mem.cli.demo import demo
+from sigma_mem.cli.importing import import_
+from sigma_mem.cli.inspect import inspect
+from sigma_mem.decide import READS, Reads
+from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
-__all__ = ["main", "run"]
-
-_app = typer.Typer(cls=LazyGroup, add_completion=False, pretty_exceptions_enable=False)
+__all__ = ["build_app", "main", "run"]
 
 
-@_app.callback(invoke_without_command=True)
+def build_app(reads: Reads = READS) -> typer.Typer:
+    """The command line for these reads. What a command needs is imported when it runs, so help is quick."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.callback(invoke_without_command=True)(_sigma_mem)
+    app.command()(demo)
+    decisions.add_commands(app, reads)
+    app.command()(inspect)
+    app.command("import")(import_)
+    app.add_typer(bench.app, name="bench")
+    app.add_typer(train.app, name="train")
+    app.add_typer(center.app, name="center")
+    return app
+
+
 def _sigma_mem(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
@@ -37,18 +52,39 @@ def _sigma_mem(
     raise typer.Exit
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; return its exit code: 0, 1 (it could not be done) or 2 (bad input)."""
+def run(arguments: Sequence[str] | None = None, reads: Reads = READS) -> int:
+    """Run a command line; return its exit code.
+
+    0 is success, 1 what could not be done, 2 bad input (a wrong option among it), 130 an interruption.
+    Anything else that is raised is a bug, and keeps its trace.
+    """
+    given = None if arguments is None else list(arguments)
     try:
-        code = get_command(_app).main(
-            args=None if arguments is None else list(arguments), prog_name="sigma-mem", standalone_mode=False
-        )
-    except KNOWN as error:
-        met = failure(error)
-        if met.message:
-            print(f"sigma-mem: {met.message}", file=sys.stderr)
-        return met.code
+        code = get_command(build_app(reads)).main(args=given, prog_name="sigma-mem", standalone_mode=False)
+    except typer.TyperException as error:
+        return _fail(_usage(error), 2)
+    except typer.Abort:
+        return _fail("stopped", 130)
+    except (InputError, EncoderMismatchError) as error:
+        return _fail(str(error), 2)
+    except (SigmaMemError, OSError) as error:
+        return _fail(str(error), 1)
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with the command line, and where its help is."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if not message or context is None:
+        return message
+    return f"{message.rstrip('.')}; see {context.command_path} --help"
+
+
+def _fail(message: str, code: int) -> int:
+    if message:  # it is empty where the help was printed instead
+        print("sigma-mem:", " ".join(message.split()), file=sys.stderr)
+    return code
 
 
 def main() -> None:

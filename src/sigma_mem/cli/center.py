@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sigma_mem.cli.bench_input import names_of
-from sigma_mem.cli.options import Json
+from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
 

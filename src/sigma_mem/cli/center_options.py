@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,9 +16,9 @@ from sigma_mem.streams import Stream
 
 if TYPE_CHECKING:
     from sigma_mem.bench.center import BenchCenter
-    from sigma_mem.bench.league import Say
+    from sigma_mem.bench.league import Progress
 
-__all__ = ["CenterChoice", "takes_center"]
+__all__ = ["CenterChoice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,9 @@ class CenterChoice:
             raise InputError("got options of a center without one; give --center NAME or --steering CKPT")
 
     @contextmanager
-    def opened(self, streams: Sequence[Stream], seed: int, say: Say) -> Iterator[BenchCenter | None]:
+    def opened(
+        self, streams: Sequence[Stream], seed: int, progress: Progress
+    ) -> Iterator[BenchCenter | None]:
         """The center while the ``with`` lasts, for events of these streams; None where none is wanted."""
         if not self.wanted:
             yield None
@@ -82,23 +82,6 @@ class CenterChoice:
             ray=self.ray,
             workers=self.workers,
             options={"dtype": self.dtype, "device": self.device, "device_map": self.device_map},
-            say=say,
+            progress=progress,
         ) as center:
             yield center
-
-
-def takes_center(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `CenterChoice`, which it takes as one argument ``chosen``."""
-    options = inspect.signature(CenterChoice, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True).parameters
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        chosen = CenterChoice(**{name: given.pop(name) for name in options})
-        chosen.check()
-        command(**given, chosen=chosen)
-
-    taken = [*(p for name, p in own.items() if name != "chosen"), *options.values()]
-    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in taken}
-    return run

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import console, print_json
-from sigma_mem.demo.picture import draw_picture
-from sigma_mem.demo.show import Plan, run
-from sigma_mem.demo.story import Story
-from sigma_mem.demo.summary import result, table
 from sigma_mem.errors import InputError, MissingExtraError
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from sigma_mem.demo.story import Story
 
-app = typer.Typer(add_completion=False)
+__all__ = ["demo"]
 
 _PICTURES = (".png", ".svg", ".pdf")
 _WATCHED = 85.0  # tasks per second that a person can follow
 
 
-@app.command()
 def demo(
     tasks: Annotated[int, typer.Option(help="How many tasks.", min=2)] = 1500,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
@@ -51,11 +47,15 @@ def demo(
 
     sigma-mem demo --seed 7 --memory demo.db && sigma-mem inspect --memory demo.db
     """
+    from sigma_mem.demo.run import run
+    from sigma_mem.demo.screen import result, table
+
     _check(picture, memory)
     out = console()
     shown = None if quiet or json else out
-    plan = Plan(tasks, seed, _WATCHED if speed is None and out.is_terminal and shown else speed, memory)
-    story = run(plan, shown)
+    if speed is None and out.is_terminal and shown:
+        speed = _WATCHED
+    story = run(tasks, seed, speed, memory, shown)
     drawn = _drawn(story, picture)
     if json:
         print_json({**result(story, seed), "picture": drawn})
@@ -81,6 +81,8 @@ def _check(picture: Path, memory: Path | None) -> None:
 
 def _drawn(story: Story, picture: Path) -> str | None:
     """Draw the picture and return its path; say so and go on where matplotlib is missing."""
+    from sigma_mem.demo.picture import draw_picture
+
     try:
         draw_picture(story, picture)
     except MissingExtraError as error:

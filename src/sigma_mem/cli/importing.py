@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +9,9 @@ from typing import Annotated
 import typer
 
 from sigma_mem.answers.canon import Kind
-from sigma_mem.errors import SigmaMemError
-from sigma_mem.streams import save_stream
-from sigma_mem.streams.formats import FORMATS, Imported, import_stream
+from sigma_mem.cli.options import Json
+from sigma_mem.cli.output import print_json
+from sigma_mem.streams.formats import FORMATS
 
 __all__ = ["import_"]
 
@@ -27,36 +26,25 @@ def import_(
     score: Annotated[str | None, typer.Option(help="The score that says an answer is right.")] = None,
     peer: Annotated[str | None, typer.Option(help="Langfuse: field that names the peer.")] = None,
     event: Annotated[str | None, typer.Option(help="Langfuse: field that names the event.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Turn RouterBench, LLMRouterBench, inspect_ai or Langfuse files into a stream."""
-    try:
-        checked: Kind = kind  # type: ignore[assignment]  # canon says which kinds there are
-        imported = import_stream(files, format=format, kind=checked, score=score, peer=peer, event=event)
-        save_stream(imported.stream, output)
-    except SigmaMemError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from error
-    typer.echo(_as_json(imported, output) if as_json else _as_text(imported, output))
+    from sigma_mem.streams import save_stream
+    from sigma_mem.streams.formats import import_stream
 
-
-def _as_json(imported: Imported, output: Path) -> str:
-    stream = imported.stream
-    head = {
-        "output": str(output),
-        "format": imported.format,
-        "peers": list(stream.peers),
-        "sha256": stream.sha256,
-    }
-    return json.dumps({**head, **asdict(imported.report)}, ensure_ascii=False)
-
-
-def _as_text(imported: Imported, output: Path) -> str:
-    report, stream = imported.report, imported.stream
-    lines = [
+    checked: Kind = kind  # type: ignore[assignment]  # canon says which kinds there are
+    imported = import_stream(files, format=format, kind=checked, score=score, peer=peer, event=event)
+    save_stream(imported.stream, output)
+    stream, report = imported.stream, imported.report
+    if as_json:
+        values = {"output": str(output), "format": imported.format, "peers": list(stream.peers)}
+        print_json({**values, "sha256": stream.sha256, **asdict(report)})
+        return
+    typer.echo(
         f"{output}: {report.events} events, {len(stream.peers)} peers ({', '.join(stream.peers)}), "
-        f"from {imported.format}",
+        f"from {imported.format}\n"
         f"kept {report.kept} of {report.rows} answers, {report.unlabelled} of them without a label; "
-        f"{report.partial} events lack an answer of some peer",
-    ]
-    return "\n".join(lines + [f"dropped {count}: {reason}" for reason, count in report.dropped.items()])
+        f"{report.partial} events lack an answer of some peer"
+    )
+    for reason, count in report.dropped.items():
+        typer.echo(f"dropped {count}: {reason}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,18 +15,15 @@ from rich.text import Text
 
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
 from sigma_mem.cli.output import console, print_json
-from sigma_mem.cli.survey import survey
 from sigma_mem.errors import InputError
-from sigma_mem.session import SigmaMem
-from sigma_mem.store.base import Store
-from sigma_mem.store.open import open_store
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.base import Store
 
-app = typer.Typer(add_completion=False)
+__all__ = ["inspect"]
 
 
-@app.command()
 def inspect(
     memory: MemoryFile,
     namespace: Namespace = "default",
@@ -47,6 +44,8 @@ def inspect(
 
     sigma-mem inspect --memory memory.db --decision ID --peer coder
     """
+    from sigma_mem.cli.survey import survey
+
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
     with _reading(memory, namespace) as (mem, store):
@@ -66,6 +65,9 @@ def inspect(
 
 @contextmanager
 def _reading(memory: Path, namespace: str) -> Iterator[tuple[SigmaMem, Store]]:
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.open import open_store
+
     store = open_store(existing(memory), readonly=True)
     try:
         if namespace not in store.namespaces():
@@ -86,8 +88,8 @@ def _print(out: Console, values: dict[str, Any]) -> None:
     for table in (_competence(values), _relation(values), _decisions(values)):
         out.print(table)
         out.print()
-    if any(values["signs"].values()):
-        out.print(_signs(values))
+    if any(values["text_features"].values()):
+        out.print(_text_features(values))
         out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
@@ -123,11 +125,11 @@ def _relation(values: dict[str, Any]) -> Table:
     return table
 
 
-def _signs(values: dict[str, Any]) -> Table:
-    """Which signs of an answer go with being right, strongest first."""
-    table = _table("What speaks for an answer", "sign, 1 σ more of it", "p right")
-    for sign, effect in sorted(values["signs"].items(), key=lambda pair: -abs(pair[1])):
-        table.add_row(sign, f"{50 * effect:+.1f} %")
+def _text_features(values: dict[str, Any]) -> Table:
+    """Which features of an answer's text go with being right, strongest first."""
+    table = _table("Text features", "feature, 1 σ more of it", "p right")
+    for feature, effect in sorted(values["text_features"].items(), key=lambda pair: -abs(pair[1])):
+        table.add_row(feature, f"{50 * effect:+.1f} %")
     return table
 
 

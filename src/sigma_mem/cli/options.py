@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sigma_mem.errors import InputError
-from sigma_mem.memory import Settings
-from sigma_mem.session import SigmaMem
 
 __all__ = [
-    "After",
-    "EncoderName",
-    "Gamma",
     "Json",
     "MemoryFile",
     "Namespace",
-    "Peers",
     "existing",
+    "expand_options",
     "named_values",
-    "open_to_decide",
+    "names_of",
+    "numbers_of",
     "text_of",
 ]
 
 MemoryFile = Annotated[Path, typer.Option("--memory", "-m", help="The memory's file.", show_default=False)]
 Namespace = Annotated[str, typer.Option(help="Which of the memories in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Peers = Annotated[
-    str | None,
-    typer.Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
-]
-EncoderName = Annotated[
-    str | None, typer.Option("--encoder", help="For a new memory: static (default), hashed or sentence.")
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
-]
-After = Annotated[
-    str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
-]
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Make an option of each field of every parameter that is a dataclass; the command gets the dataclass."""
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
+    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
+        command(**given, **made)
+
+    taken = [p for name, p in own.items() if name not in groups]
+    taken += [p for keys in fields.values() for p in keys.values()]
+    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in taken}
+    return run
 
 
 def existing(path: Path) -> Path:
@@ -50,26 +54,6 @@ def existing(path: Path) -> Path:
     if not path.is_file():
         raise InputError(f"got --memory {path}, where there is no file; expected an existing memory")
     return path
-
-
-def open_to_decide(
-    path: Path, namespace: str, peers: str | None, encoder: str | None, gamma: float | None
-) -> SigmaMem:
-    """Open a memory for decisions; with peers, make it where there is none."""
-    if not path.exists():
-        if peers is None:
-            raise InputError(
-                f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
-            )
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"got --memory {path}, in a folder that does not exist; make the folder first")
-    return SigmaMem(
-        None if peers is None else [name.strip() for name in peers.split(",")],
-        path,
-        encoder=encoder,
-        settings=None if gamma is None else Settings(gamma=gamma),
-        namespace=namespace,
-    )
 
 
 def text_of(question: str) -> str:
@@ -80,6 +64,23 @@ def text_of(question: str) -> str:
     if not text:
         raise InputError("got '-' and nothing on standard input; expected the question there")
     return text
+
+
+def names_of(text: str | None) -> list[str] | None:
+    """Names separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def numbers_of(text: str, what: str) -> list[float]:
+    """Numbers separated by commas.
+
+    >>> numbers_of("0, 0.5", "--ratios")
+    [0.0, 0.5]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"got {what} {text!r}; expected numbers separated by commas, like 0,0.5") from error
 
 
 def named_values(pairs: Sequence[str], what: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -12,13 +12,24 @@ from rich.table import Table
 
 from sigma_mem.events import Decision
 
-__all__ = ["console", "decision_values", "print_decision", "print_json"]
+__all__ = ["console", "decision_values", "print_decision", "print_json", "print_table"]
 
 
 def console() -> Console:
     """Standard output; as wide as it gets in a pipe, so that no line is broken there."""
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=200)
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str] = ()) -> None:
+    """Print a table, and lines below it."""
+    table = Table(*header, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    out = console()
+    out.print(table)
+    for line in remarks:
+        out.print(line, markup=False)
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -49,15 +60,15 @@ def print_decision(decision: Decision, memory: str) -> None:
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
     out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
-    lean = decision.details.get("lean", {})
-    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("answer leans",) if lean else ()))
+    text = decision.details.get("text_log_odds", {})
+    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     table = Table(*columns, box=None, pad_edge=False)
     for peer in decision.probs:
         values = (
             f"{decision.probs[peer]:.2f}",
             f"{decision.effective[peer]:.1f}",
             f"{decision.scores[peer]:+.4f}",
-            *((f"{lean[peer]:+.2f}",) if lean else ()),
+            *((f"{text[peer]:+.2f}",) if text else ()),
         )
         table.add_row(peer, *values, style="bold" if peer == decision.peer else None)
     out.print(table)

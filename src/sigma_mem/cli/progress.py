@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["steps_shown"]
+__all__ = ["progress_bar"]
 
 
 @contextmanager
-def steps_shown() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Give a function of (what, done, total) that keeps one line on stderr up to date."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

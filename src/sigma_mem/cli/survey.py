@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.answers.features import FEATURES as SIGNS
+from sigma_mem.answers.features import FEATURES
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 from sigma_mem.session import SigmaMem
+from sigma_mem.session.fold import phi_from_bytes
 from sigma_mem.store.base import Record, Store
-from sigma_mem.store.codec import phi_from_bytes
 
 __all__ = ["survey"]
 
@@ -39,7 +39,7 @@ def survey(
         "relation": {peer: _by_peer(mem, row) for peer, row in zip(mem.peers, state.G, strict=True)},
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
-        "signs": dict(zip(SIGNS, state.signs.effects(state.now).tolist(), strict=False)),
+        "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
         "decisions": _decisions(lines, decisions),
     }
 

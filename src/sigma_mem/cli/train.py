@@ -6,13 +6,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from sigma_mem.cli.bench_input import names_of
-from sigma_mem.cli.options import Json
+from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import print_json
-from sigma_mem.cli.progress import steps_shown
+from sigma_mem.cli.progress import progress_bar
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
@@ -53,7 +51,7 @@ def phi(
     learn = _leading(stream, peers, seed, share)
     whole = load_stream(stream, peers=names_of(test_peers or peers), seed=seed)
     base = open_encoder(encoder)
-    with steps_shown() as show:
+    with progress_bar() as show:
         learned = train_phi(learn, base, PhiSettings(steps=steps, seed=seed), show)
     save_phi(learned, out)
     summary: dict[str, Any] = {"file": str(out), **learned.about}
@@ -113,7 +111,7 @@ def steering(
     settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
     folder = cache or cache_dir() / "states"
     prompt = JudgePrompt(question_tokens=question_tokens, answer_tokens=answer_tokens)
-    with torch_threads(threads), steps_shown() as show:
+    with torch_threads(threads), progress_bar() as show:
         model = Center.load(
             center, dtype=dtype, device=device, device_map=device_map, prompt=prompt, cache=folder
         )
@@ -146,7 +144,8 @@ def _writable(out: Path) -> None:
 
 def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
     """Accuracy behind the first ``skip`` events, in a memory that went through all of them."""
-    from sigma_mem.bench.baselines import domain_oracle
+    from sigma_mem.bench.hindsight import domain_oracle
+    from sigma_mem.bench.row import correct_at, present_peers
 
     labels = stream.labels()
     past = replay(phis, labels)
@@ -154,10 +153,9 @@ def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, 
     chosen = {
         "m-route": past.score.argmax(axis=1)[skip:],
         "calibrated-route": past.prob.argmax(axis=1)[skip:],
-        "domain-oracle": domain_oracle(tested, domains),
+        "domain-oracle": domain_oracle(tested, domains, present_peers(stream)[skip:]),
     }
-    rows = np.arange(len(tested))
-    return {name: float((tested[rows, peers] > 0).mean()) for name, peers in chosen.items()}
+    return {name: float(correct_at(tested, peers).mean()) for name, peers in chosen.items()}
 
 
 def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: bool) -> None:

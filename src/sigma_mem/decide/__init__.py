@@ -1,6 +1,15 @@
 """From what the memory says to a choice: pure functions of arrays.
 
-`route` before anyone answers, `vote` over equal answers, `select` with the posterior over
-latent correctness, `explore` where only the chosen peer is ever labelled, `adaptive` to choose
-among reads. Ties go to the peer listed first.
+`route` picks a peer before anyone answers, `vote` an answer that several may have given, `posterior`
+works with the relation G and with a center's judgement, `adaptive` chooses among reads, `explore` tries
+peers where only the chosen one is ever labelled. `READS` lists every read. Ties go to the peer listed first.
 """
+
+from sigma_mem.decide.posterior import SELECT
+from sigma_mem.decide.read import Choice, Read, Reads, Verdict, View
+from sigma_mem.decide.route import ROUTES
+from sigma_mem.decide.vote import VOTES
+
+__all__ = ["READS", "Choice", "Read", "Reads", "Verdict", "View"]
+
+READS = Reads(*VOTES, *ROUTES, SELECT)

@@ -1,11 +1,9 @@
-"""Choosing among reads: the reads are the peers of a second, small Σ memory (DESIGN §8).
+"""The adaptive read: the reads are the peers of a second, small Σ memory.
 
-Reads agree on most events, so that their rates of being right differ by little and their noise
-is shared: the largest of several such rates is often not the best read. What tells two reads apart
-are the events that only one of them got right. So every read is labelled only where it differs
-from the first one, and p̂ becomes the probability that it is the right one of the two: the same
-write, the same φ, a paired comparison. The first read keeps its place until another wins more than half
-of their duels here, by a margin.
+Reads agree on most events, so their rates of being right differ by little and share most of their noise:
+the largest rate is often not the best read. The events that only one of two reads got right tell them apart.
+So a read is labelled only where it differs from the first one (a duel), and p̂ becomes the probability that
+it wins. The first read keeps its place until another wins more than half of their duels at φ, by a margin.
 """
 
 from __future__ import annotations
@@ -15,17 +13,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from sigma_mem.decide.read import Reads, Verdict, View
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 
-__all__ = ["adaptive", "duels", "over_reads"]
+__all__ = ["adaptive", "best_read", "duels", "settings_over_reads"]
 
-_STRENGTH = 40.0  # duels that a read's overall rate is worth at a φ where little was seen
+_STRENGTH = 40.0  # prior strength of a read's overall rate at a φ where little was seen, in duels
 _MARGIN = 0.04
-_EVEN = 1e9  # labels that an even chance is worth: reads start level, whatever the others do
+_EVEN = 1e9  # prior strength of an even chance: reads start level, whatever the others do
 
 
-def over_reads(settings: Settings) -> Settings:
+def settings_over_reads(settings: Settings) -> Settings:
     """Settings of the memory over reads, for a memory with these."""
     return replace(settings, prior=0.5, prior_labels=_EVEN, strength=_STRENGTH)
 
@@ -65,3 +64,24 @@ def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
     """
     best = max(available, key=lambda read: (prob[read] if read else 0.0, -read))
     return best if prob[best] > 0.5 + _MARGIN else 0
+
+
+def best_read(reads: Reads, view: View, prob: FloatArray) -> Verdict:
+    """Make every read that is available, and decide by the one that the memory over reads prefers.
+
+    Parameters
+    ----------
+    prob : array (reads,)
+        p̂ of the memory over reads at φ.
+    """
+    available = reads.available(view)
+    choices = {read.name: read.choose(view) for read in available}
+    best = reads[reads.names[adaptive(prob, [reads.names.index(name) for name in choices])]]
+    chosen = choices[best.name]
+    return Verdict(
+        f"adaptive:{best.name}",
+        chosen.peer,
+        best.confidence(view, chosen),
+        choices=choices,
+        used_text=best.uses_text_features,
+    )

@@ -11,14 +11,13 @@ the prior, so that the full width tries bad peers for too long (some tenths of a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from sigma_mem.decide.read import Verdict
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.state import Reading
 
-__all__ = ["Exploration", "explore", "propensities"]
+__all__ = ["explore", "propensities"]
 
 _WIDTH = 0.5
 _GRID = np.linspace(-4.0, 4.0, 65)  # standard deviations; the trapezoid rule is exact to 1e-4 there
@@ -26,19 +25,11 @@ _DENSITY = np.exp(-0.5 * _GRID**2)
 _DENSITY /= _DENSITY.sum()
 
 
-@dataclass(frozen=True, slots=True)
-class Exploration:
-    """The chosen peer's index, and the probability with which it was chosen."""
-
-    peer: int
-    propensity: float
-
-
-def explore(reading: Reading, rng: np.random.Generator) -> Exploration:
+def explore(reading: Reading, rng: np.random.Generator) -> Verdict:
     """Draw a peer; its propensity is the probability of that draw."""
     chances = propensities(reading.prob, reading.effective + reading.pseudo)
     peer = int(np.searchsorted(chances.cumsum(), rng.random()).clip(0, len(chances) - 1))
-    return Exploration(peer, float(chances[peer]))
+    return Verdict("exploring-route", peer, float(reading.prob[peer]), float(chances[peer]))
 
 
 def propensities(prob: FloatArray, n: FloatArray) -> FloatArray:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
 
-__all__ = ["calibrated_route", "m_route"]
+__all__ = ["ROUTES", "calibrated_route", "m_route", "peer_choice", "peer_prob"]
 
 
 def m_route(score: FloatArray) -> int:
     """argmax_p φᵀM_pφ, exactly as the paper writes it (eq:direct_m_route).
 
-    >>> import numpy as np
     >>> m_route(np.array([0.1, 0.4, 0.4]))
     1
     """
@@ -20,8 +22,37 @@ def m_route(score: FloatArray) -> int:
 def calibrated_route(prob: FloatArray) -> int:
     """argmax_p p̂_p: unlike the raw score it does not confuse how much was seen with how good it was.
 
-    >>> import numpy as np
     >>> calibrated_route(np.array([0.7, 0.9]))
     1
     """
     return int(prob.argmax())
+
+
+def peer_choice(view: View, peer: int) -> Choice:
+    """The choice of a read that picks a peer rather than an answer."""
+    return Choice(peer, int(view.groups[peer]), np.zeros(0))
+
+
+def peer_prob(view: View, choice: Choice) -> float:
+    """Confidence of a read that picks a peer: its p̂."""
+    return float(view.prob[choice.peer])
+
+
+ROUTES = (
+    Read(
+        "calibrated-route",
+        "question",
+        lambda view: peer_choice(view, calibrated_route(view.prob)),
+        peer_prob,
+        "the peer with the largest calibrated competence",
+        row=3,
+    ),
+    Read(
+        "m-route",
+        "question",
+        lambda view: peer_choice(view, m_route(view.score)),
+        peer_prob,
+        "the paper's M-route: the peer with the largest raw score",
+        row=1,
+    ),
+)

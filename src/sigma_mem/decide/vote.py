@@ -7,49 +7,43 @@ vote is represented by its most competent member.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
+from sigma_mem.decide.read import Choice, Read, View
+from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
 
 __all__ = [
-    "Vote",
+    "VOTES",
     "calibrated_vote",
     "calibrated_weights",
     "expert_vote",
-    "group",
-    "informed",
+    "group_answers",
     "m_vote",
     "majority",
     "tally",
+    "vote_confidence",
+    "with_text",
 ]
 
-_LOW, _HIGH = 0.001, 0.98  # no peer's word alone is worth more, however good its record
-_EXPERT = 4.0  # how many voices the mean supporter of an answer is worth beside all of them
+_LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
+_EXPERT = 4.0  # weight of the supporters' mean log-odds beside their sum
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """A vote's outcome: the representing peer's index, the winning group, and every group's total."""
-
-    peer: int
-    group: int
-    totals: FloatArray
-
-
-def group(canons: Sequence[str | None]) -> NDArray[np.intp]:
+def group_answers(canons: Sequence[str | None]) -> NDArray[np.intp]:
     """Number the distinct canons in order of first appearance; None becomes −1.
 
-    >>> group(["7", None, "8", "7"]).tolist()
+    >>> group_answers(["7", None, "8", "7"]).tolist()
     [0, -1, 1, 0]
     """
     numbers: dict[str, int] = {}
     return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in canons], dtype=np.intp)
 
 
-def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray) -> Vote:
+def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray) -> Choice:
     """The group with the largest sum of weights, represented by its most competent member.
 
     Ties between groups go to the one whose first member is listed first (groups are numbered so).
@@ -69,16 +63,16 @@ def _sums(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
     return np.bincount(groups[valid], weights=weights[valid]).astype(np.float64, copy=False)
 
 
-def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Vote:
+def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
     if not len(totals):
-        return Vote(int(competence.argmax()), -1, totals)
+        return Choice(int(competence.argmax()), -1, totals)
     winner = int(totals.argmax())
     members = np.flatnonzero(groups == winner)
-    return Vote(int(members[competence[members].argmax()]), winner, totals)
+    return Choice(int(members[competence[members].argmax()]), winner, totals)
 
 
-def majority(groups: NDArray[np.intp], competence: FloatArray) -> Vote:
-    """Every peer's vote counts 1/P (eq:direct_majority).
+def majority(groups: NDArray[np.intp], competence: FloatArray) -> Choice:
+    """Every peer's vote counts 1/P (eq:direct_majority); a tie goes to the answer listed first.
 
     >>> import numpy as np
     >>> majority(np.array([0, 1, 1]), np.zeros(3)).group
@@ -87,10 +81,10 @@ def majority(groups: NDArray[np.intp], competence: FloatArray) -> Vote:
     return tally(groups, np.full(len(groups), 1.0 / len(groups)), competence)
 
 
-def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Vote:
+def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Choice:
     """Every peer's vote counts φᵀM_pφ, exactly as the paper writes it (eq:direct_m_vote).
 
-    A peer that is wrong more often than right has a negative weight and speaks against its answer.
+    A peer that is wrong more often than right has a negative weight and counts against its answer.
     """
     return tally(groups, score, score)
 
@@ -117,14 +111,16 @@ def calibrated_weights(
     return weights
 
 
-def informed(prob: FloatArray, lean: FloatArray) -> FloatArray:
-    """p̂ once the answers are there: its log-odds moved by what the signs of each answer say.
+def with_text(prob: FloatArray, text_log_odds: FloatArray) -> FloatArray:
+    """p̂ once the answers are there: its log-odds moved by what the text of each answer says.
 
     >>> import numpy as np
-    >>> informed(np.array([0.5, 0.5, 0.9]), np.array([0.0, 1.0, -1.0])).round(2).tolist()
+    >>> with_text(np.array([0.5, 0.5, 0.9]), np.array([0.0, 1.0, -1.0])).round(2).tolist()
     [0.5, 0.73, 0.77]
     """
-    odds = prob * np.exp(lean)
+    if not text_log_odds.any():
+        return prob
+    odds = prob * np.exp(text_log_odds)
     out: FloatArray = odds / (odds + 1.0 - prob)
     return out
 
@@ -137,10 +133,10 @@ def _log_odds(prob: FloatArray) -> FloatArray:
 
 def calibrated_vote(
     groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
-) -> Vote:
+) -> Choice:
     """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
 
-    Parameters are those of `group` and `calibrated_weights`.
+    Parameters are those of `group_answers` and `calibrated_weights`.
 
     Examples
     --------
@@ -157,7 +153,7 @@ def calibrated_vote(
 
 def expert_vote(
     groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
-) -> Vote:
+) -> Choice:
     """As `calibrated_vote`, but who supports an answer counts for more than how many do.
 
     If peers erred independently, the log-odds of an answer's supporters would add up; if they erred as one,
@@ -175,3 +171,83 @@ def expert_vote(
     if len(totals):
         totals = totals + _EXPERT * _sums(groups, _log_odds(prob)) / _sums(groups, np.ones(len(groups)))
     return _winner(groups, totals, prob)
+
+
+def vote_confidence(choice: Choice, alternatives: float) -> float:
+    """Posterior of a log-odds vote's winner: e^total over all answers, the ones nobody gave included.
+
+    >>> round(vote_confidence(Choice(0, 0, np.array([2.0, 0.0])), alternatives=3.0), 3)
+    0.711
+    """
+    if choice.group < 0:
+        return 0.0
+    lead = choice.totals - choice.totals[choice.group]
+    unseen = max(0.0, alternatives + 1.0 - len(choice.totals)) * np.exp(-choice.totals[choice.group])
+    return float(1.0 / (np.exp(lead).sum() + unseen))
+
+
+def _posterior_on_scores(view: View, w_g: float) -> Choice:
+    result = posterior(normalized_utility(view.score), view.relation(), w_g=w_g)
+    # A null canon cannot win.
+    return peer_choice(view, first_largest(np.where(view.groups >= 0, result.expectation, -2.0)))
+
+
+def _share_of_peers(view: View, choice: Choice) -> float:
+    return float((view.groups == choice.group).mean()) if choice.group >= 0 else 0.0
+
+
+VOTES = (
+    Read(
+        "calibrated-vote",
+        "answers",
+        lambda view: calibrated_vote(
+            view.groups, with_text(view.prob, view.text_log_odds), view.alternatives, view.readable
+        ),
+        lambda view, choice: vote_confidence(choice, view.alternatives),
+        "the answer with the largest posterior, from calibrated competence and text features",
+        uses_text_features=True,
+        row=4,
+    ),
+    Read(
+        "m-vote",
+        "answers",
+        lambda view: m_vote(view.groups, view.score),
+        peer_prob,
+        "the paper's M-vote: answers weighed by raw scores",
+        row=2,
+    ),
+    Read(
+        "majority",
+        "answers",
+        lambda view: majority(view.groups, view.prob),
+        _share_of_peers,
+        "the answer that most peers gave; a tie goes to the answer listed first",
+        row=0,
+    ),
+    Read(
+        "posterior",
+        "answers",
+        lambda view: _posterior_on_scores(view, 1.0),
+        peer_prob,
+        "the paper's posterior with relation G, on raw scores",
+        row=5,
+    ),
+    Read(
+        "posterior-no-g",
+        "answers",
+        lambda view: _posterior_on_scores(view, 0.0),
+        peer_prob,
+        "the same without G",
+        row=6,
+    ),
+    Read(
+        "expert-vote",
+        "answers",
+        lambda view: expert_vote(
+            view.groups, with_text(view.prob, view.text_log_odds), view.alternatives, view.readable
+        ),
+        lambda view, choice: float(with_text(view.prob, view.text_log_odds)[choice.peer]),
+        "who supports an answer counts for more than how many do",
+        uses_text_features=True,
+    ),
+)

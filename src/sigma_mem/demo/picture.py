@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.errors import MissingExtraError
+from sigma_mem.demo.agents import FAULTY, PEERS
+from sigma_mem.demo.story import Story
+from sigma_mem.demo.tasks import DOMAINS
 from sigma_mem.events import FloatArray
-
-from .agents import FAULTY, PEERS
-from .story import Story
-from .tasks import DOMAINS
+from sigma_mem.extras import require
+from sigma_mem.files import replace_file
 
 __all__ = ["draw_picture"]
 
@@ -21,24 +21,13 @@ _FAULT, _MOVED = "#cf222e", "#1a7f37"
 _PEERS = ("#6e7781", "#cf222e", "#1f6feb", "#1a7f37", "#8250df", "#d4a72c")
 
 
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError(
-            "the picture needs matplotlib, which is not installed: pip install 'sigma-mem[plot]'"
-        ) from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
 def draw_picture(story: Story, path: Path, window: int = 100) -> None:
     """Write the picture, as PNG or what the path's ending says; MissingExtraError without matplotlib."""
-    plt = _pyplot()
-    figure = plt.figure(figsize=(13, 8.5), layout="constrained")
-    axes = figure.subplot_mosaic(
+    require("matplotlib", extra="plot", purpose="the picture")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 8.5), layout="constrained")
+    axes: dict[str, Any] = figure.subplot_mosaic(
         [["accuracy", "accuracy", "accuracy"], ["trust", "trust", "trust"], ["before", "end", "G"]],
         height_ratios=(1.15, 1.0, 1.0),
     )
@@ -50,8 +39,8 @@ def draw_picture(story: Story, path: Path, window: int = 100) -> None:
     _grid(axes["end"], story.trust.probs(), DOMAINS, "trusted at the end (p̂)", "RdYlGn", (0, 1))
     _grid(axes["G"], story.relation, PEERS, "right and wrong together (G)", "PuOr_r", (-0.6, 0.6))
     figure.suptitle("Σ-Mem: who can be trusted, and when", fontsize=15, fontweight="bold")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    with replace_file(path) as temporary:
+        figure.savefig(temporary, dpi=110)
 
 
 def _frame(axis: Any, story: Story, lowest: float, at: float) -> None:
@@ -74,29 +63,29 @@ def _note(axis: Any, x: float, y: float, words: str, colour: str, before: bool =
 
 
 def _accuracy(axis: Any, story: Story, window: int) -> None:
-    league = story.league
-    fixed = league.best_peer()
-    tasks = np.arange(1, len(league) + 1)
+    accuracy = story.accuracy
+    fixed = accuracy.best_peer()
+    tasks = np.arange(1, len(accuracy) + 1)
     shown = slice(min(window // 4, len(tasks) - 1), None)  # the mean of a handful says nothing
     for row, colour in {**_READS, fixed: "#6e7781"}.items():
         name = f"best fixed peer ({fixed})" if row == fixed else row
         style, width = ("-", 2.2) if row in ("route", "vote", "decide") else ("-.", 1.6)
-        label = f"{name}\n  {league.accuracy(row):.1%} overall"
-        mean = league.rolling(row, window)
+        label = f"{name}\n  {accuracy.mean(row):.1%} overall"
+        mean = accuracy.rolling(row, window)
         axis.plot(tasks[shown], mean[shown], style, color=colour, linewidth=width, label=label)
     _frame(axis, story, lowest=0.2, at=0.24)
     axis.set_title(f"Share right over the last {window} tasks", loc="left")
 
 
 def _trust(axis: Any, story: Story) -> None:
-    domain = story.watch.domain or DOMAINS[0]
+    domain = story.fault.domain or DOMAINS[0]
     history = story.trust.history()[:, :, DOMAINS.index(domain)]
     tasks = np.arange(1, len(history) + 1)
     for row, peer in enumerate(PEERS):
         width = 2.6 if peer == FAULTY else 1.5
         axis.plot(tasks, history[:, row], color=_PEERS[row], linewidth=width, label=peer)
     _frame(axis, story, lowest=0.0, at=0.93)
-    moved = story.watch.moved
+    moved = story.fault.moved
     if moved is not None and moved.events:
         place = story.fault_at + moved.events
         axis.axvline(place, color=_MOVED, linestyle=":", linewidth=1.4)

@@ -1,22 +1,53 @@
-"""The run so far, and the lines of text that tell it."""
+"""What happened in a run: every task's outcome, who was right how often, who was trusted when, and why."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from sigma_mem.demo.agents import FAULTY, PEERS
+from sigma_mem.demo.tasks import DOMAINS, Task
 from sigma_mem.events import FloatArray
 from sigma_mem.session import SigmaMem
 
-from .agents import FAULTY, PEERS
-from .league import League
-from .step import Step
-from .trust import Trust
-from .watch import Moved, Watch
+__all__ = [
+    "CEILING",
+    "READS",
+    "Accuracy",
+    "Fault",
+    "Notice",
+    "Step",
+    "Story",
+    "Trust",
+    "related_pairs",
+    "why",
+]
 
-__all__ = ["Notice", "Story", "fault_words", "moved_words", "together", "why"]
+READS = ("route", "vote", "decide", "majority")
+CEILING = "any peer right"
+QUIET = 8  # tasks of the faulty agent's domain in a row, none of them routed to it
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One task: everybody's answer and grade, whom each of `READS` chose, and what the memory knew before.
+
+    ``probs`` and ``effective`` are p̂ at this question and the evidence behind it, by peer, before the
+    grades were known; ``decision`` is the id of the route's decision; ``number`` counts from 1.
+    """
+
+    number: int
+    task: Task
+    answers: Mapping[str, str]
+    right: Mapping[str, bool]
+    chosen: Mapping[str, str]
+    probs: Mapping[str, float]
+    effective: Mapping[str, float]
+    decision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +59,154 @@ class Notice:
     text: str
 
 
+class Accuracy:
+    """Grades of every row, task by task. Rows are the reads, the peers and the ceiling."""
+
+    def __init__(self) -> None:
+        self._grades: dict[str, list[bool]] = {row: [] for row in (*READS, *PEERS, CEILING)}
+
+    def __len__(self) -> int:
+        return len(self._grades[CEILING])
+
+    def add(self, step: Step) -> None:
+        """Add one task's grades."""
+        for read in READS:
+            self._grades[read].append(step.right[step.chosen[read]])
+        for peer in PEERS:
+            self._grades[peer].append(step.right[peer])
+        self._grades[CEILING].append(any(step.right.values()))
+
+    def mean(self, row: str, start: int = 0, stop: int | None = None) -> float:
+        """Share of tasks start … stop−1 on which the row was right; NaN of none."""
+        grades = self._grades[row][start:stop]
+        return sum(grades) / len(grades) if grades else float("nan")
+
+    def best_peer(self) -> str:
+        """The peer that has been right most often so far: known in hindsight only."""
+        return max(PEERS, key=lambda peer: sum(self._grades[peer]))
+
+    def rolling(self, row: str, window: int) -> FloatArray:
+        """Mean over the last `window` tasks (over fewer at the beginning), after every task."""
+        sums = np.concatenate([[0.0], np.cumsum(self._grades[row], dtype=np.float64)])
+        ends = np.arange(1, len(self) + 1)
+        starts = np.maximum(ends - window, 0)
+        mean: FloatArray = (sums[ends] - sums[starts]) / (ends - starts)
+        return mean
+
+
+class Trust:
+    """p̂ and effective evidence per peer and domain, averaged over the domain's last `window` tasks.
+
+    The memory knows questions, not domains; the average is taken here, for the reader.
+    """
+
+    def __init__(self, window: int = 15) -> None:
+        self._recent: dict[str, deque[tuple[list[float], list[float]]]] = {
+            domain: deque(maxlen=window) for domain in DOMAINS
+        }
+        self._history: list[FloatArray] = []
+
+    def add(self, step: Step) -> None:
+        """Add what the memory said of everybody at one task."""
+        read = [step.probs[p] for p in PEERS], [step.effective[p] for p in PEERS]
+        self._recent[step.task.domain].append(read)
+        self._history.append(self.probs())
+
+    def probs(self) -> FloatArray:
+        """Mean p̂, (peers, domains); NaN where no task has come yet."""
+        return self._mean(0)
+
+    def effective(self) -> FloatArray:
+        """Mean effective evidence, (peers, domains)."""
+        return self._mean(1)
+
+    def history(self) -> FloatArray:
+        """`probs` after every task, (tasks, peers, domains)."""
+        return np.array(self._history)
+
+    def _mean(self, which: int) -> FloatArray:
+        columns = [
+            np.mean([read[which] for read in recent], axis=0) if recent else np.full(len(PEERS), np.nan)
+            for recent in self._recent.values()
+        ]
+        return np.array(columns).T
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The last task that was routed to the faulty agent, counted from the fault."""
+
+    domain: str
+    events: int  # of all domains
+    tasks: int  # of the agent's own domain
+
+
+class Fault:
+    """Follows where the faulty agent's own tasks are routed to.
+
+    Its own domain is the one from which most tasks were routed to it before the fault. The
+    memory has moved away once `QUIET` tasks of that domain in a row went to somebody else.
+    """
+
+    def __init__(self, after_task: int) -> None:
+        self._after_task = after_task
+        self._routed: Counter[str] = Counter()
+        self._own = 0
+        self._last = Moved("", 0, 0)
+        self.moved: Moved | None = None
+
+    @property
+    def domain(self) -> str:
+        """The domain for which the agent was trusted, "" as long as it was trusted for none."""
+        return max(self._routed, key=lambda d: self._routed[d], default="")
+
+    def add(self, step: Step) -> Moved | None:
+        """Add one task; return the move on the task where it is noticed, else None."""
+        trusted = step.chosen["route"] == FAULTY
+        if step.number <= self._after_task:
+            self._routed[step.task.domain] += trusted
+            return None
+        if self.moved is not None or step.task.domain != self.domain:
+            return None
+        self._own += 1
+        if trusted:
+            self._last = Moved(self.domain, step.number - self._after_task, self._own)
+        elif self._own - self._last.tasks >= QUIET:
+            self.moved = Moved(self.domain, self._last.events, self._last.tasks)
+        return self.moved
+
+
 class Story:
     """Everything that screen, table and picture are drawn from; grows by one step at a time."""
 
     def __init__(self, tasks: int, fault_at: int) -> None:
         self.tasks = tasks
         self.fault_at = fault_at
-        self.league = League()
+        self.accuracy = Accuracy()
         self.trust = Trust()
-        self.watch = Watch(fault_at)
+        self.fault = Fault(fault_at)
         self.notices: list[Notice] = []
         self.trust_at_fault: FloatArray | None = None
         self.relation: FloatArray = np.eye(len(PEERS))
         self.why = ""
 
     def add(self, step: Step) -> list[Notice]:
-        """Take one task in; return what is worth telling of it."""
-        self.league.add(step)
+        """Add one task; return what is worth telling of it."""
+        self.accuracy.add(step)
         self.trust.add(step)
-        news = []
+        notices = []
         if step.number == self.fault_at + 1:
             self.trust_at_fault = self.trust.history()[-2] if step.number > 1 else None
-            news.append(Notice(step.number, "fault", fault_words()))
-        moved = self.watch.add(step)
+            text = f"{FAULTY} is now version 2, with a real bug: it works left to right"
+            notices.append(Notice(step.number, "fault", text))
+        moved = self.fault.add(step)
         if moved is not None:
-            news.append(Notice(step.number, "moved", moved_words(moved)))
-        self.notices += news
-        return news
+            text = f"after {moved.events} events ({moved.tasks} {moved.domain})"
+            if moved.events == 0:
+                text = f"at once: no {moved.domain} task went to it"
+            notices.append(Notice(step.number, "moved", f"memory moved away from {FAULTY} {text}"))
+        self.notices += notices
+        return notices
 
     def look(self, mem: SigmaMem, step: Step) -> None:
         """Read from the memory what only the screen wants: G, and why this task went where it went."""
@@ -62,19 +214,7 @@ class Story:
         self.why = why(mem, step)
 
 
-def fault_words() -> str:
-    """What happened to the agent."""
-    return f"{FAULTY} is now version 2, with a real bug: it works left to right"
-
-
-def moved_words(moved: Moved) -> str:
-    """When the memory had moved away from it."""
-    if moved.events == 0:
-        return f"memory moved away from {FAULTY} at once: no {moved.domain} task went to it"
-    return f"memory moved away from {FAULTY} after {moved.events} events ({moved.tasks} {moved.domain})"
-
-
-def together(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float]]:
+def related_pairs(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float]]:
     """The pairs of peers with the largest G: those who are right and wrong together."""
     rows, columns = np.triu_indices(len(PEERS), 1)
     order = np.argsort(-relation[rows, columns], kind="stable")[:count]
@@ -84,25 +224,18 @@ def together(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float
 def why(mem: SigmaMem, step: Step) -> str:
     """In plain words, which past tasks weighed most in the route's choice, for and against."""
     found = mem.explain(step.decision, top=20)
-    right = [_quoted(term.question) for term in found.contributions if term.label > 0][:2]
-    wrong = [_quoted(term.question) for term in found.contributions if term.label < 0][:1]
-    reasons = []
-    if right:
-        reasons.append(f"right on {' and '.join(right)}")
-    if wrong:
-        reasons.append(f"wrong on {wrong[0]}")
+    right = [_quote(term.question) for term in found.contributions if term.label > 0][:2]
+    wrong = [_quote(term.question) for term in found.contributions if term.label < 0][:1]
+    reasons = [f"right on {' and '.join(right)}"] if right else []
+    reasons += [f"wrong on {wrong[0]}"] if wrong else []
     outcome = "right" if step.right[found.peer] else "wrong"
     return (
-        f"{_quoted(step.task.question)} goes to {found.peer}, trusted {found.prob:.0%} here: "
+        f"{_quote(step.task.question)} goes to {found.peer}, trusted {found.prob:.0%} here: "
         f"{'it was ' + ', but '.join(reasons) if reasons else 'nothing is known yet'}. It was {outcome}."
     )
 
 
-def _quoted(question: str | None) -> str:
-    return f"“{_short(question)}”"
-
-
-def _short(question: str | None, width: int = 40) -> str:
+def _quote(question: str | None, width: int = 40) -> str:
     """The telling part of a question, cut in the middle where it is long."""
     text = question or ""
     program = re.search(r"```python\n(.*)\n```", text, re.DOTALL)
@@ -112,4 +245,4 @@ def _short(question: str | None, width: int = 40) -> str:
         text = text.split("\nQuestion: ")[1]
     flat = " ".join(text.split())
     half = width // 2
-    return flat if len(flat) <= width else f"{flat[: half - 1].rstrip()}…{flat[-half:].lstrip()}"
+    return f"“{flat if len(flat) <= width else f'{flat[: half - 1].rstrip()}…{flat[-half:].lstrip()}'}”"

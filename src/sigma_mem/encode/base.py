@@ -1,4 +1,4 @@
-"""What an encoder is: text to unit vectors, under a name and a version that never change meaning."""
+"""What an encoder is: text to unit vectors, under a name and version that are never reused for other φ."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
+from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["Encoder", "unit", "whitening"]
+__all__ = ["ENCODERS", "Encoder", "open_encoder", "unit", "whitening"]
+
+ENCODERS = ("static", "hashed", "sentence")
 
 
 class Encoder(Protocol):
@@ -47,6 +50,23 @@ def unit(rows: FloatArray) -> FloatArray:
     """
     out: FloatArray = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     return out
+
+
+def open_encoder(name: str) -> Encoder:
+    """The encoder of this name; its weights are loaded when it first encodes."""
+    if name == "static":
+        from sigma_mem.encode.static import StaticEncoder
+
+        return StaticEncoder()
+    if name == "hashed":
+        from sigma_mem.encode.hashed import HashedEncoder
+
+        return HashedEncoder()
+    if name == "sentence":
+        from sigma_mem.encode.sentence import SentenceEncoder
+
+        return SentenceEncoder()
+    raise InputError(f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))} or an Encoder object")
 
 
 def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:

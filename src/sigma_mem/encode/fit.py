@@ -1,4 +1,4 @@
-"""Fit the default encoder on its reference: ``python -m sigma_mem.encode.fit [FILE]``, about a minute.
+"""Fit the default encoder on its reference prompts: ``python -m sigma_mem.encode.fit [FILE]``, a minute.
 
 A change of the result is a change of φ: raise ``StaticEncoder.version`` with it.
 """
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.encode.base import whitening
 from sigma_mem.encode.reference import prompts
-from sigma_mem.encode.static import direction
-from sigma_mem.encode.wordllama import TokenVectors
+from sigma_mem.encode.static import TokenVectors, direction
 from sigma_mem.events import FloatArray
 
 __all__ = ["fit", "logistic"]

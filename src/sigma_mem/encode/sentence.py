@@ -16,8 +16,8 @@ import numpy as np
 
 from sigma_mem.encode.base import unit
 from sigma_mem.encode.reference import prompts
-from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
 
 __all__ = ["SentenceEncoder", "SentenceModel"]
 
@@ -75,12 +75,6 @@ class SentenceEncoder:
 
 
 def _open(model: str) -> SentenceModel:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingExtraError(
-            "the sentence encoder needs sentence-transformers: pip install 'sigma-mem[sentence]', "
-            "or use encoder='static'"
-        ) from error
-    opened: SentenceModel = SentenceTransformer(model)
+    package = require("sentence_transformers", extra="sentence", purpose="the sentence encoder")
+    opened: SentenceModel = package.SentenceTransformer(model)
     return opened

@@ -3,10 +3,9 @@
     M_p = η Σ_s γ^(now − s) c_{p,s} φ_sφ_sᵀ          (eq:sigma_mem_update)
     N_p = η Σ_s γ^(now − s) 1[p labelled at s] φ_sφ_sᵀ
 
-The sums are kept in two parts. The last few events stand in a window in parallel form, where
-a score needs only (φ·φ_s)² and a write only stores a row. A full window is folded into the
-matrices by one matrix product. Nothing is approximated; a write costs less than touching
-P matrices on every event.
+The last few events are kept in a window in parallel form, where a score needs only (φ·φ_s)² and a write
+only stores a row. A full window is folded into the matrices by one matrix product. Nothing is approximated,
+and a write costs less than touching P matrices on every event.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.discount import Discount
+from sigma_mem.memory.decayed import DecayedSum
 
 __all__ = ["WINDOW", "Competence"]
 
@@ -29,23 +28,36 @@ class Competence:
     Examples
     --------
     >>> import numpy as np
-    >>> k = Competence(n_peers=2, rank=3, discount=Discount(rate=0.0))
+    >>> k = Competence(n_peers=2, rank=3, rate=0.0)
     >>> k.write(np.array([1.0, 0, 0]), c=np.array([1.0, -1.0]), seen=np.array([1.0, 1.0]), tick=1)
     >>> score, evidence = k.score(np.array([0.6, 0.8, 0]), now=1)
     >>> score.round(2).tolist(), evidence.round(2).tolist()
     ([0.36, -0.36], [0.36, 0.36])
     """
 
-    def __init__(self, n_peers: int, rank: int, discount: Discount) -> None:
-        self.n_peers = n_peers
-        self.rank = rank
-        self.discount = discount
-        self._sums = np.zeros((2 * n_peers, rank, rank))  # M of every peer, then N of every peer
-        self._rows = self._sums.reshape(-1, rank)  # a view
-        self._traces = np.zeros(2 * n_peers)  # traces of the sums, window included
+    def __init__(self, n_peers: int, rank: int, rate: float) -> None:
+        # The leading axis is 0 for M and 1 for N, the second one runs over peers.
+        self._use(
+            DecayedSum(
+                rate,
+                {
+                    "sums": np.zeros((2, n_peers, rank, rank)),
+                    "traces": np.zeros((2, n_peers)),  # of the sums, window included
+                    "coefficients": np.zeros((2, n_peers, WINDOW)),
+                },
+            )
+        )
         self._phis = np.zeros((WINDOW, rank))
-        self._coefficients = np.zeros((2 * n_peers, WINDOW))
         self._filled = 0
+
+    def _use(self, decayed: DecayedSum) -> None:
+        """Hold flat views of the arrays: rows of matrices, and (2P, WINDOW) coefficients."""
+        self.decayed = decayed
+        _, self.n_peers, self.rank, _ = decayed.arrays["sums"].shape
+        self._sums = decayed.arrays["sums"].reshape(-1, self.rank, self.rank)
+        self._rows = self._sums.reshape(-1, self.rank)
+        self._traces = decayed.arrays["traces"].reshape(-1)
+        self._coefficients = decayed.arrays["coefficients"].reshape(-1, WINDOW)
 
     # --- write ---------------------------------------------------------------------------
 
@@ -57,19 +69,11 @@ class Competence:
         if self._filled == WINDOW:
             self._fold()
         column = np.concatenate((c, seen))
-        column *= self.discount.weight(tick)
+        column *= self.decayed.weight(tick)
         self._phis[self._filled] = phi
         self._coefficients[:, self._filled] = column
         self._traces += column  # tr φφᵀ = 1
         self._filled += 1
-
-    def advance(self, now: float) -> None:
-        """Keep the numbers in range as the decay axis moves on; reads do not change."""
-        scale = self.discount.rebase(now)
-        if scale != 1.0:
-            self._sums *= scale
-            self._coefficients *= scale
-            self._traces *= scale
 
     def _fold(self) -> None:
         for total, update in zip(self._sums, self._window(), strict=True):
@@ -98,76 +102,59 @@ class Competence:
         alignment = self._phis.dot(phi)
         alignment *= alignment
         both += self._coefficients.dot(alignment)
-        both *= self.discount.factor(now)
+        both *= self.decayed.factor(now)
         return both[: self.n_peers], both[self.n_peers :]
 
     def readout(self, phi: FloatArray, now: float) -> FloatArray:
         """M_pφ/η of every peer (eq:sigma_readout), shape (P, rank)."""
         folded = self._sums[: self.n_peers] @ phi
         recent = (self._coefficients[: self.n_peers] * (self._phis @ phi)) @ self._phis
-        total: FloatArray = (folded + recent) * self.discount.factor(now)
+        total: FloatArray = (folded + recent) * self.decayed.factor(now)
         return total
 
     def trace(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tr M_p/η and tr N_p/η: decayed sums of c and of labels, whatever the direction."""
-        both = self._traces * self.discount.factor(now)
+        both = self._traces * self.decayed.factor(now)
         return both[: self.n_peers], both[self.n_peers :]
 
     def anchored_trace(self, now: float) -> tuple[FloatArray, FloatArray, float]:
         """The traces as they are kept, and what a label given now counts in them: enough for a ratio."""
-        return self._traces[: self.n_peers], self._traces[self.n_peers :], self.discount.weight(now)
+        return self._traces[: self.n_peers], self._traces[self.n_peers :], self.decayed.weight(now)
 
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
         both = self._sums + np.array(list(self._window()))
-        both *= self.discount.factor(now)
+        both *= self.decayed.factor(now)
         return both[: self.n_peers], both[self.n_peers :]
 
-    # --- peers ---------------------------------------------------------------------------
+    # --- peers, merge, snapshot ----------------------------------------------------------
 
     def take(self, order: Sequence[int]) -> Competence:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        index = np.array(order, dtype=np.intp)
-        rows = np.concatenate((index, np.where(index < 0, -1, index + self.n_peers)))
-        out = Competence(len(index), self.rank, self.discount.copy())
-        known = rows >= 0
-        out._sums[known] = self._sums[rows[known]]
-        out._traces[known] = self._traces[rows[known]]
-        out._coefficients[known] = self._coefficients[rows[known]]
+        out = Competence(len(order), self.rank, self.decayed.rate)
+        out._use(self.decayed.take(order, {"sums": [1], "traces": [1], "coefficients": [1]}))
         out._phis[:] = self._phis
         out._filled = self._filled
         return out
 
-    def merge(self, other: Competence, mine: float, theirs: float) -> None:
-        """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""
+    def merge(self, other: Competence, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
         self._fold()
         copy = other.take(range(other.n_peers))
         copy._fold()
-        ratio = copy.discount.factor(theirs) / self.discount.factor(mine)
-        self._sums += ratio * copy._sums
-        self._traces += ratio * copy._traces
+        self.decayed.merge(copy.decayed, now)
 
-    # --- as arrays -----------------------------------------------------------------------
-
-    def arrays(self) -> dict[str, FloatArray]:
+    def pack(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        return {
-            "sums": self._sums,
-            "traces": self._traces,
-            "phis": self._phis[: self._filled],
-            "coefficients": self._coefficients[:, : self._filled],
-            "anchor": self.discount.array(),
-        }
+        return {**self.decayed.pack(), "phis": self._phis[: self._filled]}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, FloatArray], rate: float) -> Competence:
-        """The inverse of `arrays`."""
-        sums = arrays["sums"]
-        out = cls(sums.shape[0] // 2, sums.shape[1], Discount.from_array(arrays["anchor"], rate))
-        filled = arrays["phis"].shape[0]
-        out._sums[:] = sums
-        out._traces[:] = arrays["traces"]
-        out._phis[:filled] = arrays["phis"]
-        out._coefficients[:, :filled] = arrays["coefficients"]
-        out._filled = filled
-        return out
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays."""
+        filled = len(packed["phis"])
+        coefficients = np.zeros((2 * self.n_peers, WINDOW))
+        # Snapshots of version 0.1 keep the filled columns only.
+        kept = packed["coefficients"].reshape(2 * self.n_peers, -1)
+        coefficients[:, : kept.shape[1]] = kept
+        self.decayed.unpack({**packed, "coefficients": coefficients})
+        self._phis[:filled] = packed["phis"]
+        self._filled = filled

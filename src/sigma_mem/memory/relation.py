@@ -10,24 +10,24 @@ bound holds for E = G′ − γ_G G off the reset diagonal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.discount import Discount
+from sigma_mem.memory.decayed import DecayedSum
 
 __all__ = ["Relation", "centred", "centred_events"]
 
 
-def centred(c: FloatArray, away: Sequence[float] = ()) -> FloatArray:
+def centred(c: FloatArray, departed: Sequence[float] = ()) -> FloatArray:
     """q of an event: c minus its mean over the labelled peers, 0 for the unlabelled (NaN).
 
     Parameters
     ----------
     c : array (P,)
         Labels, NaN where there is none.
-    away : sequence of float
+    departed : sequence of float
         Labels of peers that have left the pool since: they count in the mean.
 
     Returns
@@ -40,10 +40,10 @@ def centred(c: FloatArray, away: Sequence[float] = ()) -> FloatArray:
     """
     (there,) = (c == c).nonzero()  # NaN differs from itself
     q = np.zeros(len(c))
-    labels = len(there) + len(away)
+    labels = len(there) + len(departed)
     if labels > 1:
         known = c[there]
-        q[there] = known - (np.add.reduce(known) + sum(away)) / labels
+        q[there] = known - (np.add.reduce(known) + sum(departed)) / labels
     return q
 
 
@@ -62,60 +62,30 @@ class Relation:
     Examples
     --------
     >>> import numpy as np
-    >>> g = Relation(3, Discount(rate=0.0))
+    >>> g = Relation(3, rate=0.0)
     >>> g.write(centred(np.array([1.0, 1.0, -1.0])), tick=1)
     >>> g.matrix(now=1, eta=0.9).round(2).tolist()
     [[1.0, 0.4, -0.8], [0.4, 1.0, -0.8], [-0.8, -0.8, 1.0]]
     """
 
-    def __init__(self, n_peers: int, discount: Discount) -> None:
-        self.discount = discount
-        self._sum = np.zeros((n_peers, n_peers))
-
-    @property
-    def n_peers(self) -> int:
-        """Number of peers."""
-        return len(self._sum)
+    def __init__(self, n_peers: int, rate: float) -> None:
+        self.decayed = DecayedSum(rate, {"sum": np.zeros((n_peers, n_peers))})
 
     def write(self, q: FloatArray, tick: float, replaces: FloatArray | None = None) -> None:
         """Add qqᵀ of the event at `tick`, and take back the q that it replaces."""
         update = q[:, None] * q
         if replaces is not None:
             update -= replaces[:, None] * replaces
-        update *= self.discount.weight(tick)
-        self._sum += update
-
-    def advance(self, now: float) -> None:
-        """Keep the numbers in range as the decay axis moves on; reads do not change."""
-        scale = self.discount.rebase(now)
-        if scale != 1.0:
-            self._sum *= scale
+        self.decayed.add("sum", update, tick)
 
     def matrix(self, now: float, eta: float) -> FloatArray:
         """G, shape (P, P): symmetric, diagonal 1."""
-        g: FloatArray = (eta * self.discount.factor(now)) * self._sum
+        g: FloatArray = (eta * self.decayed.factor(now)) * self.decayed.arrays["sum"]
         np.fill_diagonal(g, 1.0)
         return g
 
     def take(self, order: Sequence[int]) -> Relation:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        index = np.array(order, dtype=np.intp)
-        known = index >= 0
-        out = Relation(len(index), self.discount.copy())
-        out._sum[np.ix_(known, known)] = self._sum[np.ix_(index[known], index[known])]
-        return out
-
-    def merge(self, other: Relation, mine: float, theirs: float) -> None:
-        """Add `other` as it is at its tick `theirs` to this one as it is at its tick `mine`."""
-        self._sum += (other.discount.factor(theirs) / self.discount.factor(mine)) * other._sum
-
-    def arrays(self) -> dict[str, FloatArray]:
-        """Everything this object holds, bit for bit, for a snapshot."""
-        return {"sum": self._sum, "anchor": self.discount.array()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, FloatArray], rate: float) -> Relation:
-        """The inverse of `arrays`."""
-        out = cls(len(arrays["sum"]), Discount.from_array(arrays["anchor"], rate))
-        out._sum[:] = arrays["sum"]
+        out = Relation(0, self.decayed.rate)
+        out.decayed = self.decayed.take(order, {"sum": [0, 1]})
         return out

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.answering import readable_rate
 from sigma_mem.memory.calibration import calibrated, mean_overall
-from sigma_mem.memory.distractors import agreement, wrong_pairs
+from sigma_mem.memory.competition import agreement, readable_rate, wrong_pairs
+from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
-from sigma_mem.memory.signs import lean, sign_evidence, sign_weights
 
 __all__ = ["Replay", "replay"]
 
@@ -32,7 +31,7 @@ __all__ = ["Replay", "replay"]
 class Replay:
     """What the memory said of every peer just before every event.
 
-    Arrays (T, P), but G (T, P, P) and alternatives (T,); lean is in log-odds, 0 where no signs are known.
+    Arrays (T, P), but G (T, P, P) and alternatives (T,); text_log_odds are 0 without text features.
     """
 
     score: FloatArray
@@ -43,7 +42,7 @@ class Replay:
     G: FloatArray
     alternatives: FloatArray
     readable: FloatArray
-    lean: FloatArray
+    text_log_odds: FloatArray
 
 
 def replay(
@@ -52,7 +51,7 @@ def replay(
     settings: Settings | None = None,
     groups: NDArray[np.intp] | None = None,
     chunk: int = 64,
-    signs: FloatArray | None = None,
+    features: FloatArray | None = None,
 ) -> Replay:
     """Read, then write, every event of a stream whose labels arrive on time.
 
@@ -65,8 +64,8 @@ def replay(
         Answer groups; −1 where an answer could not be read, −2 where none was asked for.
     chunk : int
         Events per chunk; the result does not depend on it beyond rounding.
-    signs : array (T, P, S), optional
-        Signs of the answers.
+    features : array (T, P, S), optional
+        Text features of the answers.
 
     Examples
     --------
@@ -119,18 +118,22 @@ def replay(
         G=_relations(c, settings, chunk),
         alternatives=1.0 / agreement(out[:, -2], out[:, -1], sums_of[:, -2], sums_of[:, -1]),
         readable=readable_rate(readable, asked),
-        lean=np.zeros(c.shape) if signs is None else _leans(signs, c, prob, groups, gamma, chunk),
+        text_log_odds=np.zeros(c.shape)
+        if features is None
+        else _text_log_odds(features, c, prob, groups, gamma, chunk),
     )
 
 
-def _leans(
-    signs: FloatArray, c: FloatArray, prob: FloatArray, groups: NDArray[np.intp], gamma: float, chunk: int
+def _text_log_odds(
+    features: FloatArray, c: FloatArray, prob: FloatArray, groups: NDArray[np.intp], gamma: float, chunk: int
 ) -> FloatArray:
     readable = groups >= 0
-    evidence, compared = sign_evidence(signs, np.where(readable, c - (2.0 * prob - 1.0), np.nan))
-    flat = evidence.reshape(len(c), signs.shape[2] ** 2 + 2 * signs.shape[2] + 1)
+    evidence, compared = feature_evidence(features, np.where(readable, c - (2.0 * prob - 1.0), np.nan))
+    flat = evidence.reshape(len(c), (features.shape[2] + 1) ** 2)
     before = _decayed_before(np.column_stack((flat, compared)), gamma, chunk)
-    return lean(signs, readable, sign_weights(before[:, :-1].reshape(evidence.shape), before[:, -1]))
+    return text_log_odds(
+        features, readable, feature_weights(before[:, :-1].reshape(evidence.shape), before[:, -1])
+    )
 
 
 def _distinct_columns(x: FloatArray) -> tuple[FloatArray, list[int]]:

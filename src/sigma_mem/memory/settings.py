@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from sigma_mem.errors import InputError
 
 __all__ = ["DecayBy", "Settings"]
 
 DecayBy = Literal["event", "labelled", "time"]
+
+_RENAMED = {"signs": "text_features"}  # keys of version 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,10 @@ class Settings:
         wall-clock time. With "time" half_life (seconds) takes the place of γ and γ_G.
     prior, strength, prior_labels : float
         A peer of which little is known near φ is taken to be right with its overall rate, and one of
-        which little is known at all with that of the pool, each worth `strength` observations;
-        a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
-    signs : bool
-        Whether votes learn from how answers are written.
+        which little is known at all with that of the pool, each with a prior strength of `strength`
+        observations; a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
+    text_features : bool
+        Whether votes learn which features of an answer's text predict correctness.
     """
 
     gamma: float = 0.9995
@@ -43,7 +46,7 @@ class Settings:
     prior: float = 0.5
     strength: float = 5.0
     prior_labels: float = 2.0
-    signs: bool = True
+    text_features: bool = True
 
     def __post_init__(self) -> None:
         for name, value in (("gamma", self.gamma), ("gamma_g", self.gamma_g)):
@@ -67,6 +70,11 @@ class Settings:
             f"half_life is {self.half_life!r} with decay={self.decay!r}; "
             "expected seconds with decay='time' and None otherwise",
         )
+
+    @classmethod
+    def from_record(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings as a ledger keeps them, written by this version or an earlier one."""
+        return cls(**{_RENAMED.get(key, key): value for key, value in values.items()})
 
     @property
     def step(self) -> float:

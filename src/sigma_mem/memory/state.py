@@ -1,9 +1,9 @@
-"""One memory: competence, evidence and relation of a pool of peers, signs, and the clock."""
+"""One memory: competence, evidence and relation of a pool of peers, text features, and the clock."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.answering import Answering
 from sigma_mem.memory.calibration import calibrated, mean_overall, probability, wilson
 from sigma_mem.memory.competence import Competence
-from sigma_mem.memory.discount import Discount
-from sigma_mem.memory.distractors import Distractors, wrong_pairs_of
+from sigma_mem.memory.competition import Readability, WrongAnswers, wrong_pairs_of
+from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.features import TextFeatures
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
-from sigma_mem.memory.signs import Signs
 
 __all__ = ["Reading", "SigmaState"]
 
@@ -56,20 +55,23 @@ class SigmaState:
     rank : int
         Dimension of φ.
     settings : Settings
+    n_features : int
+        Text features that every answer has; 0 where texts are not looked at.
 
     Examples
     --------
-    >>> import numpy as np
     >>> state = SigmaState(["ann", "bob"], rank=2)
     >>> phi = np.array([1.0, 0.0])
     >>> for _ in range(20):
-    ...     tick = state.decided()
-    ...     _ = state.write(phi, np.array([1.0, -1.0]), tick)
+    ...     tick = state.begin_event()
+    ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
     [0.98, 0.02]
     """
 
-    def __init__(self, peers: Sequence[str], rank: int, settings: Settings | None = None) -> None:
+    def __init__(
+        self, peers: Sequence[str], rank: int, settings: Settings | None = None, n_features: int = 0
+    ) -> None:
         self.peers: tuple[str, ...] = _checked_peers(peers)
         if rank < 1:
             raise InputError(f"rank is {rank}; expected at least 1")
@@ -80,60 +82,67 @@ class SigmaState:
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
         self._due = -math.inf  # before this no part's anchor moves
-        rate, rate_g = self.settings.rate, self.settings.rate_g
-        self.competence = Competence(len(self.peers), rank, Discount(rate))
-        self.relation = Relation(len(self.peers), Discount(rate_g))
-        self.distractors = Distractors(rank, Discount(rate))
-        self.answering = Answering(len(self.peers), Discount(rate))
-        self.signs = Signs(Discount(rate))
+        rate = self.settings.rate
+        self.competence = Competence(len(self.peers), rank, rate)
+        self.relation = Relation(len(self.peers), self.settings.rate_g)
+        self.wrong_answers = WrongAnswers(rank, rate)
+        self.readability = Readability(len(self.peers), rate)
+        self.features = TextFeatures(n_features, rate)
 
     # --- clock ---------------------------------------------------------------------------
 
-    def decided(self, time: float = 0.0) -> float:
-        """Count one decided event; return its tick, the place of the event on the decay axis.
+    def next_tick(self, time: float = 0.0) -> float:
+        """The place that the next event will have on the decay axis.
 
-        With decay by event the tick is the clock after the event, so that at clock T the event t
-        (from 0) has weight γ^(T−1−t).
+        With decay by event it is the clock after the event, so that at clock T the event t (from 0)
+        has weight γ^(T−1−t).
         """
-        self.clock += 1
-        if self.settings.decay == "event":
-            self._advance(self.now + 1.0)
-        elif self.settings.decay == "time":
-            if not self._begun:
-                self._begin(time)
-            self._advance(max(self.now, time))
+        if self.settings.decay == "time":
             return time
-        return self.now
+        return self.now + 1.0 if self.settings.decay == "event" else self.now
 
-    def labelled(self, tick: float) -> float:
-        """Tick of an event that gets its first label: with decay by labelled event, a new one."""
-        if self.settings.decay == "labelled":
-            self._advance(self.now + 1.0)
-            return self.now
+    def begin_event(self, time: float = 0.0) -> float:
+        """Count one decided event; return its tick."""
+        tick = self.next_tick(time)
+        self.clock += 1
+        if not self._begun:
+            self._begin(time)
+        self._advance(max(self.now, tick))
         return tick
+
+    def next_label_tick(self, tick: float) -> float:
+        """Tick of the first label of an event decided at `tick`: with decay by labelled event, a new one."""
+        return self.now + 1.0 if self.settings.decay == "labelled" else tick
+
+    def begin_labels(self, tick: float) -> float:
+        """Move the decay axis on for an event that gets its first label; return its `next_label_tick`."""
+        label_tick = self.next_label_tick(tick)
+        if self.settings.decay == "labelled":
+            self._advance(label_tick)
+        return label_tick
+
+    def sync_clock(self, other: SigmaState) -> None:
+        """Stand where `other` stands on the same decay axis."""
+        self.clock = other.clock
+        if self.now != other.now:
+            if not self._begun:
+                self._begin(other.competence.decayed.origin)
+            self._advance(other.now)
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
         self._begun = True
         self.now = time
-        for part in self._parts().values():
-            part.discount.origin = time
-
-    def follow(self, other: SigmaState) -> None:
-        """Stand where `other` stands on the same decay axis."""
-        self.clock = other.clock
-        if self.now != other.now:
-            if not self._begun:
-                self._begin(other.competence.discount.origin)
-            self._advance(other.now)
+        for decayed in self._sums().values():
+            decayed.origin = time
 
     def _advance(self, now: float) -> None:
         self.now = now
         if now >= self._due:
-            parts = self._parts().values()
-            for part in parts:
-                part.advance(now)
-            self._due = min(part.discount.due for part in parts)
+            sums = self._sums().values()
+            for decayed in sums:
+                decayed.advance(now)
+            self._due = min(decayed.due for decayed in sums)
 
     # --- read ----------------------------------------------------------------------------
 
@@ -178,16 +187,20 @@ class SigmaState:
 
     def alternatives(self, phi: FloatArray) -> float:
         """K − 1, the effective number of wrong answers that compete at φ."""
-        return self.distractors.alternatives(phi, self.now)
+        return self.wrong_answers.alternatives(phi, self.now)
 
     @property
     def readable(self) -> FloatArray:
-        """ρ, every peer's rate of answers that can be read, (P,)."""
-        return self.answering.rate(self.now)
+        """ρ, every peer's rate of readable answers, (P,)."""
+        return self.readability.rates(self.now)
 
-    def lean(self, signs: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
-        """Log-odds by which the signs of each answer speak for it, beside the others, (answers,)."""
-        return self.signs.lean(signs, readable, self.now)
+    def text_log_odds(self, features: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
+        """Log-odds by which the text of each answer speaks for it, beside the others, (answers,)."""
+        return self.features.log_odds(features, readable, self.now)
+
+    def by_peer(self, values: FloatArray) -> dict[str, float]:
+        """Values in the order of the pool, as a mapping by name."""
+        return dict(zip(self.peers, values.tolist(), strict=True))
 
     # --- write ---------------------------------------------------------------------------
 
@@ -199,8 +212,8 @@ class SigmaState:
         *,
         replaces: FloatArray | None = None,
         groups: NDArray[np.intp] | None = None,
-        away: Sequence[float] = (),
-        replaces_away: Sequence[float] = (),
+        departed: Sequence[float] = (),
+        replaces_departed: Sequence[float] = (),
     ) -> None:
         """Write the labels of the event at `tick`: on time, late, or in place of earlier ones.
 
@@ -214,31 +227,30 @@ class SigmaState:
         groups : int array (P,)
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
             None where nobody was asked.
-        away, replaces_away : sequence of float
-            Labels, now and before, of peers that have left the pool: they centre q.
+        departed, replaces_departed : sequence of float
+            Labels, now and before, of peers that have left the pool: they count in the mean of q.
         """
-        change, seen, q = _taken_apart(c, away)
+        change, seen, q = _taken_apart(c, departed)
         if replaces is None:
             self.relation.write(q, tick)
         else:
-            change_before, seen_before, q_before = _taken_apart(replaces, replaces_away)
+            change_before, seen_before, q_before = _taken_apart(replaces, replaces_departed)
             change, seen = change - change_before, seen - seen_before
             self.relation.write(q, tick, q_before)
         self.competence.write(phi, change, seen, tick)
         if groups is not None:
-            self.answering.write(seen, groups, tick)
+            self.readability.write(seen, groups, tick)
             same, pairs = wrong_pairs_of(c, groups)
             if replaces is not None:
                 before = wrong_pairs_of(replaces, groups)
                 same, pairs = same - before[0], pairs - before[1]
-            self.distractors.write(phi, same, pairs, tick)
+            self.wrong_answers.write_pairs(phi, same, pairs, tick)
 
     # --- peers ---------------------------------------------------------------------------
 
     def add_peer(self, peer: str) -> None:
         """Take a new peer into the pool, last in order, with nothing known of it."""
-        peers = _checked_peers((*self.peers, peer))
-        self._take(peers, [*range(len(self.peers)), -1])
+        self.set_peers((*self.peers, peer))
 
     def remove_peer(self, peer: str) -> None:
         """Forget a peer; what is known of the others stays."""
@@ -246,14 +258,16 @@ class SigmaState:
             raise InputError(f"peer {peer!r} is not in the pool {list(self.peers)}")
         if len(self.peers) == 1:
             raise InputError(f"peer {peer!r} is the last one; a memory needs at least one peer")
-        keep = [i for i, name in enumerate(self.peers) if name != peer]
-        self._take(tuple(self.peers[i] for i in keep), keep)
+        self.set_peers([name for name in self.peers if name != peer])
 
-    def _take(self, peers: tuple[str, ...], order: list[int]) -> None:
+    def set_peers(self, peers: Iterable[str]) -> None:
+        """Make this the pool, in this order: forget who is not in it, know nothing yet of who is new."""
+        names = _checked_peers(peers)
+        order = [self.peers.index(name) if name in self.peers else -1 for name in names]
         self.competence = self.competence.take(order)
         self.relation = self.relation.take(order)
-        self.answering = self.answering.take(order)
-        self.peers = peers
+        self.readability = self.readability.take(order)
+        self.peers = names
 
     # --- merge ---------------------------------------------------------------------------
 
@@ -269,69 +283,55 @@ class SigmaState:
                 f"cannot merge a memory of rank {other.rank} and {other.settings} into one of rank "
                 f"{self.rank} and {self.settings}; expected equal rank and settings"
             )
-        for peer in other.peers:
-            if peer not in self.peers:
-                self.add_peer(peer)
+        self.set_peers(dict.fromkeys((*self.peers, *other.peers)))
         order = [other.peers.index(p) if p in other.peers else -1 for p in self.peers]
         if other._begun and not self._begun:
-            self._begin(other.competence.discount.origin)
+            self._begin(other.competence.decayed.origin)
         now = max(self.now, other.now)
         self._advance(now)
-        # Each read at `now` on its own anchor: the common axis ages the older one.
-        self.competence.merge(other.competence.take(order), now, now)
-        self.relation.merge(other.relation.take(order), now, now)
-        self.distractors.merge(other.distractors, now, now)
-        self.answering.merge(other.answering.take(order), now, now)
-        self.signs.merge(other.signs, now, now)
+        self.competence.merge(other.competence.take(order), now)
+        self.wrong_answers.merge(other.wrong_answers, now)
+        self.relation.decayed.merge(other.relation.take(order).decayed, now)
+        self.readability.decayed.merge(other.readability.take(order).decayed, now)
+        self.features.decayed.merge(other.features.decayed, now)
         self.clock = max(self.clock, other.clock)
 
-    # --- as arrays -----------------------------------------------------------------------
+    # --- snapshot ------------------------------------------------------------------------
 
-    def arrays(self) -> dict[str, FloatArray]:
+    def pack(self) -> dict[str, FloatArray]:
         """Everything but peers and settings, bit for bit, for a snapshot."""
         out = {"clock": np.array([float(self.clock), self.now, float(self._begun)])}
-        for name, part in self._parts().items():
-            out.update({f"{name}.{key}": value for key, value in part.arrays().items()})
+        for name, part in self._packable().items():
+            out.update({f"{name}.{key}": value for key, value in part.pack().items()})
         return out
 
-    @classmethod
-    def from_arrays(
-        cls, peers: Sequence[str], settings: Settings, arrays: Mapping[str, FloatArray]
-    ) -> SigmaState:
-        """The inverse of `arrays`."""
-        out = cls(peers, arrays["competence.sums"].shape[1], settings)
-        out.clock, out.now = int(arrays["clock"][0]), float(arrays["clock"][1])
-        out._begun = bool(arrays["clock"][2])
-        parts = {
-            name: {
-                key.partition(".")[2]: value for key, value in arrays.items() if key.startswith(name + ".")
-            }
-            for name in out._parts()
-        }
-        out.competence = Competence.from_arrays(parts["competence"], settings.rate)
-        out.relation = Relation.from_arrays(parts["relation"], settings.rate_g)
-        out.distractors = Distractors.from_arrays(parts["distractors"], settings.rate)
-        out.answering = Answering.from_arrays(parts["answering"], settings.rate)
-        out.signs = Signs.from_arrays(parts["signs"], settings.rate)
-        return out
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from what `pack` returned for a state of the same peers, rank and settings."""
+        clock, self.now, begun = packed["clock"].tolist()
+        self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
+        for name, part in self._packable().items():
+            part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _parts(self) -> dict[str, Competence | Relation | Distractors | Answering | Signs]:
+    def _packable(self) -> dict[str, Competence | DecayedSum]:
+        return {**self._sums(), "competence": self.competence, "wrong_answers": self.wrong_answers}
+
+    def _sums(self) -> dict[str, DecayedSum]:
         return {
-            "competence": self.competence,
-            "relation": self.relation,
-            "distractors": self.distractors,
-            "answering": self.answering,
-            "signs": self.signs,
+            "competence": self.competence.decayed,
+            "relation": self.relation.decayed,
+            "wrong_answers": self.wrong_answers.decayed,
+            "readability": self.readability.decayed,
+            "features": self.features.decayed,
         }
 
 
-def _taken_apart(c: FloatArray, away: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Labels with 0 for the missing, 1 where there is a label, and q."""
     total = np.add.reduce(c)
-    if total == total and len(c) > 1 and not away:  # no NaN: everyone is labelled, as most often
+    if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
         return c, _ones(len(c)), c - total / len(c)
     there = c == c  # NaN differs from itself
-    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, away)
+    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed)
 
 
 @lru_cache
@@ -341,7 +341,7 @@ def _ones(n: int) -> FloatArray:
     return ones
 
 
-def _checked_peers(peers: Sequence[str]) -> tuple[str, ...]:
+def _checked_peers(peers: Iterable[str]) -> tuple[str, ...]:
     names = tuple(peers)
     if not names:
         raise InputError("no peers; expected at least one name")

@@ -1,8 +1,7 @@
 """One object to use a memory with: decide, take feedback, explain.
 
-A session is a fold over a ledger. `records` says what a line of the ledger looks like,
-`fold` turns lines into state, live and on replay alike, `explain` takes a score apart again,
-and `SigmaMem` is what users see.
+`SigmaMem` is what users see. Everything it does becomes a line of a ledger; `fold` says what a line means,
+live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score apart.
 """
 
 from sigma_mem.session.explain import Contribution, Explanation

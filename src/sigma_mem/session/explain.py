@@ -1,17 +1,16 @@
-"""Which past events weighed how much: a score taken apart into the terms it is the sum of."""
+"""Which past events weighed how much: the terms that a score is the sum of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sigma_mem.memory import Settings
-from sigma_mem.session.fold import Entry
+from sigma_mem.session.fold import decided_at, decision_from, events_of
 from sigma_mem.store.base import Record
-from sigma_mem.store.codec import phi_from_bytes
 
 __all__ = ["Contribution", "Explanation", "explain"]
 
@@ -38,8 +37,8 @@ class Explanation:
         The decision, the peer explained, and the peer that the decision chose.
     score, prob, effective : float
         φᵀM_pφ as the decision read it, p̂, and effective sample size.
-    lean : float
-        Log-odds by which the way its answer is written spoke for it; 0 where nothing was known of that.
+    text_log_odds : float
+        Log-odds by which the text of its answer spoke for it; 0 where nothing was known of that.
     contributions : tuple
         The terms that weighed most, largest first in absolute value.
     others, rest : int, float
@@ -52,7 +51,7 @@ class Explanation:
     score: float
     prob: float
     effective: float
-    lean: float
+    text_log_odds: float
     contributions: tuple[Contribution, ...]
     others: int
     rest: float
@@ -63,9 +62,9 @@ class Explanation:
             f"{self.peer}: {verb}; right with p = {self.prob:.2f} here, "
             f"from {self.effective:.1f} effective events (score {self.score:+.4f})"
         ]
-        if self.lean:
-            kind = "right" if self.lean > 0 else "wrong"
-            lines.append(f"  its answer is written like {kind} ones ({self.lean:+.2f} log-odds)")
+        if self.text_log_odds:
+            which = "for" if self.text_log_odds > 0 else "against"
+            lines.append(f"  the text of its answer speaks {which} it ({self.text_log_odds:+.2f} log-odds)")
         for term in self.contributions:
             what = "right" if term.label > 0 else "wrong" if term.label < 0 else "undecided"
             about = f" «{_short(term.question)}»" if term.question else ""
@@ -79,7 +78,7 @@ class Explanation:
 
 
 def explain(
-    decision: Record, before: Sequence[Record], settings: Settings, peer: str | None = None, top: int = 5
+    decision: Record, before: Iterable[Record], settings: Settings, peer: str | None = None, top: int = 5
 ) -> Explanation:
     """Take a peer's score at a decision apart, exactly.
 
@@ -87,7 +86,7 @@ def explain(
     ----------
     decision : Record
         The decision's line.
-    before : sequence of Record
+    before : iterable of Record
         All lines before it.
     settings : Settings
         Of the memory.
@@ -96,33 +95,29 @@ def explain(
     top : int
         How many terms to list.
     """
-    body = decision.body
-    name = body["peer"] if peer is None else peer
-    phi = phi_from_bytes(decision.phi)
-    events, questions = _labelled(before, name)
-    if events:
-        phis = np.array([entry.phi for entry in events.values()])
-        labels = np.array([entry.labels()[name] for entry in events.values()])
-        ticks = np.array([entry.tick for entry in events.values()])
-        recency = np.exp(-settings.rate * (body["now"] - ticks))
-        similarity = np.square(phis @ phi)
-        share = settings.step * recency * labels * similarity
-    else:
-        labels = recency = similarity = share = np.zeros(0)
-    order = np.argsort(-np.abs(share), kind="stable")[:top]
+    made = decision_from(decision)
+    name = made.peer if peer is None else peer
+    events = {id: event for id, event in events_of(before).items() if name in event.labels()}
     ids = list(events)
+    labels = np.array([event.labels()[name] for event in events.values()])
+    ticks = np.array([event.tick for event in events.values()])
+    phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
+    recency = np.exp(-settings.rate * (decided_at(decision) - ticks))
+    similarity = np.square(phis @ made.phi)
+    share = settings.step * recency * labels * similarity
+    order = np.argsort(-np.abs(share), kind="stable")[:top]
     return Explanation(
-        decision=decision.id,
+        decision=made.id,
         peer=name,
-        chosen=body["peer"],
-        score=body["scores"].get(name, 0.0),
-        prob=body["probs"].get(name, math.nan),
-        effective=body["effective"].get(name, 0.0),
-        lean=body["details"].get("lean", {}).get(name, 0.0),
+        chosen=made.peer,
+        score=made.scores.get(name, 0.0),
+        prob=made.probs.get(name, math.nan),
+        effective=made.effective.get(name, 0.0),
+        text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
         contributions=tuple(
             Contribution(
                 ids[i],
-                questions.get(ids[i]),
+                events[ids[i]].question,
                 float(labels[i]),
                 float(recency[i]),
                 float(similarity[i]),
@@ -133,23 +128,6 @@ def explain(
         others=len(ids) - len(order),
         rest=float(share.sum() - share[order].sum()),
     )
-
-
-def _labelled(before: Sequence[Record], peer: str) -> tuple[dict[str, Entry], dict[str, str | None]]:
-    """Events with a label of `peer` at that time, in order, and what they asked."""
-    entries: dict[str, Entry] = {}
-    questions: dict[str, str | None] = {}
-    for line in before:
-        if line.kind == "decision" and line.event not in entries:
-            entries[line.event] = Entry(phi_from_bytes(line.phi), line.body["tick"])
-            questions[line.event] = line.body["question"]
-        elif line.kind == "feedback":
-            entries[line.event].tick = line.body["tick"]
-            entries[line.event].say(line.body["labels"], line.body["source"])
-        elif line.kind == "revoke":
-            for entry in entries.values():
-                entry.unsay(line.body["source"])
-    return {event: entry for event, entry in entries.items() if peer in entry.labels()}, questions
 
 
 def _short(text: str | None, width: int = 48) -> str:

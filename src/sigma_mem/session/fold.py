@@ -1,69 +1,221 @@
-"""State as a fold over the ledger: the same code live and on replay, so that they agree bit for bit."""
+"""What a line of the ledger means: the one module that writes and reads the lines of a memory.
+
+A line is built, appended to the store and applied to the `Fold`, live as on replay, so that both agree bit
+for bit. Numbers that a decision claimed (p̂, text features, what each read chose) are taken from its line, not
+computed again.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.answers.features import FEATURES_VERSION as VERSION
-from sigma_mem.decide.adaptive import duels, over_reads
-from sigma_mem.decide.reads import READS
-from sigma_mem.decide.vote import group
-from sigma_mem.events import FloatArray
+from sigma_mem.answers.features import FEATURES, FEATURES_VERSION
+from sigma_mem.decide import Reads
+from sigma_mem.decide.adaptive import duels, settings_over_reads
+from sigma_mem.decide.vote import group_answers
+from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisionError
+from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.session.records import signs_from
 from sigma_mem.store.base import Record, Store
-from sigma_mem.store.codec import pack_arrays, phi_from_bytes, unpack_arrays
 
-__all__ = ["Entry", "Fold"]
+__all__ = [
+    "EventState",
+    "Fold",
+    "Opening",
+    "decided_at",
+    "decision_from",
+    "decision_record",
+    "events_of",
+    "feedback_from",
+    "feedback_record",
+    "open_record",
+    "opening_from",
+    "peer_record",
+    "phi_from_bytes",
+    "phi_to_bytes",
+    "revoke_record",
+]
 
 _NONE: Mapping[str, Any] = {}
-_OPEN_EVENTS = 4096  # kept at hand; older ones are read back from the ledger when feedback comes
+_OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
-class Entry:
-    """An event that feedback may still speak of: where it stands, and what was said of it."""
+# --- lines -------------------------------------------------------------------------------
 
-    __slots__ = ("canons", "expected", "lines", "phi", "reads", "said", "signs", "tick")
 
-    def __init__(self, phi: FloatArray, tick: float) -> None:
-        self.phi = phi
-        self.tick = tick
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a memory is made of: its first line."""
+
+    peers: tuple[str, ...]
+    rank: int
+    settings: Settings
+    encoder: Mapping[str, str]  # name and version
+
+
+def open_record(opening: Opening, time: float) -> Record:
+    """The first line of a ledger."""
+    body = {
+        "peers": list(opening.peers),
+        "rank": opening.rank,
+        "settings": asdict(opening.settings),
+        "encoder": dict(opening.encoder),
+        "time": time,
+    }
+    return Record("open", "open", "", body)
+
+
+def opening_from(record: Record) -> Opening:
+    """What the first line says."""
+    body = record.body
+    return Opening(
+        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
+    )
+
+
+def decision_record(decision: Decision, now: float, keep_text: bool = True) -> Record:
+    """A decision made when the memory stood at `now` on its decay axis.
+
+    Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
+    shares no mapping with the decision, which its caller may change.
+    """
+    body = {
+        "now": now,
+        "tick": decision.tick,
+        "time": decision.time,
+        "read": decision.read,
+        "peer": decision.peer,
+        "answer": decision.answer if keep_text else None,
+        "scores": dict(decision.scores),
+        "probs": dict(decision.probs),
+        "effective": dict(decision.effective),
+        "confidence": decision.confidence,
+        "propensity": decision.propensity,
+        "question": decision.question if keep_text else None,
+        "canons": dict(decision.canons) if keep_text else _numbered(decision.canons),
+        "features": [FEATURES_VERSION, dict(decision.features)],
+        "reads": dict(decision.reads),
+        "details": dict(decision.details),
+    }
+    return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
+
+
+def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
+    numbers: dict[str, str] = {}
+    return {
+        peer: None if canon is None else numbers.setdefault(canon, str(len(numbers)))
+        for peer, canon in canons.items()
+    }
+
+
+def decision_from(record: Record) -> Decision:
+    """The decision that a line holds."""
+    body = {key: value for key, value in record.body.items() if key not in ("now", "signs")}
+    body["features"] = _features(record)
+    if "lean" in body["details"]:  # the name in version 0.1
+        details = dict(body["details"])
+        body["details"] = {**details, "text_log_odds": details.pop("lean")}
+    return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
+
+
+def decided_at(record: Record) -> float:
+    """Where the memory stood on its decay axis when it made this decision."""
+    return float(record.body["now"])
+
+
+def _features(record: Record) -> Mapping[str, Sequence[float]]:
+    """Text features of a decision's answers; none where another version of the features was recorded."""
+    body = record.body
+    version, features = body.get("features") or body.get("signs") or (FEATURES_VERSION, {})
+    return features if version == FEATURES_VERSION else {}
+
+
+def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
+    """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place."""
+    body = {
+        "id": feedback.id,
+        "labels": feedback.labels,
+        "source": feedback.source,
+        "amends": feedback.amends,
+        "tick": tick,
+        "time": feedback.time,
+    }
+    return Record("feedback", line, feedback.event, body)
+
+
+def feedback_from(record: Record) -> Feedback:
+    """The feedback that a line holds."""
+    body: dict[str, Any] = {key: value for key, value in record.body.items() if key != "tick"}
+    return Feedback(event=record.event, **body)
+
+
+def peer_record(peer: str, joins: bool, time: float) -> Record:
+    """A peer joins or leaves the pool; a name is used once."""
+    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+
+
+def revoke_record(source: str, time: float) -> Record:
+    """Everything that a source ever said is taken back."""
+    return Record("revoke", source, "", {"source": source, "time": time})
+
+
+def phi_to_bytes(phi: FloatArray) -> bytes:
+    """Raw little-endian float64 of a vector, as `Record.phi` holds it."""
+    return phi.astype("<f8", copy=False).tobytes()
+
+
+def phi_from_bytes(raw: bytes) -> FloatArray:
+    """The vector of `phi_to_bytes`, as an array of its own."""
+    if len(raw) % 8:
+        raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
+
+
+# --- one event ---------------------------------------------------------------------------
+
+
+class EventState:
+    """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
+
+    __slots__ = ("canons", "expected", "features", "lines", "phi", "question", "reads", "said", "tick")
+
+    def __init__(self, record: Record) -> None:
+        self.phi = phi_from_bytes(record.phi)
+        self.tick: float = record.body["tick"]
+        self.question: str | None = record.body["question"]
         self.canons: Mapping[str, str | None] = _NONE
-        self.reads: Mapping[str, str] = _NONE
-        self.signs: Mapping[str, Sequence[float]] = _NONE
-        self.expected: Mapping[str, float] = _NONE  # p̂ when the signs were seen
+        self.reads: Mapping[str, str] = _NONE  # read → the peer it chose
+        self.features: Mapping[str, Sequence[float]] = _NONE
+        self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.lines = 0  # of feedback
 
-    def answered(
-        self,
-        canons: Mapping[str, str | None],
-        reads: Mapping[str, str],
-        signs: Mapping[str, Sequence[float]],
-        probs: Mapping[str, float],
-    ) -> None:
-        """Note what a decision had, if nothing is labelled yet: labels are about the answers there were then.
-
-        So what is taken back when a label is corrected or revoked is what was written.
-        """
-        if self.lines or not canons:
-            return
-        self.canons, self.reads = canons, reads or self.reads
-        self.signs, self.expected = dict(signs), {peer: probs[peer] for peer in signs}
-
-    def surprise(self, labels: Mapping[str, float]) -> FloatArray:
-        """c − (2p̂ − 1) of every answer with signs; NaN where it has no label."""
-        return np.array([labels.get(peer, math.nan) - 2.0 * self.expected[peer] + 1.0 for peer in self.signs])
+    def apply(self, record: Record, revoked: Collection[str] = ()) -> None:
+        """Take in one of the event's lines; labels of a revoked source do not count."""
+        body = record.body
+        if record.kind == "feedback":
+            self.tick = body["tick"]
+            self.lines += 1
+            source, labels = body["source"], body["labels"]
+            if source not in revoked:
+                before = self.said.get(source)
+                self.said[source] = labels if before is None else {**before, **labels}
+        elif body["canons"] and not self.lines:
+            # Labels are about the last answers before the first label, so that what a correction or
+            # a revocation takes back is what was written.
+            self.canons, self.reads = body["canons"], body["reads"] or self.reads
+            self.features = _features(record)
+            self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     def labels(self) -> Mapping[str, float]:
-        """The event's labels: where several sources spoke of a peer, their mean, so that |c| ≤ 1."""
+        """The event's labels: where several sources labelled a peer, their mean, so that |c| ≤ 1."""
         if len(self.said) == 1:
             return next(iter(self.said.values()))
         by_peer: dict[str, list[float]] = {}
@@ -72,14 +224,48 @@ class Entry:
                 by_peer.setdefault(peer, []).append(c)
         return {peer: sum(every) / len(every) for peer, every in by_peer.items()}
 
-    def say(self, labels: Mapping[str, float], source: str) -> None:
-        """Note what a source said, in place of what it said before."""
-        before = self.said.get(source)
-        self.said[source] = labels if before is None else {**before, **labels}
+    def residuals(self, labels: Mapping[str, float]) -> FloatArray:
+        """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
+        return np.array([labels.get(p, math.nan) - 2.0 * self.expected[p] + 1.0 for p in self.features])
 
-    def unsay(self, source: str) -> None:
-        """Forget what a source said."""
-        self.said.pop(source, None)
+    def groups(self, peers: tuple[str, ...]) -> NDArray[np.intp] | None:
+        """Answer groups; −1 where an answer could not be read, −2 where none was asked for."""
+        if not self.canons:
+            return None
+        groups = group_answers([self.canons.get(peer) for peer in peers])
+        return np.where([peer in self.canons for peer in peers], groups, -2)
+
+    def read_labels(self, reads: Reads, labels: Mapping[str, float]) -> FloatArray:
+        """Labels of the reads: how right the answer was that each chose, as duels with the first read.
+
+        An answer is as right as its peer's label says, or that of a peer that gave the same answer.
+        """
+        by_answer: dict[str | None, float] = {}
+        for peer, c in labels.items():
+            by_answer.setdefault(self.canons.get(peer), c)
+        by_answer[None] = math.nan  # an unreadable answer equals no other
+        out: FloatArray = np.full(len(reads), math.nan)
+        for i, read in enumerate(reads.names):
+            peer = self.reads.get(read, "")
+            out[i] = labels.get(peer, by_answer.get(self.canons.get(peer), math.nan))
+        return duels(out)
+
+
+def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:
+    """Events by id, in order, as a part of the ledger tells them."""
+    events: dict[str, EventState] = {}
+    for record in records:
+        if record.kind == "revoke":
+            for event in events.values():
+                event.said.pop(record.body["source"], None)
+        elif record.kind == "decision" and record.event not in events:
+            events[record.event] = EventState(record)
+        if record.event in events:
+            events[record.event].apply(record, revoked)
+    return events
+
+
+# --- the whole memory --------------------------------------------------------------------
 
 
 class Fold:
@@ -89,113 +275,90 @@ class Fold:
     ----------
     store, namespace
         Where lines of older events are read back from.
-    opening : mapping
-        Body of the ledger's first line.
+    opening : Opening
+        The ledger's first line.
+    reads : Reads
+        The reads that the adaptive one chooses among.
     """
 
-    def __init__(self, store: Store, namespace: str, opening: Mapping[str, Any]) -> None:
+    def __init__(self, store: Store, namespace: str, opening: Opening, reads: Reads) -> None:
         self._store = store
         self._namespace = namespace
-        settings = Settings(**opening["settings"])
-        self.state = SigmaState(opening["peers"], opening["rank"], settings)
-        self._reads = SigmaState(READS, opening["rank"], over_reads(settings))
+        self.registry = reads
+        features = len(FEATURES) if opening.settings.text_features else 0
+        self.state = SigmaState(opening.peers, opening.rank, opening.settings, features)
+        self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.seq = 0
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._events: OrderedDict[str, EventState] = OrderedDict()
 
     @property
     def reads(self) -> SigmaState:
-        """The second memory, whose peers are the reads, at the same time as the first (DESIGN §8)."""
-        self._reads.follow(self.state)
+        """The second memory, whose peers are the reads, at the same clock as the first."""
+        self._reads.sync_clock(self.state)
         return self._reads
 
-    # --- lines ---------------------------------------------------------------------------
+    def known_peers(self) -> Collection[str]:
+        """Peers that feedback may label: those in the pool, and those that were."""
+        return {*self.state.peers, *self.departed} if self.departed else self.state.peers
 
-    def apply(self, record: Record) -> None:
-        """Take one line into the state."""
-        apply: Callable[[Record], None] | None = {
-            "decision": self._decision,
-            "feedback": self._feedback,
-            "revoke": self._revoke,
-            "peer": self._peer,
-        }.get(record.kind)
-        if apply is not None:  # "open" was taken by __init__
-            apply(record)
-        self.seq = record.seq
+    def apply(self, record: Record, seq: int) -> None:
+        """Take line `seq` into the state."""
+        match record.kind:
+            case "decision":
+                self._apply_decision(record, seq)
+            case "feedback":
+                self._apply_feedback(record, seq)
+            case "revoke":
+                self._apply_revocation(record, seq)
+            case "peer":
+                self._apply_peer(record)
+            case "open":
+                pass  # taken by __init__
+            case kind:
+                raise StoreVersionError(
+                    f"line {seq} of the ledger is a {kind!r}, which this version of sigma-mem does not know; "
+                    "upgrade sigma-mem (pip install -U sigma-mem)"
+                )
+        self.seq = seq
 
-    def _decision(self, record: Record) -> None:
-        body = record.body
+    def _apply_decision(self, record: Record, seq: int) -> None:
         if record.id == record.event:
-            self.begin(record.event, phi_from_bytes(record.phi), body["time"])
-        self.answered(
-            record.event, body["canons"], body["reads"], signs_from(record), body["probs"], record.seq
-        )
+            self.state.begin_event(record.body["time"])
+            self._keep(record.id, EventState(record))
+        event = self.event(record.event, before=seq)
+        if event is not None:
+            event.apply(record)
 
-    def begin(self, event: str, phi: FloatArray, time: float) -> float:
-        """Count a new event; return its tick."""
-        tick = self.state.decided(time)
-        self._entries[event] = Entry(phi, tick)
-        if len(self._entries) > _OPEN_EVENTS:
-            self._entries.popitem(last=False)
-        return tick
-
-    def answered(
-        self,
-        event: str,
-        canons: Mapping[str, str | None],
-        reads: Mapping[str, str],
-        signs: Mapping[str, Sequence[float]],
-        probs: Mapping[str, float],
-        seq: int | None = None,
-    ) -> None:
-        """Note the answers, their signs and the choices of the single reads, where a decision had them.
-
-        On replay `seq` is the decision's line: the event is then known as it stood before it.
-        """
-        if canons:
-            entry = self.entry(event, before=seq)
-            if entry is not None:
-                entry.answered(canons, reads, signs, probs)
-
-    def tick_of(self, entry: Entry) -> float:
-        """Where the event's labels are written: with decay by labelled event, at its first label."""
-        if entry.lines:
-            return entry.tick
-        return self.state.labelled(entry.tick)
-
-    def _feedback(self, record: Record) -> None:
-        entry = self.entry(record.event, before=record.seq)
-        if entry is None:
+    def _apply_feedback(self, record: Record, seq: int) -> None:
+        event = self.event(record.event, before=seq)
+        if event is None:
             return
-        if not entry.lines:
-            self.tick_of(entry)
-        self.learn(entry, record.body["labels"], record.body["source"], record.body["tick"])
+        if event.lines:
+            before: Mapping[str, float] | None = event.labels()
+        else:
+            before = None
+            self.state.begin_labels(event.tick)
+        event.apply(record)
+        self._write(event, before)
 
-    def learn(self, entry: Entry, labels: Mapping[str, float], source: str, tick: float) -> None:
-        """Write what a source said of an event."""
-        before = entry.labels() if entry.lines else None
-        entry.say(labels, source)
-        entry.tick = tick
-        entry.lines += 1
-        self._write(entry, before)
-
-    def _revoke(self, record: Record) -> None:
+    def _apply_revocation(self, record: Record, seq: int) -> None:
         source = record.body["source"]
-        self.revoked.add(source)
-        events = dict.fromkeys(
+        labelled = dict.fromkeys(
             line.event
-            for line in self._store.records(self._namespace, until=record.seq)
+            for line in self._store.records(self._namespace, until=seq)
             if line.kind == "feedback" and line.body["source"] == source
         )
-        for event in events:
-            entry = self.entry(event, before=record.seq, revoked=self.revoked - {source})
-            if entry is not None:
-                before = entry.labels()
-                entry.unsay(source)
-                self._write(entry, before)
+        for id in labelled:
+            event = self.event(id, before=seq)
+            if event is not None:
+                before = event.labels()
+                event.said.pop(source, None)
+                self._write(event, before)
+        self.revoked.add(source)
 
-    def _peer(self, record: Record) -> None:
+    def _apply_peer(self, record: Record) -> None:
         peer = record.body["peer"]
         if record.body["joins"]:
             self.state.add_peer(peer)
@@ -203,131 +366,71 @@ class Fold:
             self.state.remove_peer(peer)
             self.departed.add(peer)
 
-    def known_peers(self) -> Collection[str]:
-        """Peers that feedback may speak of: those in the pool, and those that were."""
-        return {*self.state.peers, *self.departed} if self.departed else self.state.peers
-
-    # --- events --------------------------------------------------------------------------
-
-    def entry(self, event: str, before: int | None = None, revoked: set[str] | None = None) -> Entry | None:
+    def event(self, id: str, before: int | None = None) -> EventState | None:
         """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
-        entry = self._entries.get(event)
-        if entry is None:
-            lines = self._store.of_event(self._namespace, event)
-            entry = _entry_from(
-                [line for line in lines if before is None or line.seq < before],
-                self.revoked if revoked is None else revoked,
-            )
-            if entry is not None:
-                self._entries[event] = entry
-                if len(self._entries) > _OPEN_EVENTS:
-                    self._entries.popitem(last=False)
-        return entry
+        event = self._events.get(id)
+        if event is None:
+            lines = self._store.of_event(self._namespace, id)
+            event = events_of((x for x in lines if before is None or x.seq < before), self.revoked).get(id)
+            if event is not None:
+                self._keep(id, event)
+        return event
 
-    def _write(self, entry: Entry, before: Mapping[str, float] | None) -> None:
-        after = entry.labels()
-        peers = self.state.peers
-        self.state.write(
-            entry.phi,
-            _aligned(peers, after),
-            entry.tick,
-            replaces=None if before is None else _aligned(peers, before),
-            groups=_groups(peers, entry.canons),
-            away=self._away(after),
-            replaces_away=self._away(before or {}),
+    def event_of(self, decision: str) -> tuple[str, EventState]:
+        """The id of a decision's event, and the event; UnknownDecisionError if there is none."""
+        id, event = decision, self.event(decision)
+        if event is None:
+            id = self.line(decision).event
+            event = self.event(id)
+        if event is None:  # the ledger holds a decision without its event's first one
+            raise UnknownDecisionError(f"event {id!r} of decision {decision!r} is not in this memory")
+        return id, event
+
+    def line(self, decision: str) -> Record:
+        """The line of a decision."""
+        line = self._store.find(self._namespace, "decision", decision)
+        if line is None:
+            raise UnknownDecisionError(
+                f"decision {decision!r} is not in namespace {self._namespace!r}; "
+                "expected the id of a decision of this memory"
+            )
+        return line
+
+    def _keep(self, id: str, event: EventState) -> None:
+        self._events[id] = event
+        if len(self._events) > _OPEN_EVENTS:
+            self._events.popitem(last=False)
+
+    def _write(self, event: EventState, before: Mapping[str, float] | None) -> None:
+        """Write the event's labels to every sum, in place of those before."""
+        after, state = event.labels(), self.state
+        state.write(
+            event.phi,
+            _aligned(state.peers, after),
+            event.tick,
+            replaces=None if before is None else _aligned(state.peers, before),
+            groups=event.groups(state.peers),
+            departed=self._labels_of_departed(after),
+            replaces_departed=self._labels_of_departed(before or {}),
         )
-        if entry.signs:
-            self.state.signs.write(
-                np.array(list(entry.signs.values())),
-                entry.surprise(after),
-                entry.tick,
-                replaces=None if before is None else entry.surprise(before),
+        if event.features:
+            state.features.write(
+                np.array(list(event.features.values())),
+                event.residuals(after),
+                event.tick,
+                replaces=None if before is None else event.residuals(before),
             )
-        if entry.reads:
+        if event.reads:
             self.reads.write(
-                entry.phi,
-                _read_labels(entry, after),
-                entry.tick,
-                replaces=None if before is None else _read_labels(entry, before),
+                event.phi,
+                event.read_labels(self.registry, after),
+                event.tick,
+                replaces=None if before is None else event.read_labels(self.registry, before),
             )
 
-    def _away(self, labels: Mapping[str, float]) -> list[float]:
+    def _labels_of_departed(self, labels: Mapping[str, float]) -> list[float]:
         return [c for peer, c in labels.items() if peer in self.departed] if self.departed else []
-
-    # --- snapshots -----------------------------------------------------------------------
-
-    def pack(self) -> bytes:
-        """The state after line `seq`, bit for bit."""
-        meta = {
-            "seq": self.seq,
-            "peers": list(self.state.peers),
-            "reads": list(READS),
-            "signs": VERSION,
-            "settings": asdict(self.state.settings),
-            "revoked": sorted(self.revoked),
-            "departed": sorted(self.departed),
-        }
-        arrays = {f"state.{key}": value for key, value in self.state.arrays().items()}
-        arrays.update({f"reads.{key}": value for key, value in self.reads.arrays().items()})
-        return pack_arrays(meta, arrays)
-
-    def unpack(self, body: bytes) -> None:
-        """Continue from a packed state; one with other reads or signs is left alone: the ledger has all."""
-        meta, arrays = unpack_arrays(body)
-        if (meta.get("reads"), meta.get("signs")) != (list(READS), VERSION):
-            return
-        settings = Settings(**meta["settings"])
-        parts: dict[str, dict[str, FloatArray]] = {"state": {}, "reads": {}}
-        for key, value in arrays.items():
-            part, _, name = key.partition(".")
-            parts[part][name] = value
-        self.state = SigmaState.from_arrays(meta["peers"], settings, parts["state"])
-        self._reads = SigmaState.from_arrays(READS, over_reads(settings), parts["reads"])
-        self.revoked, self.departed = set(meta["revoked"]), set(meta["departed"])
-        self.seq = meta["seq"]
-
-
-def _entry_from(lines: Iterable[Record], revoked: set[str]) -> Entry | None:
-    entry: Entry | None = None
-    for line in lines:
-        body = line.body
-        if line.kind == "decision":
-            if entry is None:
-                entry = Entry(phi_from_bytes(line.phi), body["tick"])
-            entry.answered(body["canons"], body["reads"], signs_from(line), body["probs"])
-        elif line.kind == "feedback" and entry is not None:
-            entry.tick = body["tick"]
-            entry.lines += 1
-            if body["source"] not in revoked:
-                entry.say(body["labels"], body["source"])
-    return entry
-
-
-def _groups(peers: tuple[str, ...], canons: Mapping[str, str | None]) -> NDArray[np.intp] | None:
-    """Answer groups; −1 where an answer could not be read, −2 where none was asked for."""
-    if not canons:
-        return None
-    groups = group([canons.get(peer) for peer in peers])
-    return np.where([peer in canons for peer in peers], groups, -2)
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
     return np.array([labels.get(name, math.nan) for name in names])
-
-
-def _read_labels(entry: Entry, labels: Mapping[str, float]) -> FloatArray:
-    """Labels of the reads: how right the answer was that each chose, relative to the first read's.
-
-    An answer is as right as its peer's label says, or that of a peer that said the same.
-    """
-    by_answer: dict[str, float] = {}
-    for peer, c in labels.items():
-        canon = entry.canons.get(peer)
-        if canon is not None:
-            by_answer.setdefault(canon, c)
-    out: NDArray[np.float64] = np.full(len(READS), math.nan)
-    for i, read in enumerate(READS):
-        peer = entry.reads.get(read, "")
-        canon = entry.canons.get(peer)
-        out[i] = labels.get(peer, by_answer.get(canon, math.nan) if canon is not None else math.nan)
-    return duels(out)

@@ -1,4 +1,4 @@
-"""Selection by a center: its judgement of every answer, and the posterior with G over them."""
+"""What `select` needs of a center model: its judgement of the answers, under the memory's steering."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sigma_mem.decide.select import normalized_utility, posterior
+from sigma_mem.decide.posterior import EXACT_PEERS, normalized_utility
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import SigmaState
-from sigma_mem.session.choices import Choice
 
-__all__ = ["Center", "Judged", "by_name", "select"]
+__all__ = ["Center", "Utilities", "judge_answers", "posterior_details"]
 
 
-class Judged(Protocol):
+class Utilities(Protocol):
     """Utilities of the peers' answers, and the probability mass on Yes and No behind them."""
 
     @property
@@ -33,19 +32,15 @@ class Judged(Protocol):
 class Center(Protocol):
     """A frozen model that judges answers, steered by what the memory reads out."""
 
-    def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Judged:
+    def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Utilities:
         """U of every answer, with its peer's readout M_pφ projected into the model."""
         ...
 
 
-def select(
+def judge_answers(
     center: Center | None, question: str, phi: FloatArray, answers: Mapping[str, Answer], state: SigmaState
-) -> Choice:
-    """The peer with the largest posterior expectation, and what is worth keeping of the judgement.
-
-    eq:sigma_peer_utility by the center, then eq:sigma_normalized_utility,
-    eq:sigma_topology_posterior and eq:sigma_peer_select over the peers that answered.
-    """
+) -> tuple[FloatArray, dict[str, Any]]:
+    """U of every peer (eq:sigma_peer_utility), NaN without an answer; and what to keep of the judgement."""
     if center is None:
         raise MissingExtraError(
             "select needs a center model, and this memory was opened without one: install it with "
@@ -57,18 +52,18 @@ def select(
         raise InputError("no peer gave an answer; expected at least one text to judge")
     rows = [state.peers.index(peer) for peer in peers]
     judged = center.judge(question, [answers[peer].text for peer in peers], state.readout(phi)[rows])
-    z = normalized_utility(judged.utility)
-    result = posterior(z, state.G[np.ix_(rows, rows)])
-    details: dict[str, Any] = {
-        "utility": by_name(peers, judged.utility),
-        "z": by_name(peers, z),
-        "yes_no_mass": by_name(peers, judged.yes_no_mass),
-        "posterior": by_name(peers, 0.5 + 0.5 * result.expectation),
-        "posterior_method": result.method,
+    utility: FloatArray = np.full(len(state.peers), np.nan)
+    utility[rows] = judged.utility
+    named = {
+        "utility": judged.utility,
+        "z": normalized_utility(judged.utility),
+        "yes_no_mass": judged.yes_no_mass,
     }
-    return Choice("select", rows[result.peer], details["posterior"][peers[result.peer]], details=details)
+    return utility, {key: dict(zip(peers, x.tolist(), strict=True)) for key, x in named.items()}
 
 
-def by_name(names: Sequence[str], values: FloatArray) -> dict[str, float]:
-    """An array as a mapping by name."""
-    return dict(zip(names, values.tolist(), strict=True))
+def posterior_details(state: SigmaState, expectation: FloatArray) -> dict[str, Any]:
+    """P(right) of every judged peer, and how it was computed."""
+    judged = {peer: 0.5 + 0.5 * e for peer, e in state.by_peer(expectation).items() if e == e}
+    method = "exact" if len(judged) <= EXACT_PEERS else "belief-propagation"
+    return {"posterior": judged, "posterior_method": method}

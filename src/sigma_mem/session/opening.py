@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from sigma_mem.encode import ENCODERS, Encoder, open_encoder
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.session.records import open_record
+from sigma_mem.session.fold import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
 
-__all__ = ["Opening", "open_memory"]
+__all__ = ["open_memory"]
 
-_HANDED_IN = {"name": "phi", "version": "1"}  # no encoder: every φ is handed in
-
-
-@dataclass(slots=True)
-class Opening:
-    """The first line of a memory, and how to get its encoder."""
-
-    body: Mapping[str, Any]
-    encoder: Callable[[], Encoder]
+_NO_ENCODER = {"name": "phi", "version": "1"}  # every φ is handed in
 
 
 def open_memory(
@@ -33,55 +23,54 @@ def open_memory(
     encoder: str | Encoder | None,
     settings: Settings | None,
     time: float,
-) -> Opening:
-    """Make the namespace's memory, or open it and check peers, rank, encoder and settings against it."""
+) -> tuple[Opening, Encoder | None]:
+    """Make the namespace's memory, or open it and check rank, encoder and settings against it.
+
+    Returns what the memory is made of and its encoder; None where φ is handed in.
+    """
     first = next(iter(store.records(namespace)), None)
     if first is not None:
-        return _existing(first.body, namespace, peers, rank, encoder, settings)
+        opening = opening_from(first)
+        return opening, _checked(opening, namespace, rank, encoder, settings)
     if peers is None:
         raise InputError(f"namespace {namespace!r} holds no memory yet; expected peers=[...] to make one")
     found = _chosen(encoder, rank)
-    named = _HANDED_IN if found is None else {"name": found.name, "version": found.version}
     size = found.rank if found is not None else rank
     if size is None or (rank is not None and rank != size):
         raise InputError(
-            f"rank is {rank} and the encoder {named['name']!r} has rank {size}; expected them equal"
+            f"rank is {rank} and the encoder {_name(found)['name']!r} has rank {size}; expected them equal"
         )
     state = SigmaState(peers, size, settings)  # checks peers
-    record = open_record(state.peers, size, state.settings, named, time)
-    store.append(namespace, [record])[1].wait()
-    return Opening(record.body, _getter(found))
+    opening = Opening(state.peers, size, state.settings, _name(found))
+    store.append(namespace, [open_record(opening, time)])[1].wait()
+    return opening, found
 
 
-def _existing(
-    body: Mapping[str, Any],
+def _checked(
+    opening: Opening,
     namespace: str,
-    peers: Sequence[str] | None,
     rank: int | None,
     encoder: str | Encoder | None,
     settings: Settings | None,
-) -> Opening:
-    if rank is not None and rank != body["rank"]:
-        raise InputError(f"rank is {rank}; the memory in {namespace!r} has rank {body['rank']}")
-    if settings is not None and settings != Settings(**body["settings"]):
+) -> Encoder | None:
+    if rank is not None and rank != opening.rank:
+        raise InputError(f"rank is {rank}; the memory in {namespace!r} has rank {opening.rank}")
+    if settings is not None and settings != opening.settings:
         raise InputError(
-            f"settings are {settings}; the memory in {namespace!r} was made with "
-            f"{Settings(**body['settings'])}: leave them out, or take another namespace"
+            f"settings are {settings}; the memory in {namespace!r} was made with {opening.settings}: "
+            "leave them out, or take another namespace"
         )
-    named = body["encoder"]
-    if encoder is None and named["name"] not in ENCODERS:
-        return Opening(
-            body, _getter(None, named["name"])
-        )  # its own encoder was an object: φ may be handed in
-    found = _chosen(named["name"] if encoder is None else encoder, None)
-    now = _HANDED_IN if found is None else {"name": found.name, "version": found.version}
-    if now != named:
+    written_with = opening.encoder
+    if encoder is None and written_with["name"] not in ENCODERS:
+        return None  # it was an encoder object: φ may be handed in
+    found = _chosen(written_with["name"] if encoder is None else encoder, None)
+    if _name(found) != written_with:
         raise EncoderMismatchError(
-            f"encoder is {now['name']} {now['version']}; the memory in {namespace!r} was written with "
-            f"{named['name']} {named['version']}: φ of two encoders do not mix; open it with that one, "
-            "or start another namespace"
+            f"encoder is {_name(found)['name']} {_name(found)['version']}; the memory in {namespace!r} was "
+            f"written with {written_with['name']} {written_with['version']}: φ of two encoders do not mix; "
+            "open it with that one, or start another namespace"
         )
-    return Opening(body, _getter(found))
+    return found
 
 
 def _chosen(encoder: str | Encoder | None, rank: int | None) -> Encoder | None:
@@ -90,13 +79,5 @@ def _chosen(encoder: str | Encoder | None, rank: int | None) -> Encoder | None:
     return open_encoder(encoder) if isinstance(encoder, str) else encoder
 
 
-def _getter(encoder: Encoder | None, written_with: str = "phi") -> Callable[[], Encoder]:
-    def get() -> Encoder:
-        if encoder is None:
-            remedy = (
-                "hand in phi=..." if written_with == "phi" else f"pass the encoder {written_with!r} it needs"
-            )
-            raise InputError(f"this memory was opened without an encoder: {remedy}")
-        return encoder
-
-    return get
+def _name(encoder: Encoder | None) -> dict[str, str]:
+    return dict(_NO_ENCODER) if encoder is None else {"name": encoder.name, "version": encoder.version}

@@ -2,44 +2,51 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import time as _time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sigma_mem.answers.canon import canon as default_canon
-from sigma_mem.decide.reads import ROUTES, VOTES
+from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
+from sigma_mem.decide import READS, Read, Reads, Verdict, View
+from sigma_mem.decide.adaptive import best_read
+from sigma_mem.decide.explore import explore as explore_peers
+from sigma_mem.decide.vote import group_answers
 from sigma_mem.encode import Encoder
-from sigma_mem.errors import InputError, UnknownDecisionError
+from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
-from sigma_mem.session.checks import checked_labels, checked_phi
-from sigma_mem.session.choices import Choice, by_adaptive_read, by_route, by_vote
 from sigma_mem.session.explain import Explanation, explain
-from sigma_mem.session.fold import Entry, Fold
-from sigma_mem.session.given import NOTHING, Given, looked_at
-from sigma_mem.session.journal import Journal
-from sigma_mem.session.judging import Center, by_name, select
-from sigma_mem.session.opening import open_memory
-from sigma_mem.session.records import (
+from sigma_mem.session.feedback import append_feedback
+from sigma_mem.session.fold import (
+    Fold,
     decision_from,
     decision_record,
-    feedback_record,
+    feedback_from,
     peer_record,
     revoke_record,
 )
-from sigma_mem.session.repeats import free_line, news, repeated
-from sigma_mem.store.base import Record, Store
+from sigma_mem.session.journal import Journal
+from sigma_mem.session.judging import Center, judge_answers, posterior_details
+from sigma_mem.session.opening import open_memory
+from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
 
 __all__ = ["SigmaMem"]
 
-Answers = Mapping[str, str | Answer | None]
+GivenAnswers = Mapping[str, str | Answer | None]
+
+_LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
+_UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
 class SigmaMem:
@@ -67,8 +74,10 @@ class SigmaMem:
         Feedback is acknowledged once it is on disk. A decision is written behind, within
         milliseconds, unless "all".
     keep_text : bool
-        Whether questions and answers are kept in the ledger (explanations quote them). Without, numbers
-        remain of them: φ, which answers were equal, and the signs of each.
+        Whether questions and answers are kept in the ledger (explanations quote them). Without them the
+        ledger keeps numbers only: φ, which answers were equal, and the text features of each.
+    reads : Reads
+        The reads that `vote`, `route` and `decide` know.
     seed : int, optional
         For exploring routes.
     clock : callable
@@ -98,11 +107,13 @@ class SigmaMem:
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
         snapshot_every: int = 4096,
+        reads: Reads = READS,
         seed: int | None = None,
         clock: Callable[[], float] = _time.time,
     ) -> None:
         self._clock = clock
         self._center = center
+        self._registry = reads
         self._durable = durable == "all"
         self._keep_text = keep_text
         self._rng = np.random.default_rng(seed)
@@ -113,12 +124,16 @@ class SigmaMem:
         self.store = open_store(path) if store is None else store
         self._namespace = namespace
         try:
-            opening = open_memory(self.store, namespace, peers, rank, encoder, settings, clock())
+            opening, self._encoder = open_memory(
+                self.store, namespace, peers, rank, encoder, settings, clock()
+            )
             self._opening = opening
-            self._rank: int = opening.body["rank"]
-            self._settings = Settings(**opening.body["settings"])
-            self._journal = Journal(self.store, namespace, opening, snapshot_every)
-            self._check_pool(peers)
+            self._journal = Journal(self.store, namespace, opening, reads, snapshot_every)
+            if peers is not None and tuple(peers) != self.peers:
+                raise InputError(
+                    f"peers are {list(peers)}; the memory in {namespace!r} has {list(self.peers)}: open it "
+                    "without peers, then use add_peer and remove_peer"
+                )
         except BaseException:
             if self._owns_store:
                 self.store.close()
@@ -135,16 +150,16 @@ class SigmaMem:
     @property
     def rank(self) -> int:
         """Dimension of φ."""
-        return self._rank
+        return self._opening.rank
 
     @property
     def settings(self) -> Settings:
         """As recorded with the memory."""
-        return self._settings
+        return self._opening.settings
 
     @property
     def state(self) -> SigmaState:
-        """The state itself, for reading; write only through `feedback`."""
+        """The live state, to read from; it is written through `feedback` only."""
         with self._journal as fold:
             return fold.state
 
@@ -160,15 +175,46 @@ class SigmaMem:
         with self._journal as fold:
             return fold.state.clock
 
-    def namespace(self, name: str, peers: Sequence[str] | None = None, **options: Any) -> SigmaMem:
-        """Another memory in the same store."""
-        return SigmaMem(peers, store=self.store, namespace=name, **options)
+    def namespace(
+        self,
+        name: str,
+        peers: Sequence[str] | None = None,
+        *,
+        rank: int | None = None,
+        encoder: str | Encoder | None = None,
+        settings: Settings | None = None,
+        center: Center | None = None,
+        durable: Literal["feedback", "all"] = "feedback",
+        keep_text: bool = True,
+        snapshot_every: int = 4096,
+        seed: int | None = None,
+    ) -> SigmaMem:
+        """Another memory in the same store; the parameters are those of `SigmaMem`."""
+        return SigmaMem(
+            peers,
+            store=self.store,
+            namespace=name,
+            rank=rank,
+            encoder=encoder,
+            settings=settings,
+            center=center,
+            durable=durable,
+            keep_text=keep_text,
+            snapshot_every=snapshot_every,
+            reads=self._registry,
+            seed=seed,
+            clock=self._clock,
+        )
 
     # --- decide --------------------------------------------------------------------------
 
     def encode(self, question: str) -> FloatArray:
         """φ of a question."""
-        phi: FloatArray = self._opening.encoder().encode([question])[0]
+        if self._encoder is None:
+            named = self._opening.encoder["name"]
+            remedy = "hand in phi=..." if named == "phi" else f"pass the encoder {named!r} it needs"
+            raise InputError(f"this memory was opened without an encoder: {remedy}")
+        phi: FloatArray = self._encoder.encode([question])[0]
         return phi
 
     def route(
@@ -188,23 +234,20 @@ class SigmaMem:
             The task; may be left out when `phi` is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
-        read : {"calibrated-route", "m-route"}
-            The paper's M-route, or its calibrated form.
+        read : str
+            Which route: "calibrated-route", or the paper's "m-route".
         explore : bool
-            Where only the chosen peer will be labelled: choose by posterior sampling, so that the
-            others are tried as well, and report the propensity.
+            Thompson sampling, for where only the chosen peer will be labelled: the others are tried as
+            well, and the decision reports its propensity.
         after : str, optional
             An earlier decision on the same task: both are one event.
         """
-        if read not in ROUTES:
-            raise InputError(f"read is {read!r}; expected one of {sorted(ROUTES)}")
-        rng = self._rng if explore else None
-        return self._decide(question, phi, after, lambda reading, _: by_route(reading, read, rng))
+        return self._decide(question, phi, after, _named(self._registry.routes, read), explore=explore)
 
     def vote(
         self,
         question: str | None,
-        answers: Answers,
+        answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
@@ -219,22 +262,20 @@ class SigmaMem:
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
-        read : {"calibrated-vote", "expert-vote", "m-vote", "majority", "posterior", "posterior-no-g"}
-            How to weigh them.
+        read : str
+            How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
+            the answer that stands first in the order of the pool.
         canon : callable
             Canonical form of an answer's text.
         """
-        if read not in VOTES:
-            raise InputError(f"read is {read!r}; expected one of {sorted(VOTES)}")
-        given = looked_at(question, answers, self.peers, canon, self._settings.signs)
-        return self._decide(
-            question, phi, after, lambda reading, at: by_vote(reading, self.state, at, given, read), given
-        )
+        chosen = _named(self._registry.votes, read)
+        given = prepare_answers(question, answers, canon, self.settings.text_features)
+        return self._decide(question, phi, after, chosen, given)
 
     def select(
         self,
         question: str,
-        answers: Answers,
+        answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
         canon: Callable[[str], str | None] = default_canon,
@@ -244,19 +285,13 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = looked_at(question, answers, self.peers, canon, self._settings.signs)
-        return self._decide(
-            question,
-            phi,
-            after,
-            lambda _, direction: select(self._center, question, direction, given.answers, self.state),
-            given,
-        )
+        given = prepare_answers(question, answers, canon, self.settings.text_features)
+        return self._decide(question, phi, after, self._registry["select"], given)
 
     def decide(
         self,
         question: str | None,
-        answers: Answers,
+        answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
         canon: Callable[[str], str | None] = default_canon,
@@ -264,20 +299,11 @@ class SigmaMem:
     ) -> Decision:
         """Choose among answers by the read that has been best here: the adaptive read.
 
-        Every single read makes its choice; a second memory, whose peers are the reads, chooses
-        among them by φ, and learns from the same feedback which of them were right.
+        Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
+        and learns from the same feedback which of them were right.
         """
-        given = looked_at(question, answers, self.peers, canon, self._settings.signs)
-
-        def choice(reading: Reading, direction: FloatArray) -> Choice:
-            selected = None
-            if self._center is not None and question is not None:
-                selected = select(self._center, question, direction, given.answers, self.state)
-            return by_adaptive_read(
-                reading, self.state, direction, given, self.reads.read(direction), selected
-            )
-
-        return self._decide(question, phi, after, choice, given)
+        given = prepare_answers(question, answers, canon, self.settings.text_features)
+        return self._decide(question, phi, after, None, given)
 
     # --- feedback ------------------------------------------------------------------------
 
@@ -292,9 +318,8 @@ class SigmaMem:
     ) -> Feedback:
         """Say who was right: for some or all peers, now or late. Returns once it is on disk.
 
-        Saying the same again changes nothing. Saying something else of a peer that the same source
-        has spoken of before is an error, unless it amends; the result is then as if it had been
-        said so in the first place.
+        Feedback is idempotent: the same labels again change nothing. Another label for a peer that the same
+        source labelled before is an error, unless it amends; the result is then as if it had been the first.
 
         Parameters
         ----------
@@ -309,41 +334,24 @@ class SigmaMem:
         amend : bool
             Replace what this source said of these peers.
         """
-        with self._journal as fold:
-            clean = checked_labels(labels, fold.known_peers())
-            if source in fold.revoked:
-                raise InputError(f"source {source!r} was revoked; expected another source")
-            event, entry = self._known(fold, decision)
-            if id is not None and repeated(self.store, self._namespace, id, (event, clean, source), amend):
-                fresh: Mapping[str, float] = {}
-            else:
-                fresh = news(entry, clean, source, amend)
-            feedback = Feedback(id or f"{event}/{entry.lines}", event, clean, source, self._clock(), amend)
-            if fresh:
-                line = feedback.id if id is None else free_line(self.store, self._namespace, id)
-                tick = fold.tick_of(entry)
-                ticket = self._journal.append(feedback_record(feedback, line, tick))
-                fold.learn(entry, fresh, source, tick)
-                self._journal.snapshot_when_due()
-        if fresh:
-            ticket.wait()
-        else:
-            self.store.flush()  # what was said before may still be on its way
-        return feedback
+        return append_feedback(self._journal, decision, labels, source, id, amend, self._clock())
 
     def revoke(self, source: str) -> int:
-        """Take back all that a source ever said; return how many lines of feedback that were.
+        """Take back all feedback of a source; return how many lines that were.
 
-        The memory is then as if that source had never spoken; it is not heard again. Decisions made
-        meanwhile stay, and so does what they expected of their peers, which signs are held against.
+        The memory is then as if that source had never spoken, and the source is not heard again. Decisions
+        made meanwhile stay, and so does the p̂ they claimed, against which text features are learned.
         """
         with self._journal as fold:
-            lines: int = sum(
-                line.kind == "feedback" and line.body["source"] == source
-                for line in self.store.records(self._namespace)
+            lines = sum(
+                record.kind == "feedback" and feedback_from(record).source == source
+                for record in self.store.records(self._namespace)
             )
+            ticket = None
             if source not in fold.revoked:
-                self._journal.commit(revoke_record(source, self._clock()))
+                ticket = self._journal.append(revoke_record(source, self._clock()))
+        if ticket is not None:
+            ticket.wait()
         return lines
 
     # --- peers ---------------------------------------------------------------------------
@@ -353,21 +361,33 @@ class SigmaMem:
         with self._journal as fold:
             if peer in fold.departed:
                 raise InputError(f"peer {peer!r} was removed before; expected a name not used yet")
-            SigmaState((*self.peers, peer), 1)  # the same checks as ever, before anything is written
-            self._journal.commit(peer_record(peer, True, self._clock()))
+            SigmaState((*fold.state.peers, peer), 1)  # checks the name before anything is written
+            ticket = self._journal.append(peer_record(peer, True, self._clock()))
+        ticket.wait()
 
     def remove_peer(self, peer: str) -> None:
-        """Forget a peer; its name is not used again, so that nobody starts afresh under it."""
-        with self._journal:
-            if peer not in self.peers or len(self.peers) == 1:
-                SigmaState(self.peers, 1).remove_peer(peer)  # says what is wrong
-            self._journal.commit(peer_record(peer, False, self._clock()))
+        """Forget a peer; its name cannot be used again, so that nobody starts afresh under it."""
+        with self._journal as fold:
+            SigmaState(fold.state.peers, 1).remove_peer(peer)  # checks the name before anything is written
+            ticket = self._journal.append(peer_record(peer, False, self._clock()))
+        ticket.wait()
 
     # --- look ----------------------------------------------------------------------------
 
     def decision(self, id: str) -> Decision:
         """An earlier decision, from the ledger."""
-        return decision_from(self._line(id))
+        with self._journal as fold:
+            return decision_from(fold.line(id))
+
+    def decisions(self, last: int) -> list[Decision]:
+        """The last decisions, newest first."""
+        lines = (line for line in self.store.records(self._namespace) if line.kind == "decision")
+        return [decision_from(line) for line in reversed(deque(lines, maxlen=last))]
+
+    def labels(self, decision: str) -> Mapping[str, float]:
+        """The labels that the event of a decision has now."""
+        with self._journal as fold:
+            return dict(fold.event_of(decision)[1].labels())
 
     def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
@@ -381,10 +401,12 @@ class SigmaMem:
         top : int
             How many events to list.
         """
-        line = self._line(decision)
-        if peer is not None and peer not in line.body["scores"]:
-            raise InputError(f"peer {peer!r} was not in the pool {sorted(line.body['scores'])} then")
-        before = list(self.store.records(self._namespace, until=line.seq - 1))
+        with self._journal as fold:
+            line = fold.line(decision)
+        pool = decision_from(line).scores
+        if peer is not None and peer not in pool:
+            raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
+        before = self.store.records(self._namespace, until=line.seq - 1)
         return explain(line, before, self.settings, peer, top)
 
     def replayed(self) -> Fold:
@@ -400,7 +422,7 @@ class SigmaMem:
             self._journal.snapshot()
 
     def close(self) -> None:
-        """Write everything that is still on its way, and let go of the store; twice is fine."""
+        """Write what is still queued and release the store; idempotent."""
         if self._closed or not self._owns_store:
             return
         self._closed = True
@@ -420,89 +442,132 @@ class SigmaMem:
 
     # --- inside --------------------------------------------------------------------------
 
-    def _check_pool(self, peers: Sequence[str] | None) -> None:
-        if peers is not None and tuple(peers) != self.peers:
-            raise InputError(
-                f"peers are {list(peers)}; the memory in {self._namespace!r} has {list(self.peers)}: open it "
-                "without peers, then use add_peer and remove_peer"
-            )
-
-    def _direction(self, question: str | None, phi: ArrayLike | None, after: str | None) -> FloatArray:
-        if phi is not None:
-            return checked_phi(phi, self._rank)
-        if after is not None:
-            with self._journal as fold:
-                return self._known(fold, after)[1].phi
-        if not question:
-            raise InputError("neither question nor phi was given; expected one of them")
-        return self.encode(question)
-
     def _decide(
         self,
         question: str | None,
         phi: ArrayLike | None,
         after: str | None,
-        choose: Callable[[Reading, FloatArray], Choice],
-        given: Given = NOTHING,
+        read: Read | None,
+        answers: Answers = NO_ANSWERS,
+        *,
+        explore: bool = False,
     ) -> Decision:
-        """Read the memory, choose, and record the choice as a decision on a new or an earlier event."""
-        direction = self._direction(question, phi, after)
+        """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
+        direction = None if phi is None else _checked_phi(phi, self.rank)
+        if direction is None and after is None and question:
+            direction = self.encode(question)  # outside the lock: it may take milliseconds
         with self._journal as fold:
-            state, now, time = fold.state, fold.state.now, self._clock()
+            state, peers, time = fold.state, fold.state.peers, self._clock()
+            id = event_id = f"{self._boot}-{self._count + 1}"
+            tick = state.next_tick(time)
+            if after is not None:
+                event_id, event = fold.event_of(after)
+                if direction is not None and not np.array_equal(direction, event.phi):
+                    raise InputError(
+                        f"phi differs from that of decision {after!r}, and an event has one φ; "
+                        "leave out phi, or leave out after for a new event"
+                    )
+                direction, tick = event.phi.copy(), event.tick
+            elif direction is None:
+                raise InputError("neither question nor phi was given; expected one of them")
+            if answers.by_peer:
+                answers = answers.in_pool(peers)
             reading = state.read(direction)
-            choice = choose(reading, direction)
-            self._count += 1
-            id = f"{self._boot}-{self._count}"
-            if after is None:
-                event, tick = id, fold.begin(id, direction, time)
+            utility, details = self._judged(read, question, direction, answers, state)
+            view = _view(state, reading, direction, answers, utility)
+            if explore:
+                verdict = explore_peers(reading, self._rng)
+            elif read is None:
+                verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
             else:
-                event, entry = self._known(fold, after)
-                tick = entry.tick
-            answers, peer = given.answers, state.peers[choice.peer]
+                choice = read.choose(view)
+                verdict = Verdict(
+                    read.name,
+                    choice.peer,
+                    read.confidence(view, choice),
+                    choices={read.name: choice},
+                    used_text=read.uses_text_features,
+                )
+            if "select" in verdict.choices:
+                details |= posterior_details(state, verdict.choices["select"].totals)
+            if verdict.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
+                details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
+            peer = peers[verdict.peer]
             decision = Decision(
                 id=id,
-                event=event,
-                read=choice.read,
+                event=event_id,
+                read=verdict.name,
                 phi=direction,
                 peer=peer,
-                answer=answers[peer].text if peer in answers else None,
-                scores=by_name(state.peers, reading.score),
-                probs=by_name(state.peers, reading.prob),
-                effective=by_name(state.peers, reading.effective),
-                confidence=choice.confidence,
-                propensity=choice.propensity,
+                answer=answers.by_peer[peer].text if peer in answers.by_peer else None,
+                scores=state.by_peer(reading.score),
+                probs=state.by_peer(reading.prob),
+                effective=state.by_peer(reading.effective),
+                confidence=verdict.confidence,
+                propensity=verdict.propensity,
                 tick=tick,
                 time=time,
                 question=question,
-                canons={name: answer.canon for name, answer in answers.items()},
-                signs={name: row for name, row in given.signs.items() if name in state.peers},
-                reads=choice.reads,
-                details=choice.details,
+                canons=answers.canons(),
+                features=answers.features,
+                reads={} if read else {name: peers[c.peer] for name, c in verdict.choices.items()},
+                details=details,
             )
-            if answers:
-                fold.answered(event, decision.canons, decision.reads, decision.signs, decision.probs)
-            ticket = self._journal.append(decision_record(decision, now, self._keep_text))
-            self._journal.snapshot_when_due()
+            ticket = self._journal.append(decision_record(decision, state.now, self._keep_text))
+            self._count += 1
         if self._durable:
             ticket.wait()
         return decision
 
-    def _known(self, fold: Fold, decision: str) -> tuple[str, Entry]:
-        """The event of a decision, and what is known of it."""
-        entry = fold.entry(decision)
-        if entry is not None:
-            return decision, entry
-        line = self._line(decision)
-        entry = fold.entry(line.event)
-        if entry is None:  # the ledger holds a decision without its event's first one
-            raise UnknownDecisionError(f"event {line.event!r} of decision {decision!r} is not in this memory")
-        return line.event, entry
+    def _judged(
+        self, read: Read | None, question: str | None, phi: FloatArray, answers: Answers, state: SigmaState
+    ) -> tuple[FloatArray | None, dict[str, Any]]:
+        """The center's utilities where this read needs them, or where the adaptive one can have them."""
+        if read is None and self._center is not None and question is not None and answers.by_peer:
+            return judge_answers(self._center, question, phi, answers.by_peer, state)
+        if read is not None and read.needs == "center":
+            return judge_answers(self._center, question or "", phi, answers.by_peer, state)
+        return None, {}
 
-    def _line(self, decision: str) -> Record:
-        line = self.store.find(self._namespace, "decision", decision)
-        if line is None:
-            raise UnknownDecisionError(
-                f"decision {decision!r} is not in namespace {self._namespace!r}; "
-                "expected the id of a decision of this memory"
-            )
-        return line
+
+def _view(
+    state: SigmaState, reading: Reading, phi: FloatArray, answers: Answers, utility: FloatArray | None
+) -> View:
+    """What the reads may look at; a route has no answers to look at."""
+    peers, given = state.peers, answers.by_peer
+    if not given:
+        groups, zeros = _no_answers(len(peers))
+        return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G)
+    return View(
+        score=reading.score,
+        prob=reading.prob,
+        groups=group_answers([given[peer].canon if peer in given else None for peer in peers]),
+        text_log_odds=state.text_log_odds(*answers.feature_rows(peers)),
+        alternatives=state.alternatives(phi),
+        readable=state.readable,
+        relation=lambda: state.G,
+        utility=utility,
+    )
+
+
+@lru_cache
+def _no_answers(n_peers: int) -> tuple[NDArray[np.intp], FloatArray]:
+    return np.full(n_peers, -2), np.zeros(n_peers)
+
+
+def _named(reads: Mapping[str, Read], name: str) -> Read:
+    if name not in reads:
+        raise InputError(f"read is {name!r}; expected one of {sorted(reads)}")
+    return reads[name]
+
+
+def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:
+    """A unit vector of the memory's rank, as an array of its own."""
+    vector = np.array(phi, dtype=np.float64)
+    if vector.shape != (rank,):
+        raise InputError(f"φ has shape {vector.shape}; expected ({rank},), the rank of this memory")
+    square = float(vector @ vector)
+    if not abs(square - 1.0) <= _UNIT:  # False for NaN and infinity too
+        what = f"norm {math.sqrt(square):.6g}" if math.isfinite(square) else "NaN or infinite entries"
+        raise InputError(f"φ has {what}; expected a unit vector: divide it by its norm")
+    return vector

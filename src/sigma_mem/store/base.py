@@ -83,7 +83,7 @@ class Store(Protocol):
         """Queue records as one unit; return the sequence number of the last, and a ticket.
 
         Raises ConflictError, and appends none of them, if a (kind, id) is already there. With
-        the epoch in which they were derived, records that may rest on dropped ones are refused
+        the epoch in which they were derived, records that may depend on dropped ones are refused
         with StoreError.
         """
 
@@ -113,4 +113,4 @@ class Store(Protocol):
         """Return once everything queued now is durable; raise StoreError if it cannot be."""
 
     def close(self) -> None:
-        """Flush and release; calling it twice is fine."""
+        """Flush and release; idempotent."""

@@ -1,4 +1,4 @@
-"""Arrays and φ as bytes that nothing can execute: a magic, a version, a JSON header, raw numbers, a CRC32.
+"""Arrays as bytes, without object decoding: magic, version, JSON header, raw numbers, CRC32.
 
 Layout of a packed blob, all integers little-endian::
 
@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.errors import StoreCorruptError, StoreVersionError
-from sigma_mem.events import FloatArray
 
-__all__ = ["pack_arrays", "phi_from_bytes", "phi_to_bytes", "unpack_arrays"]
+__all__ = ["pack_arrays", "unpack_arrays"]
 
 MAGIC = b"SIGMAARR"
 FORMAT = 1
@@ -37,24 +36,6 @@ CRC = struct.Struct("<I")
 DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
 
 AnyArray = NDArray[Any]
-
-
-def phi_to_bytes(phi: FloatArray) -> bytes:
-    """Raw little-endian float64 of a vector, as `Record.phi` holds it.
-
-    Examples
-    --------
-    >>> phi_to_bytes(np.array([1.0, 0.0])).hex()
-    '000000000000f03f0000000000000000'
-    """
-    return phi.astype("<f8", copy=False).tobytes()
-
-
-def phi_from_bytes(raw: bytes) -> FloatArray:
-    """The vector of `phi_to_bytes`, as an array of its own."""
-    if len(raw) % 8:
-        raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
-    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
 
 
 def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
@@ -133,22 +114,18 @@ def _split(blob: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def _layout(header: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
-    """The header's array list, with every entry checked."""
+    """The header's list of (name, dtype, shape), every one checked."""
     entries = header.get("arrays")
     if not isinstance(entries, list):
         raise _damaged("its header lists no arrays")
     for entry in entries:
-        if not (isinstance(entry, list) and len(entry) == 3 and _is_array_entry(*entry)):
-            raise _damaged(f"its header describes an array as {entry!r}")
+        match entry:
+            case [str(), "<f8" | "<i8", list(shape)] if all(type(n) is int and n >= 0 for n in shape):
+                continue
+        raise _damaged(f"its header describes an array as {entry!r}")
     if len({name for name, _, _ in entries}) != len(entries):
         raise _damaged("its header names an array twice")
     return entries
-
-
-def _is_array_entry(name: object, dtype: object, shape: object) -> bool:
-    """Whether a header entry is (str, known dtype, list of sizes)."""
-    sizes = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
-    return isinstance(name, str) and isinstance(dtype, str) and dtype in DTYPES and sizes
 
 
 def _damaged(what: str) -> StoreCorruptError:

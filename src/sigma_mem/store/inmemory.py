@@ -1,9 +1,10 @@
-"""A memory without a file: for tests, for experiments, and for whoever needs no durability."""
+"""A memory without a file: for tests, experiments, and programs that need no durability."""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,28 +14,30 @@ from sigma_mem.store.base import Record, Snapshot, Ticket
 __all__ = ["InMemoryStore"]
 
 
-class _Kept:
-    """The ticket of records that are where they will stay."""
+class _Durable:
+    """The ticket of records that need no waiting."""
 
     def wait(self) -> None:
-        """Return: nothing is left to do."""
+        """Return at once."""
 
 
-KEPT = _Kept()
+DURABLE = _Durable()
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """One namespace: its records by position, with what finds them."""
+class _Namespace:
+    """One namespace: its records in order, with indexes by id and by event."""
 
     records: list[Record] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
-    by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: nothing for gc to follow
+    by_event: dict[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # tuples: the garbage collector does not track them
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
-        """The record with its seq: made when read, since most records never are."""
+        """The record with its seq, built on reading, since most records are never read."""
         r = self.records[position]
         return Record(r.kind, r.id, r.event, r.body, r.phi, self.seqs[position])
 
@@ -55,7 +58,7 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._shelves: dict[str, _Shelf] = {}
+        self._by_name: dict[str, _Namespace] = defaultdict(_Namespace)
         self._last = 0
         self._closed = False
 
@@ -64,90 +67,76 @@ class InMemoryStore:
     ) -> tuple[int, Ticket]:
         """Keep records as one unit; see `Store.append`."""
         with self._lock:
-            shelf = self._shelves.get(namespace)
-            if shelf is None or self._closed:
-                shelf = self._new_shelf(namespace)
-            self._refuse_known(namespace, shelf, records)
-            by_id, kept, seq = shelf.by_id, shelf.records, self._last
-            for record in records:
-                seq += 1
-                position = len(kept)
-                by_id[record.kind, record.id] = position
+            held = self._open(namespace)
+            self._refuse_known(namespace, held, records)
+            for position, record in enumerate(records, len(held.records)):
+                self._last += 1
+                held.by_id[record.kind, record.id] = position
                 if record.event:
-                    shelf.by_event[record.event] = (*shelf.by_event.get(record.event, ()), position)
-                shelf.seqs.append(seq)
-                kept.append(record)
-            self._last = seq
-            return seq, KEPT
+                    held.by_event[record.event] = (*held.by_event.get(record.event, ()), position)
+                held.seqs.append(self._last)
+                held.records.append(record)
+            return self._last, DURABLE
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`."""
-        shelf = self._shelf(namespace)
-        first = bisect_right(shelf.seqs, after)
-        end = len(shelf.records) if until is None else bisect_right(shelf.seqs, until)
-        return (shelf.numbered(position) for position in range(first, end))
+        held = self._open(namespace)
+        first = bisect_right(held.seqs, after)
+        end = len(held.records) if until is None else bisect_right(held.seqs, until)
+        return (held.numbered(position) for position in range(first, end))
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """The record of this kind and id, if any."""
-        shelf = self._shelf(namespace)
-        position = shelf.by_id.get((kind, id))
-        return None if position is None else shelf.numbered(position)
+        held = self._open(namespace)
+        position = held.by_id.get((kind, id))
+        return None if position is None else held.numbered(position)
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """All records that belong to an event, in order."""
         with self._lock:
-            shelf = self._shelf(namespace)
-            return [shelf.numbered(position) for position in shelf.by_event.get(event, ())]
+            held = self._open(namespace)
+            return [held.numbered(position) for position in held.by_event.get(event, ())]
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""
         with self._lock:
-            self._refuse_closed()
+            held = self._open(namespace)
             if not 0 <= snapshot.seq <= self._last:
                 raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {self._last}")
-            shelf = self._shelves.get(namespace) or self._new_shelf(namespace)
-            shelf.snapshot = snapshot
+            held.snapshot = snapshot
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, if any."""
-        return self._shelf(namespace).snapshot
+        return self._open(namespace).snapshot
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""
         with self._lock:
             self._refuse_closed()
-            return sorted(name for name, shelf in self._shelves.items() if shelf.records)
+            return sorted(name for name, held in self._by_name.items() if held.records)
 
     def flush(self) -> None:
-        """Return: everything is where it will stay."""
+        """Return at once: there is nothing to write."""
         self._refuse_closed()
 
     def close(self) -> None:
-        """Forget everything; calling it twice is fine."""
+        """Forget everything; idempotent."""
         with self._lock:
             self._closed = True
-            self._shelves.clear()
+            self._by_name.clear()
 
-    def _shelf(self, namespace: str) -> _Shelf:
-        """The namespace's shelf to read from, empty where there is none."""
-        shelf = self._shelves.get(namespace)
-        if shelf is None:
-            self._refuse_closed()
-            return _Shelf()
-        return shelf
-
-    def _new_shelf(self, namespace: str) -> _Shelf:
+    def _open(self, namespace: str) -> _Namespace:
         self._refuse_closed()
-        return self._shelves.setdefault(namespace, _Shelf())
+        return self._by_name[namespace]
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError("the store is closed; open it again")
 
     @staticmethod
-    def _refuse_known(namespace: str, shelf: _Shelf, records: Sequence[Record]) -> None:
+    def _refuse_known(namespace: str, held: _Namespace, records: Sequence[Record]) -> None:
         for record in records:
-            if (record.kind, record.id) in shelf.by_id:
+            if (record.kind, record.id) in held.by_id:
                 raise ConflictError(
                     f"{record.kind} {record.id!r} is already in namespace {namespace!r}; use another id"
                 )

@@ -1,16 +1,13 @@
-"""Recorded streams: load and save them, attack them, and say which labels are shown.
+"""Recorded streams: load and save them, attack them, and choose which labels are shown.
 
 A stream is a file of JSON lines (:func:`load_stream`, :func:`save_stream`) or the
-:class:`Stream` value it becomes. :func:`counterfactual` is the paper's swap attack,
-the classes of :mod:`~sigma_mem.streams.reveal` decide which labels a memory gets to
-see and when, and :mod:`~sigma_mem.answers.canon` reads the canonical form of an answer.
+:class:`Stream` value it becomes. :func:`counterfactual` is the paper's swap attack, and the
+classes of :mod:`~sigma_mem.streams.reveal` decide which labels a memory gets to see and when.
 """
 
-from sigma_mem.answers.canon import canon
 from sigma_mem.streams.counterfactual import Attack, attack_plan, counterfactual
-from sigma_mem.streams.load import load_stream
+from sigma_mem.streams.jsonl import load_stream, save_stream
 from sigma_mem.streams.reveal import Bandit, Delayed, Dishonest, Everything, Noisy, Reveal, Revealed, Share
-from sigma_mem.streams.save import save_stream
 from sigma_mem.streams.stream import Stream
 
 __all__ = [
@@ -25,7 +22,6 @@ __all__ = [
     "Share",
     "Stream",
     "attack_plan",
-    "canon",
     "counterfactual",
     "load_stream",
     "save_stream",

@@ -1,16 +1,15 @@
-"""The paper's counterfactual attack: the strong peer's right answers go to a weak peer."""
+"""The paper's counterfactual attack: right answers of the strong peer are swapped with a wrong peer's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor
-from typing import Literal
+from typing import Literal, get_args
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
-from sigma_mem.streams.chance import chance
-from sigma_mem.streams.stream import Stream
+from sigma_mem.streams.stream import Stream, chance
 
 __all__ = ["Attack", "attack_plan", "counterfactual"]
 
@@ -76,7 +75,7 @@ def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = 
     ('4', {'a': -1.0, 'b': 1.0})
     """
     if not 0.0 <= ratio <= 1.0:
-        raise InputError(f"the ratio is {ratio}; expected a number in [0, 1], such as 0.5 for CF@50")
+        raise InputError(f"got ratio {ratio}; expected a number in [0, 1], such as 0.5 for CF@50")
     partners: dict[str, tuple[str, str]] = {}
     for attack in attack_plan(stream, seed=seed, unit=unit):
         partners.update((event_id, (attack.strong, weak)) for event_id, weak in attack.swapped(ratio))
@@ -88,29 +87,22 @@ def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = 
 
 def attack_plan(stream: Stream, *, seed: int = 0, unit: Unit = "auto") -> tuple[Attack, ...]:
     """Return, for every unit, its strong peer and its eligible events, in the order of attack."""
-    settled = _settled(unit, stream)
+    if unit not in get_args(Unit):
+        raise InputError(f"got unit {unit!r}; expected one of {', '.join(get_args(Unit))}")
+    by_domain = unit == "domain" or (unit == "auto" and len(stream.datasets) < 2)
     units: dict[str, list[Event]] = {}
     for event in stream:
-        units.setdefault(_unit_of(event, settled), []).append(event)
+        units.setdefault(event.domain if by_domain else event.dataset, []).append(event)
     return tuple(_attack(name, events, stream.peers, seed) for name, events in units.items())
 
 
-def _settled(unit: Unit, stream: Stream) -> Unit:
-    if unit == "auto":
-        return "domain" if len(stream.datasets) < 2 else "dataset"
-    if unit not in ("dataset", "domain"):
-        raise InputError(f"the unit is {unit!r}; expected 'auto', 'dataset' or 'domain'")
-    return unit
-
-
-def _unit_of(event: Event, unit: Unit) -> str:
-    return event.domain if unit == "domain" else event.dataset
-
-
 def _attack(name: str, events: Sequence[Event], peers: tuple[str, ...], seed: int) -> Attack:
-    accuracy = [_accuracy(events, peer) for peer in peers]
-    strong = peers[accuracy.index(max(accuracy))]  # the first listed of equals
-    eligible = [(e.id, _weak(e, wrong, seed)) for e in events if (wrong := _wrong(e, strong, peers))]
+    strong = max(peers, key=lambda peer: _accuracy(events, peer))  # the first listed of equals
+    eligible = []
+    for event in events:
+        wrong = [p for p in peers if event.correct.get(p, 0.0) < 0.0]
+        if wrong and event.correct.get(strong, 0.0) > 0.0:
+            eligible.append((event.id, wrong[int(chance(seed, "weak", event.id) * len(wrong))]))
     eligible.sort(key=lambda pair: (chance(seed, "swap", pair[0]), pair[0]))
     return Attack(name, strong, tuple(eligible))
 
@@ -118,17 +110,6 @@ def _attack(name: str, events: Sequence[Event], peers: tuple[str, ...], seed: in
 def _accuracy(events: Sequence[Event], peer: str) -> float:
     labels = [e.correct[peer] > 0 for e in events if peer in e.correct]
     return sum(labels) / len(labels) if labels else -1.0
-
-
-def _wrong(event: Event, strong: str, peers: tuple[str, ...]) -> list[str]:
-    """The wrong peers of an event whose strong peer is right; else none."""
-    if event.correct.get(strong, 0.0) <= 0.0:
-        return []
-    return [p for p in peers if event.correct.get(p, 0.0) < 0.0]
-
-
-def _weak(event: Event, wrong: list[str], seed: int) -> str:
-    return wrong[int(chance(seed, "weak", event.id) * len(wrong))]
 
 
 def _swap(event: Event, strong: str, weak: str) -> Event:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
-from sigma_mem.streams.chance import chance
+from sigma_mem.streams.stream import chance
 
 __all__ = ["Bandit", "Delayed", "Dishonest", "Everything", "Noisy", "Reveal", "Revealed", "Share"]
 
@@ -40,7 +40,7 @@ class Revealed:
 
 
 class Reveal(Protocol):
-    """Anything that says which labels of an event are shown after ``chosen`` was decided on."""
+    """Decides which labels of an event are shown after ``chosen`` was chosen."""
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Return what is shown of the event at ``index``: nothing, or one or more sets of labels."""
@@ -110,7 +110,7 @@ class Delayed:
 
     def __post_init__(self) -> None:
         if self.by < 0:
-            raise InputError(f"the delay is {self.by} events; expected 0 or more")
+            raise InputError(f"got a delay of {self.by} events; expected 0 or more")
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Show the same labels, due later."""
@@ -177,4 +177,4 @@ class Dishonest:
 
 def _check_share(what: str, value: float) -> None:
     if not 0.0 <= value <= 1.0:
-        raise InputError(f"the {what} is {value}; expected a number in [0, 1]")
+        raise InputError(f"got {what} {value}; expected a number in [0, 1]")

@@ -1,20 +1,20 @@
-"""A recorded stream: peers, and the events they answered, in order."""
+"""A recorded stream: peers, and the events they answered, in order; and draws that depend on a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
+from hashlib import blake2b, sha256
+from typing import Any
 
 import numpy as np
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
-from sigma_mem.streams.chance import chance
-from sigma_mem.streams.lines import to_line
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "chance", "to_line"]
 
 
 @dataclass(frozen=True)
@@ -101,32 +101,33 @@ class Stream:
             For a peer, domain or dataset the stream does not hold, a repeated peer, or a negative limit.
         """
         if limit is not None and limit < 0:
-            raise InputError(f"limit is {limit}; expected 0 or more")
+            raise InputError(f"got limit {limit}; expected 0 or more")
         events = self.events
         if domains is not None:
-            events = _keep(events, "domain", domains, self.domains, lambda e: e.domain)
+            kept = _checked("domain", domains, self.domains)
+            events = tuple(e for e in events if e.domain in kept)
         if datasets is not None:
-            events = _keep(events, "dataset", datasets, self.datasets, lambda e: e.dataset)
+            kept = _checked("dataset", datasets, self.datasets)
+            events = tuple(e for e in events if e.dataset in kept)
         chosen = self.peers
         if peers is not None and tuple(peers) != self.peers:
-            chosen = _checked_peers(peers, self.peers)
+            chosen = _checked("peer", peers, self.peers)
+            if len(set(chosen)) != len(chosen) or not chosen:
+                raise InputError(f"got peers {list(peers)}; expected at least one, each once")
             events = tuple(e for e in (_of_peers(e, chosen) for e in events) if e.answers)
         if seed is not None:
             events = tuple(sorted(events, key=lambda e: chance(seed, "order", e.id)))
         return Stream(self.name, chosen, events[:limit])
 
 
-def _checked_peers(peers: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(peers, str):
-        raise InputError(f"peers is the string {peers!r}; expected a list of names")
-    unknown = [p for p in peers if p not in known]
+def _checked(what: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """The names asked for, all of which the stream must hold."""
+    if isinstance(wanted, str):
+        raise InputError(f"got {what}s={wanted!r}; expected a list of names")
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise InputError(f"no peer {unknown[0]!r} in this stream; it has {', '.join(known)}")
-    if len(set(peers)) != len(peers):
-        raise InputError(f"peers {list(peers)} name one twice; list each once")
-    if not peers:
-        raise InputError(f"no peer was chosen; choose among {', '.join(known)}")
-    return tuple(peers)
+        raise InputError(f"no {what} {unknown[0]!r} in this stream; it has {', '.join(known)}")
+    return tuple(wanted)
 
 
 def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
@@ -135,16 +136,34 @@ def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
     return replace(event, answers=answers, correct=correct)
 
 
-def _keep(
-    events: tuple[Event, ...],
-    what: str,
-    wanted: Sequence[str],
-    known: tuple[str, ...],
-    value: Callable[[Event], str],
-) -> tuple[Event, ...]:
-    if isinstance(wanted, str):
-        raise InputError(f"{what}s is the string {wanted!r}; expected a list of names")
-    unknown = [w for w in wanted if w not in known]
-    if unknown:
-        raise InputError(f"no {what} {unknown[0]!r} in this stream; it has {', '.join(known)}")
-    return tuple(e for e in events if value(e) in wanted)
+def chance(seed: int, *key: str) -> float:
+    """Return a uniform number in [0, 1) that depends on ``seed`` and ``key`` alone.
+
+    Shuffles, swaps and revealed labels are drawn this way rather than from a generator that is
+    advanced event by event. So the draw for an event does not move when another event, peer or
+    ratio is added, and it is the same on every platform and numpy version.
+
+    Examples
+    --------
+    >>> chance(0, "order", "mmlu-pro-70") == chance(0, "order", "mmlu-pro-70")
+    True
+    >>> 0.0 <= chance(1, "order", "mmlu-pro-70") < 1.0
+    True
+    """
+    text = "\x1f".join((str(seed), *key))
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53  # the 53 bits a double holds
+
+
+def to_line(event: Event) -> str:
+    """Write one event as one line of JSON, newline included: labels ±1 become true and false."""
+    record: dict[str, Any] = {
+        "id": event.id,
+        "dataset": event.dataset,
+        "domain": event.domain,
+        "question": event.question,
+        "reference": event.reference,
+        "answers": {peer: {"text": a.text, "canon": a.canon} for peer, a in event.answers.items()},
+        "correct": {peer: c > 0 if abs(c) == 1.0 else c for peer, c in event.correct.items()},
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"

@@ -78,7 +78,7 @@ def test_it_is_the_memory_that_ships() -> None:
         np.testing.assert_allclose(
             memory_readouts(phi, c, torch.tensor([t]), GAMMA)[0].numpy(), shipped, atol=1e-12
         )
-        state.write(phi[t].numpy(), c[t].numpy(), state.decided())
+        state.write(phi[t].numpy(), c[t].numpy(), state.begin_event())
 
 
 def test_scores_are_the_constant_coordinate_of_the_readout() -> None:

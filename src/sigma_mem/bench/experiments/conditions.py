@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from sigma_mem.events import Event
 from sigma_mem.streams import Stream
-from sigma_mem.streams.chance import chance
+from sigma_mem.streams.stream import chance
 
 __all__ = ["abrupt", "gradual", "late_peer", "strongest"]
 
 
 def strongest(stream: Stream) -> list[str]:
-    """The peers by accuracy over the whole stream, best first."""
-    right = {p: sum(e.correct.get(p, -1.0) > 0 for e in stream) for p in stream.peers}
-    return sorted(stream.peers, key=lambda p: -right[p])
+    """The peers by their mean label over the whole stream, best first."""
+    labels = {p: [e.correct[p] for e in stream if p in e.correct] for p in stream.peers}
+    return sorted(stream.peers, key=lambda p: -sum(labels[p]) / max(len(labels[p]), 1))
 
 
 def abrupt(stream: Stream) -> Stream:
@@ -45,12 +45,12 @@ def _swap(event: Event, a: str, b: str) -> Event:
     return replace(event, answers=answers, correct=correct)
 
 
-def late_peer(stream: Stream) -> tuple[Stream, str, int]:
-    """The best peer is there from the middle on only, listed last; also its name and when it comes."""
+def late_peer(stream: Stream) -> tuple[Stream, str]:
+    """The best peer is there from the middle on only, listed last; also its name."""
     newcomer, half = strongest(stream)[0], len(stream) // 2
     peers = (*(p for p in stream.peers if p != newcomer), newcomer)
     events = tuple(_without(e, newcomer) if t < half else e for t, e in enumerate(stream))
-    return Stream(stream.name, peers, events), newcomer, half
+    return Stream(stream.name, peers, events), newcomer
 
 
 def _without(event: Event, peer: str) -> Event:

@@ -12,61 +12,46 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sigma_mem.bench import figures
 from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer
-from sigma_mem.bench.league import Say, routers
-from sigma_mem.bench.players import JoiningPlayer, RestartedPlayer, RevokingPlayer
-from sigma_mem.bench.progressive import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
+from sigma_mem.bench.league import Setup, routers, rows_of
+from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
+from sigma_mem.bench.table import Grid, Table
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
-from sigma_mem.streams import Bandit, Delayed, Dishonest, Everything, Reveal, Share, Stream
+from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
 
-__all__ = ["CONDITIONS", "DriftTable", "drift_table"]
+__all__ = ["COLD_START", "CONDITIONS", "DriftTable", "drift_table"]
 
-CONDITIONS = (
-    "stationary",
-    "abrupt",
-    "gradual",
-    "cold-start",
-    "new-peer",
-    "sparse",
-    "delayed",
-    "bandit-only",
-    "poisoned",
-    "poisoned-revoked",
-    "restart",
-)
-_COLD = 200  # events that count as a cold start
-_KEPT = ("adaptive", "calibrated-vote", "calibrated-route", "m-route", "majority")
+COLD_START = 200  # events
+_DRAWN = ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Rows of one condition: whether each mechanism was right, event by event, and what to say of it."""
+    """Rows of one condition: how right each mechanism was, event by event, and what to say of it."""
 
     correct: Mapping[str, FloatArray]
     note: str
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class DriftTable:
+@dataclass(frozen=True)
+class DriftTable(Table):
     """Every condition on one stream."""
 
-    stream: str
-    peers: tuple[str, ...]
-    events: int
+    title = "Conditions"
+
     conditions: Mapping[str, Condition]
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench drift --json`` prints."""
         return {
-            "stream": self.stream,
-            "events": self.events,
-            "peers": list(self.peers),
+            "stream": self.stream.name,
+            "events": len(self.stream),
+            "peers": list(self.stream.peers),
             "conditions": {
                 name: {
                     "note": condition.note,
@@ -80,137 +65,168 @@ class DriftTable:
             },
         }
 
+    def grid(self) -> Grid:
+        """A line per condition, a column per mechanism."""
+        names = list(dict.fromkeys(n for c in self.conditions.values() for n in c.correct))
+        body = [
+            [condition, *(f"{found.correct[n].mean():.2%}" if n in found.correct else "" for n in names)]
+            for condition, found in self.conditions.items()
+        ]
+        return ["condition", *names], body
+
+    def remarks(self) -> list[str]:
+        """What each condition is."""
+        return [f"- {name}: {condition.note}." for name, condition in self.conditions.items()]
+
+    def figures(self, folder: Path) -> list[Path]:
+        """Accuracy over time, where something changes on the way."""
+        return [
+            figures.curves(
+                {n: _rolling(c.correct[n]) for n in c.correct},
+                "event",
+                "accuracy over the last 200 events (%)",
+                f"{self.stream.name}: {name}",
+                folder / f"{name}.png",
+            )
+            for name, c in self.conditions.items()
+            if name in _DRAWN
+        ]
+
 
 def drift_table(
     stream: Stream,
     phis: FloatArray,
-    conditions: Sequence[str] = CONDITIONS,
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    seed: int = 0,
-    say: Say | None = None,
+    conditions: Sequence[str] | None = None,
+    setup: Setup | None = None,
 ) -> DriftTable:
-    """Play the stream under every condition asked for."""
-    unknown = [name for name in conditions if name not in CONDITIONS]
+    """Play the stream under every condition asked for, all by default."""
+    names = CONDITIONS if conditions is None else conditions
+    unknown = [name for name in names if name not in CONDITIONS]
     if unknown:
         raise InputError(f"no condition {unknown[0]!r}; expected among {', '.join(CONDITIONS)}")
-    run = _Run(stream, phis, settings or Settings(), rivals, seed)
+    run = _Run(stream, phis, setup or Setup())
     found = {}
-    for done, name in enumerate(conditions, start=1):
-        found[name] = run.condition(name)
-        if say is not None:
-            say(name, done, len(conditions))
-    return DriftTable(stream.name, stream.peers, len(stream), found)
+    for done, name in enumerate(names, start=1):
+        found[name] = _CONDITIONS[name](run)
+        run.setup.progress(name, done, len(names))
+    return DriftTable(stream, phis, found)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     stream: Stream
     phis: FloatArray
-    settings: Settings
-    rivals: Sequence[str]
-    seed: int
+    setup: Setup
 
-    def condition(self, name: str) -> Condition:
-        stream = self.stream
-        if name == "abrupt":
-            return self._all(abrupt(stream), "best and worst peer exchange answers halfway")
-        if name == "gradual":
-            return self._all(gradual(stream, self.seed), "the same, ever more often")
-        if name == "cold-start":
-            first = stream.select(limit=_COLD)
-            return self._all(first, f"the first {len(first)} events, from an empty memory")
-        if name == "sparse":
-            return self._all(stream, "one event in ten is labelled", Share(0.1, self.seed))
-        if name == "delayed":
-            return self._all(stream, "labels come 100 events late", Delayed(100))
-        if name == "poisoned":
-            return self._all(stream, "one source flips the labels of 20 % of the events", self._lies())
-        special: dict[str, Callable[[], Condition]] = {
-            "new-peer": self._new_peer,
-            "bandit-only": self._bandit,
-            "poisoned-revoked": self._revoked,
-            "restart": self._restart,
-        }
-        return special[name]() if name in special else self._all(stream, "the stream as it is")
+    @property
+    def seed(self) -> int:
+        return self.setup.seed
 
-    def _lies(self) -> Reveal:
+    @property
+    def lies(self) -> Dishonest:
         return Dishonest(0.2, seed=self.seed)
 
-    def _memory(self, peers: Sequence[str] | None = None, path: Path | None = None) -> SigmaMem:
+    def memory(self, peers: Sequence[str] | None = None, path: Path | None = None) -> SigmaMem:
         return SigmaMem(
             peers or self.stream.peers,
             path,
             rank=self.phis.shape[1],
-            settings=self.settings,
+            settings=self.setup.settings,
             keep_text=False,
             seed=self.seed,
+            reads=self.setup.reads,
         )
 
-    def _players(self, stream: Stream, *, explore: bool = False) -> list[Player]:
-        made = routers(stream, self.phis, self.settings, self.rivals, self.seed, explore=explore)
+    def player(
+        self, memory: SigmaMem, halfway: Callable[[MemoryPlayer], None] = lambda player: None
+    ) -> MemoryPlayer:
+        return MemoryPlayer(memory, self.setup.reads, at=len(self.stream) // 2, interrupt=halfway)
+
+    def routers(self, stream: Stream, *, explore: bool = False) -> list[Player]:
+        made = routers(stream, self.phis, self.setup, explore=explore)
         return [RouterPlayer(name, router, stream.peers) for name, router in made.items()]
 
-    def _all(self, stream: Stream, note: str, reveal: Reveal | None = None) -> Condition:
-        players = [MemoryPlayer(self._memory()), *self._players(stream)]
-        return Condition(self._played(stream, players, reveal or Everything()), note)
+    def everyone(self, stream: Stream, note: str, reveal: Reveal | None = None) -> Condition:
+        return self.played(stream, [self.player(self.memory()), *self.routers(stream)], note, reveal)
 
-    def _played(self, stream: Stream, players: Sequence[Player], reveal: Reveal) -> dict[str, FloatArray]:
+    def played(
+        self, stream: Stream, players: Sequence[Player], note: str, reveal: Reveal | None = None
+    ) -> Condition:
         choices: Choices = {}
         for player in players:
             choices.update(play(stream, self.phis[: len(stream)], player, reveal))
-        labels = stream.labels()
-        shown = [name for name in choices if name in _KEPT or not _is_read(name)]
-        return {name: _right(labels, choices[name]) for name in shown}
+        return Condition(self.correct(stream, choices), note)
 
-    def _new_peer(self) -> Condition:
-        stream, newcomer, half = late_peer(self.stream)
-        with self._memory(stream.peers[:-1]) as memory:
-            player = JoiningPlayer(memory, newcomer, half)
-            correct = self._played(stream, [player, *self._players(stream)], Everything())
-        return Condition(correct, f"{newcomer}, the best peer, joins halfway")
-
-    def _bandit(self) -> Condition:
-        players: list[Player] = [
-            ExploringPlayer(self._memory()),
-            ExploringPlayer(self._memory(), explore=False),
-        ]
-        correct = self._played(self.stream, [*players, *self._players(self.stream, explore=True)], Bandit())
-        return Condition(correct, "only the chosen peer is labelled; every router explores its own way")
-
-    def _revoked(self) -> Condition:
-        player = RevokingPlayer(self._memory(), "liar", len(self.stream) // 2)
-        return Condition(
-            self._played(self.stream, [player], self._lies()), "the same lies, their source revoked halfway"
-        )
-
-    def _restart(self) -> Condition:
-        whole = play(self.stream, self.phis, MemoryPlayer(self._memory()))
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "memory.db"
-            player = RestartedPlayer(lambda: self._memory(path=path), len(self.stream) // 2)
-            again = play(self.stream, self.phis, player)
-            player.close()
-        same = all(np.array_equal(whole[name], again[name]) for name in whole)
-        labels = self.stream.labels()
-        correct = {name: _right(labels, again[name]) for name in _KEPT}
-        note = "the memory's process ends halfway and starts again from its file"
-        return Condition(correct, note, {"same_choices_as_without_restart": same})
+    def correct(self, stream: Stream, choices: Choices) -> dict[str, FloatArray]:
+        return {name: row.correct for name, row in rows_of(stream, choices, self.setup.reads).items()}
 
 
-def _is_read(name: str) -> bool:
-    return name in ("m-vote", "posterior", "posterior-no-g")
+def _cold_start(run: _Run) -> Condition:
+    first = run.stream.select(limit=COLD_START)
+    return run.everyone(first, f"the first {len(first)} events, from an empty memory")
 
 
-def _right(labels: FloatArray, chosen: NDArray[np.intp]) -> FloatArray:
-    """Whether the chosen peer was right; a peer that is not there yet is replaced by the first that is."""
-    rows = np.arange(len(labels))
-    there = ~np.isnan(labels)
-    actual = np.where(there[rows, chosen], chosen, there.argmax(axis=1))
-    return (labels[rows, actual] > 0).astype(np.float64)
+def _new_peer(run: _Run) -> Condition:
+    stream, newcomer = late_peer(run.stream)
+    player = run.player(run.memory(stream.peers[:-1]), lambda p: p.memory.add_peer(newcomer))
+    return run.played(stream, [player, *run.routers(stream)], f"{newcomer}, the best peer, joins halfway")
+
+
+def _bandit_only(run: _Run) -> Condition:
+    ours = [ExploringPlayer(run.memory(), explore=explore) for explore in (True, False)]
+    note = "only the chosen peer is labelled; every router explores its own way"
+    return run.played(run.stream, [*ours, *run.routers(run.stream, explore=True)], note, Bandit())
+
+
+def _revoked(run: _Run) -> Condition:
+    player = run.player(run.memory(), lambda p: p.revoke(run.lies.source))
+    return run.played(run.stream, [player], "the same lies, their source revoked halfway", run.lies)
+
+
+def _restart(run: _Run) -> Condition:
+    whole = play(run.stream, run.phis, run.player(run.memory()))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.db"
+
+        def reopen(player: MemoryPlayer) -> None:
+            player.memory.close()
+            player.memory = run.memory(path=path)
+
+        player = run.player(run.memory(path=path), reopen)
+        found = play(run.stream, run.phis, player)
+        player.memory.close()
+    same = all(np.array_equal(whole[name], found[name]) for name in whole)
+    note = "the memory's process ends halfway and starts again from its file"
+    return Condition(run.correct(run.stream, found), note, {"same_choices_as_without_restart": same})
+
+
+_CONDITIONS: dict[str, Callable[[_Run], Condition]] = {
+    "stationary": lambda run: run.everyone(run.stream, "the stream as it is"),
+    "abrupt": lambda run: run.everyone(abrupt(run.stream), "best and worst peer exchange answers halfway"),
+    "gradual": lambda run: run.everyone(gradual(run.stream, run.seed), "the same, ever more often"),
+    "cold-start": _cold_start,
+    "new-peer": _new_peer,
+    "sparse": lambda run: run.everyone(run.stream, "one event in ten is labelled", Share(0.1, run.seed)),
+    "delayed": lambda run: run.everyone(run.stream, "labels come 100 events late", Delayed(100)),
+    "bandit-only": _bandit_only,
+    "poisoned": lambda run: run.everyone(
+        run.stream, "one source flips the labels of 20 % of the events", run.lies
+    ),
+    "poisoned-revoked": _revoked,
+    "restart": _restart,
+}
+CONDITIONS = tuple(_CONDITIONS)
 
 
 def _late(right: FloatArray) -> float:
     """Accuracy over the last quarter: what a mechanism has come to."""
     return float(right[-max(len(right) // 4, 1) :].mean())
+
+
+def _rolling(right: FloatArray, width: int = 200) -> FloatArray:
+    """Accuracy in percent over the last ``width`` events."""
+    total = np.concatenate(([0.0], np.cumsum(right)))
+    t = np.arange(1, len(right) + 1)
+    start = np.maximum(t - width, 0)
+    rate: FloatArray = 100 * (total[t] - total[start]) / (t - start)
+    return rate

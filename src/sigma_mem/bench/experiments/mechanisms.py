@@ -2,52 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.center import JudgedEvents
-from sigma_mem.bench.experiments.cf import CounterfactualTable, table_of
-from sigma_mem.bench.league import Row
-from sigma_mem.streams import Stream
+from sigma_mem.bench.experiments.cf import CounterfactualTable
+from sigma_mem.bench.league import reference_row
+from sigma_mem.bench.row import TableRow
+from sigma_mem.bench.table import (
+    Grid,
+    LeagueTable,
+    Rows,
+    row_intervals,
+    row_values,
+    selection_counts,
+    standing,
+)
 
 __all__ = ["MechanismTable", "mechanism_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class MechanismTable:
+@dataclass(frozen=True)
+class MechanismTable(LeagueTable):
     """Rows on one stream, and the domain of every event."""
 
-    stream: str
-    peers: tuple[str, ...]
-    domains: tuple[str, ...]  # of every event
-    rows: Mapping[str, Row]
-    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
+    title = "Mechanisms"
 
-    def by_domain(self, row: Row) -> dict[str, float]:
+    domains: tuple[str, ...]  # of every event
+
+    @property
+    def rows(self) -> Rows:
+        """The only column."""
+        return next(iter(self.columns.values()))
+
+    def by_domain(self, row: TableRow) -> dict[str, float]:
         """Accuracy of a row in every domain."""
         names = np.asarray(self.domains, dtype=str)
         return {str(name): float(row.correct[names == name].mean()) for name in np.unique(names)}
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench mechanisms --json`` prints."""
-        rows = table_of(self.rows)
+        rows = row_values(self.rows)
         for name, row in self.rows.items():
             rows[name]["domains"] = {d: round(a, 6) for d, a in self.by_domain(row).items()}
         return {
-            "stream": self.stream,
-            "events": len(self.domains),
-            "peers": list(self.peers),
+            "stream": self.stream.name,
+            "events": self.events,
+            "peers": list(self.stream.peers),
             "mechanisms": rows,
-            **({} if self.judged is None else {"center": self.judged.values()}),
+            **self.center_values,
         }
 
+    def grid(self) -> Grid:
+        """A line per mechanism: accuracy, its difference to the reference row, and every domain."""
+        found = row_intervals(self.rows)
+        reference = reference_row(self.rows)
+        domains = list(self.by_domain(next(iter(self.rows.values()))))
+        selections = ["selections"] if self.shows_selections else []
+        header = ["mechanism", "accuracy", "95 % interval", f"− {reference}", "95 % interval"]
+        body = []
+        for name, row in self.rows.items():
+            i = found[name]
+            line = [name, f"{i.mean:.2%}", f"{i.low:.2%} … {i.high:.2%}", f"{100 * i.difference:+.2f}"]
+            line.append(f"{100 * i.difference_low:+.2f} … {100 * i.difference_high:+.2f}")
+            line += [selection_counts(row) for _ in selections]
+            body.append([*line, *(f"{a:.1%}" for a in self.by_domain(row).values())])
+        return [*header, *selections, *domains], body
 
-def mechanism_table(
-    stream: Stream, clean: CounterfactualTable, places: Sequence[int] | None = None
-) -> MechanismTable:
+    def remarks(self) -> list[str]:
+        """Who is on top."""
+        return [standing(self.rows) + ".", *super().remarks()]
+
+    def figures(self, folder: Path) -> list[Path]:
+        """Accuracy bars, and the stream itself."""
+        return self.accuracy_figures(folder)
+
+
+def mechanism_table(clean: CounterfactualTable, places: Sequence[int] | None = None) -> MechanismTable:
     """The CF@0 column of a table, by domain.
 
     Parameters
@@ -55,6 +89,6 @@ def mechanism_table(
     clean : CounterfactualTable
         With the ratio 0, on the events at ``places`` (all of the stream by default).
     """
-    at = range(len(stream)) if places is None else places
-    domains = tuple(stream.events[t].domain for t in at)
-    return MechanismTable(stream.name, stream.peers, domains, clean.ratios[0.0], clean.judged)
+    at = range(len(clean.stream)) if places is None else places
+    domains = tuple(clean.stream.events[t].domain for t in at)
+    return MechanismTable(clean.stream, clean.phis, {"clean": clean.ratios[0.0]}, clean.judged, domains)

@@ -6,39 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sigma_mem.bench.center import BenchCenter, JudgedEvents
-from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table, labelled
-from sigma_mem.bench.league import Say
+from sigma_mem.bench.center import BenchCenter
+from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table
+from sigma_mem.bench.league import Setup
+from sigma_mem.bench.table import LeagueTable
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
 
 __all__ = ["PeerTable", "peer_table"]
 
 
-@dataclass(frozen=True, slots=True)
-class PeerTable:
+@dataclass(frozen=True)
+class PeerTable(LeagueTable):
     """A counterfactual table for every size of the pool."""
 
-    stream: str
-    pools: Mapping[int, CounterfactualTable]
+    title = "More peers"
 
-    @property
-    def judged(self) -> JudgedEvents | None:
-        """Which events a center judged: the same in every pool."""
-        return next(iter(self.pools.values())).judged
+    pools: Mapping[int, CounterfactualTable]
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench peers --json`` prints."""
         return {
-            "stream": self.stream,
-            "events": next(iter(self.pools.values())).events,
+            "stream": self.stream.name,
+            "events": self.events,
             "pools": {
-                str(size): {"peers": list(table.peers), "ratios": table.values()["ratios"]}
+                str(size): {"peers": list(table.stream.peers), "ratios": table.values()["ratios"]}
                 for size, table in self.pools.items()
             },
-            **({} if self.judged is None else {"center": self.judged.values()}),
+            **self.center_values,
         }
 
 
@@ -47,12 +43,8 @@ def peer_table(
     phis: FloatArray,
     sizes: Sequence[int] | None = None,
     ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    settings: Settings | None = None,
-    *,
-    rivals: Sequence[str] = (),
-    seed: int = 0,
+    setup: Setup | None = None,
     center: BenchCenter | None = None,
-    say: Say | None = None,
 ) -> PeerTable:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
 
@@ -67,8 +59,11 @@ def peer_table(
     pools = {}
     for size in chosen:
         pool = stream.select(peers=stream.peers[:size])
-        heard = None if say is None else labelled(say, f"{size} peers")
-        pools[size] = counterfactual_table(
-            pool, phis, ratios, settings, rivals=rivals, seed=seed, center=center, say=heard
-        )
-    return PeerTable(stream.name, pools)
+        kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
+        of_pool = phis[[event.id in kept for event in stream]]
+        part = (setup or Setup()).part(f"{size} peers")
+        pools[size] = counterfactual_table(pool, of_pool, ratios, part, center)
+    columns = {
+        f"{size} peers {name}": rows for size, table in pools.items() for name, rows in table.columns.items()
+    }
+    return PeerTable(stream, phis, columns, next(iter(pools.values())).judged, pools)

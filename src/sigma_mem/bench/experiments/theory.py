@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sigma_mem.bench.league import Say
+from sigma_mem.bench import figures
+from sigma_mem.bench.league import Progress, Setup, silent
+from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Competence, Discount, Settings, SigmaState
+from sigma_mem.memory import Competence, Settings, SigmaState
 from sigma_mem.memory.spectrum import (
     eigenvalues,
     signal_to_noise,
@@ -62,11 +65,12 @@ class WeylCheck:
     holds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TheoryTable:
+@dataclass(frozen=True)
+class TheoryTable(Table):
     """Both checks."""
 
-    stream: str
+    title = "Theory"
+
     bounds: tuple[BoundCheck, ...]
     weyl: WeylCheck
     trajectory: FloatArray  # (events, leading eigenvalues) of the first peer, for the figure
@@ -74,22 +78,55 @@ class TheoryTable:
     def values(self) -> dict[str, Any]:
         """The object that ``bench theory --json`` prints."""
         return {
-            "stream": self.stream,
-            "theorem1": [_plain(check) for check in self.bounds],
-            "weyl": _plain(self.weyl),
+            "stream": self.stream.name,
+            "theorem1": [asdict(check) for check in self.bounds],
+            "weyl": asdict(self.weyl),
         }
+
+    def grid(self) -> Grid:
+        """A line per setting of Theorem 1."""
+        header = ["μ", "γ", "T", "bound", "lowest λ_max", "mean λ_max", "below the bound"]
+        return [*header, "SNR", "SNR simulated"], [
+            [
+                f"{check.mu:g}",
+                f"{check.gamma:g}",
+                str(check.horizon),
+                f"{check.bound:+.4f}",
+                f"{check.lowest:.4f}",
+                f"{check.mean:.4f}",
+                f"{check.violations:.2%} (δ = {check.delta:.0%})",
+                f"{check.snr:.2f}",
+                f"{check.snr_simulated:.2f}",
+            ]
+            for check in self.bounds
+        ]
+
+    def remarks(self) -> list[str]:
+        """Whether Weyl's bound holds on the stream."""
+        w = self.weyl
+        return [
+            f"Weyl over {w.events} events: largest |λᵢ(M′) − γλᵢ(M)| − η is {w.worst_excess:+.2e}, of G "
+            f"{w.worst_excess_relation:+.2e} (at most 0 up to rounding); ‖M‖₂ ≤ {w.largest_norm:.4f} of "
+            f"{w.norm_bound:.4f}: {'holds' if w.holds else 'VIOLATED'}."
+        ]
+
+    def figures(self, folder: Path) -> list[Path]:
+        """How the spectrum of the first peer's M moves along the stream."""
+        names = ("λ₁", "λ₂", "λ₃", "smallest λ")
+        paths = {name: self.trajectory[:, i] for i, name in enumerate(names)}
+        title = f"spectrum of M, {self.stream.peers[0]}"
+        return [figures.curves(paths, "event", "eigenvalue", title, folder / "spectrum.png")]
 
 
 def theory_table(
     stream: Stream,
     phis: FloatArray,
-    settings: Settings | None = None,
+    setup: Setup | None = None,
     *,
     simulations: int = 1000,
-    seed: int = 0,
-    say: Say | None = None,
 ) -> TheoryTable:
     """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
+    setup = setup or Setup()
     grid = [
         (mu, gamma, horizon)
         for mu in (0.1, 0.4, 0.8)
@@ -98,11 +135,10 @@ def theory_table(
     ]
     bounds = []
     for done, (mu, gamma, horizon) in enumerate(grid, start=1):
-        bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, seed))
-        if say is not None:
-            say("theorem 1", done, len(grid))
-    weyl, trajectory = weyl_on_stream(stream, phis, settings or Settings(), say)
-    return TheoryTable(stream.name, tuple(bounds), weyl, trajectory)
+        bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, setup.seed))
+        setup.progress("theorem 1", done, len(grid))
+    weyl, trajectory = weyl_on_stream(stream, phis, setup.settings, setup.progress)
+    return TheoryTable(stream, phis, tuple(bounds), weyl, trajectory)
 
 
 def simulate_bound(
@@ -114,11 +150,11 @@ def simulate_bound(
     """
     rng = np.random.default_rng(seed)
     eta = 1.0 - gamma
-    memory = Competence(simulations, 2, Discount(-math.log(gamma)))
+    memory = Competence(simulations, 2, -math.log(gamma))
     phi, seen = np.array([0.6, 0.8]), np.ones(simulations)
     for tick in range(1, horizon + 1):
         c = np.where(rng.random(simulations) < (1.0 + mu) / 2.0, 1.0, -1.0)
-        memory.advance(tick)
+        memory.decayed.advance(tick)
         memory.write(phi, c, seen, tick)
     top = eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
     score = eta * memory.score(phi, horizon)[0]
@@ -139,7 +175,7 @@ def simulate_bound(
 
 
 def weyl_on_stream(
-    stream: Stream, phis: FloatArray, settings: Settings, say: Say | None = None
+    stream: Stream, phis: FloatArray, settings: Settings, progress: Progress = silent
 ) -> tuple[WeylCheck, FloatArray]:
     """Write a stream event by event and measure how far every eigenvalue of every M_p and of G moves."""
     state = SigmaState(stream.peers, phis.shape[1], settings)
@@ -147,7 +183,7 @@ def weyl_on_stream(
     before, relation = state.M, state.G
     worst, worst_g, norm, path = -np.inf, -np.inf, 0.0, []
     for t, (phi, c) in enumerate(zip(phis, labels, strict=True)):
-        state.write(phi, c, state.decided())
+        state.write(phi, c, state.begin_event())
         after, now = state.M, state.G
         for old, new in zip(before, after, strict=True):
             worst = max(worst, weyl_excess(old, new, settings.gamma, settings.step))
@@ -156,13 +192,8 @@ def weyl_on_stream(
         path.append(np.concatenate((spectrum[:3], spectrum[-1:])))
         norm = max(norm, float(np.abs(eigenvalues(after)).max()))
         before, relation = after, now
-        if say is not None:
-            say("Weyl", t + 1, len(stream))
+        progress("Weyl", t + 1, len(stream))
     limit = settings.step / (1.0 - settings.gamma) if settings.gamma < 1.0 else np.inf
     holds = worst <= 1e-9 and worst_g <= 1e-9 and norm <= limit + 1e-9
     check = WeylCheck(len(stream), float(worst), float(worst_g), norm, float(limit), bool(holds))
     return check, np.array(path)
-
-
-def _plain(check: BoundCheck | WeylCheck) -> dict[str, Any]:
-    return {name: getattr(check, name) for name in check.__dataclass_fields__}

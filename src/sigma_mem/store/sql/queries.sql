@@ -37,3 +37,6 @@ ON CONFLICT (namespace) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, bo
 
 -- load_snapshot --
 SELECT seq, crc, body FROM snapshot WHERE namespace = ?
+
+-- integrity_check --
+PRAGMA integrity_check(1)

@@ -1,23 +1,50 @@
-"""Import files of another tool as a stream."""
+"""Import files of another tool as a stream: parse them, find the format, gather answers into events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
-from sigma_mem.answers.canon import Kind
+from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.errors import InputError, StreamError
+from sigma_mem.events import Answer, Event
 from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, routerbench
-from sigma_mem.streams.formats.gather import Dropped, Report, Row, gather
-from sigma_mem.streams.formats.table import parse, records
+from sigma_mem.streams.formats.rows import Fields, File, Row, parse
 from sigma_mem.streams.stream import Stream
 
-__all__ = ["FORMATS", "Imported", "import_stream"]
+__all__ = ["FORMATS", "Imported", "Report", "import_stream"]
 
-FORMATS = ("routerbench", "llmrouterbench", "inspect", "langfuse")
+FORMATS = {
+    "routerbench": routerbench,
+    "llmrouterbench": llmrouterbench,
+    "inspect": inspect_log,
+    "langfuse": langfuse,
+}
+"""Every module has ``matches(value)`` for a parsed file, and ``rows(files, fields)`` for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an import kept and dropped.
+
+    Attributes
+    ----------
+    rows, kept, unlabelled : int
+        Answers found; those in the stream; those of them without a usable score.
+    dropped : mapping from reason to count
+    events, partial : int
+        Events made; those of them in which not every peer answered.
+    """
+
+    rows: int
+    kept: int
+    unlabelled: int
+    events: int
+    partial: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +54,6 @@ class Imported:
     stream: Stream
     format: str
     report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    value: Any
-    format: str
 
 
 def import_stream(
@@ -68,18 +88,18 @@ def import_stream(
     Raises
     ------
     StreamError
-        For an unknown format, files of several formats, or files that hold no usable answer.
+        For wrong paths, files of no known or several formats, or files without a usable answer.
+    InputError
+        For an unknown format or kind of answer.
     """
     if format not in ("auto", *FORMATS):
-        raise InputError(f"the format is {format!r}; expected auto or one of {', '.join(FORMATS)}")
-    files = [_File(path, value := parse(path), _detected(path, value, format)) for path in _found(paths)]
-    names = {file.format for file in files}
+        raise InputError(f"got format {format!r}; expected auto or one of {', '.join(FORMATS)}")
+    files = [File(path, parse(path)) for path in _found(paths)]
+    names = {_detect(file, format) for file in files}
     if len(names) > 1:
-        raise StreamError(
-            f"the files are of several formats ({', '.join(sorted(names))}); import each by itself"
-        )
+        raise StreamError(f"got files of several formats ({', '.join(sorted(names))}); import each by itself")
     (found,) = names
-    peers, events, report = gather(_rows(files, found, score, peer, event), kind)
+    peers, events, report = _gather(FORMATS[found].rows(files, Fields(score, peer, event)), kind)
     if not events:
         why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
         raise StreamError(f"{files[0].path}: holds no usable answer ({why or 'no rows'})")
@@ -92,55 +112,75 @@ def _found(paths: Sequence[str | PathLike[str]]) -> list[Path]:
     for path in (Path(fspath(p)) for p in paths):
         files += sorted(path.rglob("*.json")) if path.is_dir() else [path]
     if not files:
-        raise StreamError(
-            f"no file to import in {', '.join(map(str, paths)) or 'no paths'}; name files or a folder"
-        )
+        raise StreamError(f"got no file to import in {', '.join(map(str, paths)) or 'no paths'}; name files")
     return files
 
 
-def _detected(path: Path, value: Any, asked: str) -> str:
-    table = records(value)
-    holds = {
-        "inspect": inspect_log.holds(value),
-        "llmrouterbench": llmrouterbench.holds(value),
-        "routerbench": table is not None and routerbench.holds(table),
-        "langfuse": bool(_traces(value) or (table is not None and langfuse.is_scores(table))),
-    }
-    if asked != "auto" and not holds[asked]:
-        raise StreamError(f"{path}: does not look like {asked}{_looks(holds)}; check the file or --format")
-    for format, fits in holds.items():
-        if fits and asked in ("auto", format):
-            return format
-    raise StreamError(
-        f"{path}: is of no known format; expected one of {', '.join(FORMATS)} (see docs/streams.md)"
-    )
+def _detect(file: File, asked: str) -> str:
+    likely = [name for name, module in FORMATS.items() if module.matches(file.value)]
+    if asked in likely:
+        return asked
+    if asked != "auto":
+        looks = f" but like {likely[0]}" if likely else ""
+        raise StreamError(f"{file.path}: does not look like {asked}{looks}; check the file or --format")
+    if not likely:
+        raise StreamError(
+            f"{file.path}: is of no known format; expected one of {', '.join(FORMATS)} (see docs/streams.md)"
+        )
+    return likely[0]
 
 
-def _looks(holds: dict[str, bool]) -> str:
-    likely = [format for format, fits in holds.items() if fits]
-    return f" but like {likely[0]}" if likely else ""
-
-
-def _traces(value: Any) -> list[dict[str, Any]]:
-    """Langfuse's traces: a table of them, a single one, or one trace's download."""
-    if isinstance(value, dict) and isinstance(value.get("trace"), dict):
-        return [value] if langfuse.holds([value["trace"]]) else []
-    table = records(value) or ([value] if isinstance(value, dict) else [])
-    return table if table and langfuse.holds(table) else []
-
-
-def _rows(
-    files: list[_File], format: str, score: str | None, peer: str | None, event: str | None
-) -> Iterator[Row | Dropped]:
-    if format == "langfuse":
-        traces = [trace for file in files for trace in _traces(file.value)]
-        scores = [s for file in files if not _traces(file.value) for s in records(file.value) or []]
-        yield from langfuse.rows(files[0].path, traces, scores, score=score, peer=peer, event=event)
-        return
-    for file in files:
-        if format == "routerbench":
-            yield from routerbench.rows(file.path, records(file.value) or [])
-        elif format == "llmrouterbench":
-            yield from llmrouterbench.rows(file.path, file.value)
+def _gather(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
+    """Return peers, events (both in order of first appearance) and the report."""
+    groups: dict[str, dict[str, Row]] = {}
+    dropped: Counter[str] = Counter()
+    total = 0
+    for row in rows:
+        total += 1
+        if isinstance(row, str):
+            dropped[row] += 1
+        elif (reason := _unfit(row, groups.get(row.key))) is not None:
+            dropped[reason] += 1
         else:
-            yield from inspect_log.rows(file.path, file.value, score)
+            groups.setdefault(row.key, {})[row.peer] = row
+    peers = tuple(dict.fromkeys(peer for group in groups.values() for peer in group))
+    events = tuple(_event(key, group, kind) for key, group in groups.items())
+    kept = [row for group in groups.values() for row in group.values()]
+    report = Report(
+        rows=total,
+        kept=len(kept),
+        unlabelled=sum(row.label is None for row in kept),
+        events=len(events),
+        partial=sum(len(group) < len(peers) for group in groups.values()),
+        dropped=dict(dropped),
+    )
+    return peers, events, report
+
+
+def _unfit(row: Row, group: Mapping[str, Row] | None) -> str | None:
+    if not row.question.strip():
+        return "the question is empty"
+    if not row.peer:
+        return "no peer is named"
+    if group is None:
+        return None
+    if row.peer in group:
+        return "a second answer of the same peer to the same event"
+    if next(iter(group.values())).question != row.question:
+        return "another question under the same id"
+    return None
+
+
+def _event(key: str, group: Mapping[str, Row], kind: Kind) -> Event:
+    first = next(iter(group.values()))
+    return Event(
+        id=key,
+        question=first.question,
+        answers={
+            p: Answer(r.text, canon(r.text if r.answer is None else r.answer, kind)) for p, r in group.items()
+        },
+        correct={p: r.label for p, r in group.items() if r.label is not None},
+        domain=first.domain,
+        dataset=first.dataset,
+        reference=first.reference,
+    )

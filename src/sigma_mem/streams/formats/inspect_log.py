@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.gather import Dropped, Row, label_of_score
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score
 
-__all__ = ["holds", "rows"]
+__all__ = ["matches", "rows"]
 
 # inspect_ai's own reading of score values (value_to_float)
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
-def holds(value: Any) -> bool:
+def matches(value: Any) -> bool:
     """Whether a parsed file is an eval log."""
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 
-def rows(file: Path, value: dict[str, Any], scorer: str | None = None) -> Iterator[Row | Dropped]:
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
     """One row per sample of the first epoch; several logs are joined by task and sample id."""
-    spec, samples = value["eval"], value.get("samples")
-    if not isinstance(samples, list):
-        raise StreamError(
-            f"{file}: the log holds no samples; run the eval with log_samples, and import the whole log"
-        )
-    task, model = str(spec.get("task") or ""), str(spec.get("model") or "")
-    name = scorer if scorer is not None else _only_scorer(file, samples)
-    for sample in samples:
-        yield _row(sample, task, model, name) if isinstance(sample, dict) else Dropped("not a sample")
+    for file in files:
+        spec, samples = file.value["eval"], file.value.get("samples")
+        if not isinstance(samples, list):
+            raise StreamError(
+                f"{file.path}: the log holds no samples; run the eval with log_samples, and import all of it"
+            )
+        task, model = str(spec.get("task") or ""), str(spec.get("model") or "")
+        scorer = fields.score
+        if scorer is None:
+            scored = (name for s in samples if isinstance(s, dict) for name in s.get("scores") or {})
+            scorer = only_score(file.path, list(dict.fromkeys(scored)))
+        for sample in samples:
+            yield _row(sample, task, model, scorer) if isinstance(sample, dict) else "not a sample"
 
 
-def _only_scorer(file: Path, samples: list[Any]) -> str | None:
-    names = list(
-        dict.fromkeys(name for s in samples if isinstance(s, dict) for name in s.get("scores") or {})
-    )
-    if len(names) > 1:
-        raise StreamError(f"{file}: has the scores {', '.join(names)}; choose one with --score")
-    return names[0] if names else None
-
-
-def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> Row | Dropped:
+def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> Row | str:
     if sample.get("epoch", 1) != 1:
-        return Dropped("an epoch after the first")
+        return "an epoch after the first"
     if sample.get("error"):
-        return Dropped("the sample ended in an error")
+        return "the sample ended in an error"
     score = (sample.get("scores") or {}).get(scorer) or {}
     metadata, target = sample.get("metadata") or {}, sample.get("target")
     return Row(
@@ -86,7 +80,4 @@ def _said(message: dict[str, Any]) -> str:
 def _label(value: Any) -> float | None:
     if isinstance(value, str):
         value = _WORDS.get(value, _WORDS.get(value.lower(), value))
-    try:
-        return label_of_score(float(value))
-    except (TypeError, ValueError):
-        return None
+    return label_of_score(value)

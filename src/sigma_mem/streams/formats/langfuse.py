@@ -7,50 +7,52 @@ Scores come embedded (``scores: [{name, value, …}]``), as one column per score
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.gather import Dropped, Row, label_of_score
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score, records
 
-__all__ = ["holds", "is_scores", "rows"]
+__all__ = ["matches", "rows"]
 
 _PEERS = ("model", "providedModelName", "provided_model_name", "metadata.peer", "metadata.model")
 _DOMAINS = ("metadata.domain", "metadata.category", "metadata.topic")
 _LISTS = ("tags", "scores", "observations", "comments")
+_INPUT = ("messages", "question", "query", "prompt", "input", "content")
+_OUTPUT = ("content", "answer", "output", "text", "message")
 _WORDS = {"true": 1.0, "correct": 1.0, "yes": 1.0, "false": 0.0, "incorrect": 0.0, "no": 0.0}
 
 
-def holds(records: list[dict[str, Any]]) -> bool:
-    """Whether these records are traces or observations."""
-    return all(name in records[0] for name in ("id", "input", "output"))
+def matches(value: Any) -> bool:
+    """Whether a parsed file holds traces, observations or scores."""
+    table = records(value)
+    scores = table is not None and {"name", "value"} <= table[0].keys() and _trace_of(table[0]) is not None
+    return scores or bool(_traces(value))
 
 
-def is_scores(records: list[dict[str, Any]]) -> bool:
-    """Whether these records are scores."""
-    return "name" in records[0] and "value" in records[0] and _trace_of(records[0]) is not None
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
+    """One row per trace; traces with the same input (or the same event field) are one event."""
+    traces = [_unpacked(trace) for file in files for trace in _traces(file.value)]
+    own_files: dict[str, list[dict[str, Any]]] = {}
+    for score in (s for file in files if not _traces(file.value) for s in records(file.value) or []):
+        own_files.setdefault(str(_trace_of(score)), []).append(score)
+    scores = [{**_columns(trace), **_named(trace, own_files)} for trace in traces]
+    names = sorted({name for values in scores for name in values})
+    chosen = fields.score if fields.score is not None else only_score(files[0].path, names)
+    for trace, values in zip(traces, scores, strict=True):
+        yield _row(trace, values.get(chosen or ""), fields.peer, fields.event)
 
 
-def rows(
-    file: Path,
-    records: list[dict[str, Any]],
-    scores: list[dict[str, Any]],
-    *,
-    score: str | None = None,
-    peer: str | None = None,
-    event: str | None = None,
-) -> Iterator[Row | Dropped]:
-    """One row per trace; traces with the same input (or the same ``event`` field) are one event."""
-    apart: dict[str, list[dict[str, Any]]] = {}
-    for one in scores:
-        apart.setdefault(str(_trace_of(one)), []).append(one)
-    read = [_unpacked(record) for record in records]
-    found = [{**_columns(record), **_named(record, apart)} for record in read]
-    name = score if score is not None else _only_score(file, found)
-    for record, values in zip(read, found, strict=True):
-        yield _row(record, values.get(name or ""), peer, event)
+def _traces(value: Any) -> list[dict[str, Any]]:
+    """A table of traces, a single one, or one trace's download; empty for anything else."""
+    if isinstance(value, dict) and isinstance(value.get("trace"), dict):
+        return [value] if _is_trace(value["trace"]) else []
+    table = records(value) or ([value] if isinstance(value, dict) else [])
+    return table if table and _is_trace(table[0]) else []
+
+
+def _is_trace(record: dict[str, Any]) -> bool:
+    return all(name in record for name in ("id", "input", "output"))
 
 
 def _trace_of(record: Mapping[str, Any]) -> Any:
@@ -58,7 +60,7 @@ def _trace_of(record: Mapping[str, Any]) -> Any:
 
 
 def _unpacked(record: dict[str, Any]) -> dict[str, Any]:
-    """Undo the JSON text that CSV holds in its cells; {"trace": {…}, …} is one trace's download."""
+    """Parse JSON in CSV cells, and unwrap {"trace": {…}, …}, the download of one trace."""
     if isinstance(record.get("trace"), dict):
         record = {**record["trace"], **{k: v for k, v in record.items() if k != "trace"}}
     return {name: _value(cell) for name, cell in record.items()}
@@ -79,12 +81,12 @@ def _columns(record: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: v for name, v in lists.items() if v and all(_number(one) is not None for one in v)}
 
 
-def _named(record: dict[str, Any], apart: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
+def _named(record: dict[str, Any], own_files: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
     embedded = record.get("scores")
     if isinstance(embedded, dict):
         return {name: value if isinstance(value, list) else [value] for name, value in embedded.items()}
     own = [s for s in embedded if isinstance(s, dict)] if isinstance(embedded, list) else []
-    of_trace = [*apart.get(str(record.get("id")), []), *apart.get(str(_trace_of(record)), [])]
+    of_trace = [*own_files.get(str(record.get("id")), []), *own_files.get(str(_trace_of(record)), [])]
     values: dict[str, list[Any]] = {}
     for one in (*own, *of_trace):
         text = one.get("stringValue", one.get("string_value"))
@@ -93,29 +95,20 @@ def _named(record: dict[str, Any], apart: Mapping[str, list[dict[str, Any]]]) ->
     return values
 
 
-def _only_score(file: Path, found: list[dict[str, list[Any]]]) -> str | None:
-    names = list(dict.fromkeys(name for values in found for name in values))
-    if len(names) > 1:
-        raise StreamError(f"{file}: has the scores {', '.join(sorted(names))}; choose one with --score")
-    return names[0] if names else None
-
-
-def _row(
-    record: dict[str, Any], values: list[Any] | None, peer: str | None, event: str | None
-) -> Row | Dropped:
+def _row(record: dict[str, Any], values: list[Any] | None, peer: str | None, event: str | None) -> Row | str:
     name = _first(record, (peer,)) if peer is not None else _first(record, _PEERS) or _generation(record)
     if not name:
-        return Dropped("no peer is named" + (f" in {peer}" if peer else ""))
-    question = _asked(record.get("input"))
+        return "no peer is named" + (f" in {peer}" if peer else "")
+    question = _said(record.get("input"), _INPUT, "user")
     numbers = [n for n in map(_number, values or []) if n is not None]
     known = _first(record, (event,)) if event is not None else question
     if not known:
-        return Dropped(f"no event is named in {event}" if event else "the question is empty")
+        return f"no event is named in {event}" if event else "the question is empty"
     return Row(
         key=known if event is not None else f"langfuse-{sha256(question.encode()).hexdigest()[:16]}",
         peer=name,
         question=question,
-        text=_answered(record.get("output")),
+        text=_said(record.get("output"), _OUTPUT, ""),
         label=label_of_score(sum(numbers) / len(numbers)) if numbers else None,
         dataset="langfuse",
         domain=_first(record, _DOMAINS) or "",
@@ -140,28 +133,15 @@ def _generation(record: Mapping[str, Any]) -> str | None:
     return models.pop() if len(models) == 1 else None
 
 
-def _asked(value: Any) -> str:
+def _said(value: Any, keys: tuple[str, ...], role: str) -> str:
+    """The text of an input or output: a string, an object that holds it, or the last message of a role."""
     if isinstance(value, dict):
-        for name in ("messages", "question", "query", "prompt", "input", "content"):
-            if name in value:
-                return _asked(value[name])
+        for key in keys:
+            if key in value:
+                return _said(value[key], keys, role)
     if isinstance(value, list) and value and all(isinstance(m, dict) and "content" in m for m in value):
-        users = [m for m in value if m.get("role") == "user"] or value
-        return _asked(users[-1]["content"])
-    return _plain(value)
-
-
-def _answered(value: Any) -> str:
-    if isinstance(value, dict):
-        for name in ("content", "answer", "output", "text", "message"):
-            if name in value:
-                return _answered(value[name])
-    if isinstance(value, list) and value and all(isinstance(m, dict) and "content" in m for m in value):
-        return _answered(value[-1]["content"])
-    return _plain(value)
-
-
-def _plain(value: Any) -> str:
+        messages = [m for m in value if m.get("role") == role] or value
+        return _said(messages[-1]["content"], keys, role)
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

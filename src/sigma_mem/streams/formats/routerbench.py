@@ -6,34 +6,36 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.gather import Dropped, Row, label_of_score
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, records
 
-__all__ = ["holds", "rows"]
+__all__ = ["matches", "rows"]
 
 _RESPONSE, _COST = "|model_response", "|total_cost"
 
 
-def holds(records: list[dict[str, Any]]) -> bool:
-    """Whether these records are a RouterBench table."""
-    return "prompt" in records[0] and bool(_models(records[0]))
+def matches(value: Any) -> bool:
+    """Whether a parsed file is a RouterBench table."""
+    table = records(value)
+    return table is not None and "prompt" in table[0] and bool(_models(table[0]))
 
 
-def rows(file: Path, records: list[dict[str, Any]]) -> Iterator[Row | Dropped]:
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
     """One row per question and model."""
-    models = _models(records[0])
-    if "sample_id" not in records[0] or not models:
-        raise StreamError(
-            f"{file}: got the columns {', '.join(list(records[0])[:8])} …; expected sample_id, prompt, "
-            f"eval_name, and <model>, <model>{_RESPONSE}, <model>{_COST} for every model"
-        )
-    for record in records:
-        for model in models:
-            yield _row(record, model)
+    for file in files:
+        table = records(file.value) or []
+        if "sample_id" not in table[0]:
+            raise StreamError(
+                f"{file.path}: got the columns {', '.join([*table[0]][:8])} …; expected sample_id, prompt, "
+                f"eval_name, and <model>, <model>{_RESPONSE}, <model>{_COST} for every model"
+            )
+        models = _models(table[0])
+        for record in table:
+            for model in models:
+                yield _row(record, model)
 
 
 def _models(record: dict[str, Any]) -> list[str]:
@@ -41,27 +43,27 @@ def _models(record: dict[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys(named) if name in record]
 
 
-def _row(record: dict[str, Any], model: str) -> Row | Dropped:
+def _row(record: dict[str, Any], model: str) -> Row | str:
     score = record.get(model)
     if score in (None, ""):
-        return Dropped("the model was not run on this question")
+        return "the model was not run on this question"
     try:
-        label = label_of_score(float(score))
+        float(score)
     except (TypeError, ValueError):
-        return Dropped("the score is not a number")
+        return "the score is not a number"
     return Row(
         key=str(record["sample_id"]),
         peer=model,
         question=_joined(record.get("prompt")),
         text=_joined(record.get(model + _RESPONSE)),
-        label=label,
+        label=label_of_score(score),
         dataset="routerbench",
         domain=str(record.get("eval_name") or ""),
     )
 
 
 def _joined(value: Any) -> str:
-    """Text that the table keeps as the written form of a list of turns."""
+    """The text of a cell, which may be the repr of a list of turns."""
     if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
         try:
             value = ast.literal_eval(value)

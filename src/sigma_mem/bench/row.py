@@ -1,0 +1,117 @@
+"""A row of a table: what one mechanism chose at every event of a stream, and how right it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.decide.vote import group_answers
+from sigma_mem.events import FloatArray
+from sigma_mem.streams import Stream
+
+__all__ = [
+    "TableRow",
+    "correct_at",
+    "has_answers",
+    "majority_correct",
+    "present_peers",
+    "row_of",
+    "successes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One mechanism on one stream.
+
+    Attributes
+    ----------
+    chosen : int array (T,), or None
+        The peer chosen at every event; None for a random peer.
+    correct : array (T,)
+        How right that peer was, from 0 to 1; an expectation for a random peer and for a majority.
+    selections : mapping
+        How often each peer was chosen.
+    """
+
+    chosen: NDArray[np.intp] | None
+    correct: FloatArray
+    selections: Mapping[str, int]
+
+    @property
+    def accuracy(self) -> float:
+        """Mean of ``correct``: with labels right and wrong, the share of events answered right."""
+        return float(self.correct.mean()) if len(self.correct) else 0.0
+
+    def at(self, places: Sequence[int]) -> TableRow:
+        """The row on some of the events only."""
+        index = np.asarray(places, dtype=np.intp)
+        chosen = None if self.chosen is None else self.chosen[index]
+        return row_of(chosen, self.correct[index], list(self.selections))
+
+
+def row_of(chosen: NDArray[np.intp] | None, correct: FloatArray, peers: Sequence[str]) -> TableRow:
+    """A row from its choices; selections of a random peer are spread evenly."""
+    if chosen is None:
+        share, rest = divmod(len(correct), len(peers))
+        counts = [share + (i < rest) for i in range(len(peers))]
+    else:
+        counts = np.bincount(chosen, minlength=len(peers)).tolist()
+    return TableRow(chosen, correct, dict(zip(peers, counts, strict=True)))
+
+
+def successes(labels: FloatArray) -> FloatArray:
+    """Labels c ∈ [−1, 1] as r ∈ [0, 1]: the share of a success; NaN stays NaN."""
+    r: FloatArray = 0.5 * (labels + 1.0)
+    return r
+
+
+def correct_at(labels: FloatArray, chosen: NDArray[np.intp]) -> FloatArray:
+    """How right the chosen peers were, from 0 to 1; a peer without a label counts as wrong.
+
+    >>> correct_at(np.array([[1.0, -1.0], [np.nan, 0.2]]), np.array([0, 1])).tolist()
+    [1.0, 0.6]
+    """
+    r: FloatArray = np.nan_to_num(successes(labels))[np.arange(len(chosen)), chosen]
+    return r
+
+
+def present_peers(stream: Stream) -> NDArray[np.bool_]:
+    """Which peers can be chosen at every event, (T, P): those with an answer or a label."""
+    rows = [[p in event.answers or p in event.correct for p in stream.peers] for event in stream]
+    return np.array(rows, dtype=bool).reshape(len(stream), len(stream.peers))
+
+
+def has_answers(stream: Stream) -> bool:
+    """Whether any answer of the stream can be read; without one there is nothing to vote on."""
+    return any(answer.canon is not None for event in stream for answer in event.answers.values())
+
+
+def majority_correct(stream: Stream) -> FloatArray:
+    """Expected rightness of the most frequent answer at every event; 0 where no answer can be read.
+
+    Answers that tie for the lead share the event equally, so the order of the peers plays no part.
+
+    >>> from sigma_mem.events import Answer, Event
+    >>> a, b = Answer("4", "4"), Answer("5", "5")
+    >>> tied = Event("e", "2+2?", {"x": a, "y": b}, {"x": 1.0, "y": -1.0})
+    >>> majority_correct(Stream("tiny", ("x", "y"), (tied,))).tolist()
+    [0.5]
+    """
+    r = successes(stream.labels())
+    out = np.zeros(len(stream))
+    for t, canons in enumerate(stream.canons()):
+        groups = group_answers(canons)
+        counts = np.bincount(groups[groups >= 0])
+        leading = np.flatnonzero(counts == counts.max(initial=1))
+        shares = [_mean_known(r[t, groups == number]) for number in leading]
+        out[t] = np.mean(shares) if shares else 0.0
+    return out
+
+
+def _mean_known(r: FloatArray) -> float:
+    known = r[r == r]  # NaN differs from itself
+    return float(known.mean()) if len(known) else 0.0

@@ -1,0 +1,178 @@
+"""``sigma-mem route``, ``vote`` and ``feedback``: decide with a memory in a file, and teach it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing, named_values, names_of, text_of
+from sigma_mem.cli.output import decision_values, print_decision, print_json
+from sigma_mem.decide import Reads
+from sigma_mem.errors import InputError
+from sigma_mem.memory import Settings
+
+if TYPE_CHECKING:
+    from sigma_mem.events import Decision
+    from sigma_mem.session import SigmaMem
+
+__all__ = ["add_commands"]
+
+_WORDS = {"true": True, "right": True, "yes": True, "false": False, "wrong": False, "no": False}
+
+Question = Annotated[str, typer.Argument(help='The task; "-" reads it from standard input.')]
+Peers = Annotated[
+    str | None,
+    typer.Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
+]
+EncoderName = Annotated[
+    str | None, typer.Option("--encoder", help="For a new memory: static (default), hashed or sentence.")
+]
+Gamma = Annotated[
+    float | None,
+    typer.Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
+]
+After = Annotated[
+    str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
+]
+
+
+def add_commands(app: typer.Typer, reads: Reads) -> None:
+    """Add the three commands to an application; its help lists these reads."""
+    routes, votes = list(reads.routes), list(reads.votes)
+
+    @app.command()
+    def route(
+        question: Question,
+        memory: MemoryFile,
+        peers: Peers = None,
+        namespace: Namespace = "default",
+        read: str = typer.Option(routes[0], help=f"How to choose: {', '.join(routes)}."),
+        explore: Annotated[
+            bool,
+            typer.Option(
+                "--explore", help="Try the others too, where only the chosen peer will be labelled."
+            ),
+        ] = False,
+        after: After = None,
+        encoder: EncoderName = None,
+        gamma: Gamma = None,
+        json: Json = False,
+    ) -> None:
+        """Choose a peer for a question, before anyone answers.
+
+        Examples:
+        sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
+
+        sigma-mem route --memory memory.db --json "What is 17 * 23?"
+        """
+        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
+            decision = mem.route(text_of(question), read=read, explore=explore, after=after)
+        _show(decision, memory, json)
+
+    @app.command()
+    def vote(
+        question: Question,
+        memory: MemoryFile,
+        answer: Annotated[
+            list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
+        ],
+        peers: Peers = None,
+        namespace: Namespace = "default",
+        read: str = typer.Option(
+            votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
+        ),
+        after: After = None,
+        encoder: EncoderName = None,
+        gamma: Gamma = None,
+        json: Json = False,
+    ) -> None:
+        """Choose among the peers' answers; equal ones vote together.
+
+        Examples:
+        sigma-mem vote --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
+
+        sigma-mem vote --memory memory.db --after ID "What is 17 * 23?" -a gemma=391 -a coder=381 --json
+        """
+        answers = named_values(answer, "answer")
+        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
+            if read == "adaptive":
+                decision = mem.decide(text_of(question), answers, after=after)
+            else:
+                decision = mem.vote(text_of(question), answers, read=read, after=after)
+        _show(decision, memory, json)
+
+    app.command()(feedback)
+
+
+def feedback(
+    decision: Annotated[str, typer.Argument(help="Id of any decision on the task.", show_default=False)],
+    labels: Annotated[
+        list[str],
+        typer.Argument(metavar="PEER=LABEL...", help="true, false, or -1 to 1.", show_default=False),
+    ],
+    memory: MemoryFile,
+    source: Annotated[str, typer.Option(help="Who says so.")] = "default",
+    id: Annotated[str | None, typer.Option(help="Of this feedback, for senders that retry.")] = None,
+    amend: Annotated[
+        bool, typer.Option("--amend", help="Replace what this source said of these peers before.")
+    ] = False,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Say which peers were right: some or all of them, now or late. Returns once it is on disk.
+
+    Examples:
+    sigma-mem feedback --memory memory.db ID gemma=true phi=true coder=false --source unit-tests
+
+    sigma-mem feedback --memory memory.db ID coder=true --source unit-tests --amend
+    """
+    from sigma_mem.session import SigmaMem
+
+    said = {peer: _label(peer, text) for peer, text in named_values(labels, "label").items()}
+    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+        taken = mem.feedback(decision, said, source=source, id=id, amend=amend)
+    if json:
+        values = {"id": taken.id, "event": taken.event, "labels": dict(taken.labels), "source": taken.source}
+        print_json({**values, "amends": taken.amends})
+    else:
+        told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
+        typer.echo(f"taken: {told} from {taken.source} on event {taken.event}")
+
+
+def _label(peer: str, text: str) -> bool | float:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(
+            f"label of {peer!r} is {text!r}; expected true, false or a number from -1 (wrong) to 1 (right)"
+        ) from None
+
+
+def _open(
+    path: Path, namespace: str, peers: str | None, encoder: str | None, gamma: float | None, reads: Reads
+) -> SigmaMem:
+    """Open a memory for decisions; with peers, make it where there is none."""
+    from sigma_mem.session import SigmaMem
+
+    if not path.exists():
+        if peers is None:
+            raise InputError(
+                f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
+            )
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"got --memory {path}, in a folder that does not exist; make the folder first")
+    settings = None if gamma is None else Settings(gamma=gamma)
+    return SigmaMem(
+        names_of(peers), path, encoder=encoder, settings=settings, namespace=namespace, reads=reads
+    )
+
+
+def _show(decision: Decision, memory: Path, as_json: bool) -> None:
+    if as_json:
+        print_json(decision_values(decision))
+    else:
+        print_decision(decision, str(memory))

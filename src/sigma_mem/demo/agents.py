@@ -1,0 +1,259 @@
+"""Six agents with different skills and shared blind spots; each is a real little program.
+
+An agent answers a question from its text alone, "" where it has nothing to say. There is no accuracy to
+set anywhere: an agent is right where its method works and wrong where it does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+
+from sigma_mem.demo.interpreter import Interpreter, Unsupported, evaluate, expressions, spell
+
+__all__ = ["FAULTY", "PEERS", "almanac", "calculator", "generalist", "guesser", "reader", "runner", "team"]
+
+Agent = Callable[[str], str]
+
+# The generalist comes first: ties go to whoever is listed first, and it loses a tie best.
+PEERS = ("generalist", "calculator", "runner", "reader", "almanac", "guesser")
+FAULTY = "calculator"
+
+
+def team(calculator_version: int = 1) -> dict[str, Agent]:
+    """The agents by name; the guesser copies the very calculator of this team."""
+
+    def this_calculator(question: str) -> str:
+        return calculator(question, calculator_version)
+
+    return {
+        "generalist": generalist,
+        "calculator": this_calculator,
+        "runner": runner,
+        "reader": reader,
+        "almanac": almanac,
+        "guesser": lambda question: guesser(question, this_calculator),
+    }
+
+
+def calculator(question: str, version: int = 1) -> str:
+    """The value of the longest arithmetic expression of a text, in symbols or words; "" without any.
+
+    It can read neither programs nor passages. Version 2 has a real fault: it forgot that a product
+    binds before a sum.
+
+    >>> calculator("Compute 2 plus 3 times 4."), calculator("What is 2 + 3 * 4?", version=2)
+    ('14', '20')
+    """
+    values = (evaluate(tokens, left_to_right=version == 2) for tokens in expressions(question))
+    return next((spell(value) for value in values if value is not None), "")
+
+
+def guesser(question: str, neighbour: Agent) -> str:
+    """What ``neighbour`` says where it sees a sum in symbols: a shared blind spot.
+
+    Elsewhere the last figure of the text, or the last name where there is no figure.
+    """
+    if re.search(r"\d [-+*/] ", question):
+        return neighbour(question)
+    guesses = re.findall(r"\d+", question) or re.findall(r"\b[A-Z][a-z]+\b", question) or [""]
+    return str(guesses[-1])
+
+
+# --- the runner: programs ---
+
+_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+_SPOKEN = {"plus": "+", "minus": "-", "times": "*"}
+
+
+def runner(question: str) -> str:
+    r"""What a program prints, run by an interpreter that knows no dictionaries.
+
+    Without a program it tries the question's figures as a Python expression; of words it
+    knows plus, minus and times. Where nothing was printed it has no answer.
+
+    >>> runner("What does this Python program print?\n```python\nprint(2 + 3 * 4)\n```")
+    '14'
+    >>> runner("Compute 2 plus 3 times 4.")
+    '14'
+    """
+    block = _BLOCK.search(question)
+    if block is None:
+        text = " ".join(_SPOKEN.get(word, word) for word in question.split())
+        span = re.search(r"[\d(].*[\d)]", text)  # from the first figure to the last
+        program = f"print({span[0] if span else text})"
+    else:
+        program = block[1]
+    interpreter = Interpreter()
+    with contextlib.suppress(Unsupported):
+        interpreter.run(program)
+    return interpreter.printed[-1] if interpreter.printed else ""
+
+
+# --- the reader: passages ---
+
+_COMMON = frozenset(
+    re.findall(
+        r"\w+", "a an and are as by did do does from how in is many of the there to what which who with"
+    )
+)
+
+
+def reader(question: str) -> str:
+    r"""What the question word asks for, from the sentence that shares most words with the question.
+
+    It does not resolve pronouns, so "She seasons it with mint." is lost on it. On anything that
+    is not a passage it does the same, which yields some word or figure of the question.
+
+    >>> reader("Ada is a baker in Oslo. Emil is a pilot in Quito.\nQuestion: Who is a pilot?")
+    'Emil'
+    """
+    sentence, asked = _best_sentence(question)
+    if "spice" in asked:
+        found = re.findall(r"\bwith (\w+)", sentence)
+    elif asked.startswith("How many"):
+        found = re.findall(r"\d+", sentence)
+    elif "city" in asked:
+        found = re.findall(r"\b(?:in|to|from) ([A-Z][a-z]+)", sentence)
+    elif asked.startswith("Who"):
+        found = re.findall(r"\b[A-Z][a-z]+\b", sentence)
+    else:
+        found = re.findall(r"\w+", sentence)[-1:]
+    return found[0] if found else ""
+
+
+def _best_sentence(text: str, limit: int | None = None) -> tuple[str, str]:
+    """Of the first ``limit`` sentences the one that shares most stems with the question, and the question."""
+    *lines, question = text.strip().splitlines() or [""]
+    passage = " ".join(lines).removeprefix("Read the passage. ")
+    sentences = [s for s in re.split(r"(?<=[.!?])\s+", passage) if s]
+    question = question.removeprefix("Question: ")
+    wanted = _stems(question)
+    return max(sentences[:limit] or [question], key=lambda s: len(wanted & _stems(s))), question
+
+
+def _stems(text: str) -> set[str]:
+    """Words that carry meaning, cut to six letters so that "works" meets "work".
+
+    >>> sorted(_stems("Who works as a carpenter?"))
+    ['carpen', 'work']
+    """
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    return {(w[:-1] if w.endswith("s") and len(w) > 3 else w)[:6] for w in words if w not in _COMMON}
+
+
+# --- the almanac: dates, by its own day count ---
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July",
+    "August", "September", "October", "November", "December",
+)  # fmt: skip
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400, "weeks": 604800}
+_DATE = re.compile(rf"(\d{{1,2}}) ({'|'.join(_MONTHS)}) (\d{{4}})")
+
+Date = tuple[int, int, int]  # year, month, day
+
+
+def almanac(question: str) -> str:
+    """A date, weekday, count of days or units, or remainder; elsewhere the last figure.
+
+    >>> almanac("Which day of the week is 1 March 2024?")
+    'Friday'
+    """
+    dates = _dates(question)
+    if dates and "week" in question:
+        return _WEEKDAYS[(_day_count(*dates[0]) - _day_count(2024, 1, 1)) % 7]  # that was a Monday
+    if len(dates) >= 2:
+        return str(_day_count(*dates[1]) - _day_count(*dates[0]))
+    if dates:
+        return _shift_date(*dates[0], _shift(question) or 0)
+    numbers = [int(n) for n in re.findall(r"\d+", question)]
+    units = [u for u in re.findall(r"[a-z]+", question.lower()) if u in _UNITS]
+    if len(units) >= 2 and numbers:
+        return str(numbers[0] * _UNITS[units[1]] // _UNITS[units[0]])
+    if "remain" in question and len(numbers) >= 2 and numbers[1]:
+        return str(numbers[0] % numbers[1])
+    return str(numbers[-1]) if numbers else ""
+
+
+def _dates(text: str) -> list[Date]:
+    return [(int(y), _MONTHS.index(m) + 1, int(d)) for d, m, y in _DATE.findall(text)]
+
+
+def _shift(question: str) -> int | None:
+    """By how many days the question asks to move a date."""
+    found = re.search(r"(\d+) days (after|before)", question)
+    return int(found[1]) * (1 if found[2] == "after" else -1) if found else None
+
+
+def _month_length(year: int, month: int) -> int:
+    # Every fourth year, as Caesar had it: the almanac believes in 29 February 1900 and 2100.
+    return _LENGTHS[month - 1] + (month == 2 and year % 4 == 0)
+
+
+def _day_count(year: int, month: int, day: int) -> int:
+    """Days since 1 January 1888, a leap year."""
+    years = year - 1888
+    return years * 365 + (years + 3) // 4 + sum(_month_length(year, m) for m in range(1, month)) + day - 1
+
+
+def _shift_date(year: int, month: int, day: int, days: int) -> str:
+    day += days
+    while day < 1 or day > _month_length(year, month):
+        if day < 1:
+            year, month = (year, month - 1) if month > 1 else (year - 1, 12)
+            day += _month_length(year, month)
+        else:
+            day -= _month_length(year, month)
+            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+    return f"{day} {_MONTHS[month - 1]} {year}"
+
+
+# --- the generalist: a bit of everything, nothing thoroughly ---
+
+
+def generalist(question: str, steps: int = 60, sentences: int = 4) -> str:
+    """An answer to any kind of task by a short method and a short span of attention.
+
+    Sums of at most three figures; programs of few steps, without functions; the first four
+    sentences of a passage, read as the reader reads them; months of thirty days.
+    """
+    block = _BLOCK.search(question)
+    if block is not None:
+        return _run_roughly(block[1], steps)
+    if question.startswith("Read the passage."):
+        sentence, asked = _best_sentence(question, sentences)
+        if asked.startswith("Who"):
+            return next(iter(re.findall(r"\b[A-Z][a-z]+\b", sentence)), "")
+        return str((re.findall(r"\d+", sentence) or re.findall(r"\w+", sentence) or [""])[-1])
+    if dates := _dates(question):
+        return _date_roughly(question, dates)
+    units = [u for u in re.findall(r"[a-z]+", question) if u in _UNITS]
+    if len(units) == 2:
+        count = int((re.findall(r"\d+", question) or ["0"])[0])
+        return str(count * _UNITS[units[1]] // _UNITS[units[0]])
+    values = (evaluate(tokens[:5]) for tokens in expressions(question))
+    return next((spell(value) for value in values if value is not None), "")
+
+
+def _run_roughly(program: str, steps: int) -> str:
+    interpreter = Interpreter(steps, functions=False)
+    try:
+        interpreter.run(program)
+    except Unsupported:
+        return str((re.findall(r"\d+", program) or ["0"])[-1])
+    return interpreter.printed[-1] if interpreter.printed else ""
+
+
+def _date_roughly(question: str, dates: list[Date]) -> str:
+    day_of = [year * 360 + month * 30 + day for year, month, day in dates]
+    if len(dates) == 2:
+        return str(day_of[1] - day_of[0])
+    shift = _shift(question)
+    if shift is None:
+        return "Monday"
+    day = day_of[0] + shift - 31
+    return f"{day % 30 + 1} {_MONTHS[day // 30 % 12]} {day // 360}"

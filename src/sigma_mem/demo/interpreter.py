@@ -1,0 +1,253 @@
+"""What the agents compute with: a small, safe interpreter for a part of Python, and arithmetic in text.
+
+The interpreter walks the syntax tree. No import, no attribute of an object but a few methods of text and
+lists, no files, a bound on steps and on the size of numbers and texts: a program can only print.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+__all__ = ["Interpreter", "Unsupported", "evaluate", "expressions", "spell"]
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+_LARGEST = 10**6
+
+
+class Unsupported(Exception):
+    """The program uses something that the interpreter does not know, or too much of it."""
+
+
+def _range(*ends: int) -> range:
+    numbers = range(*ends)
+    if len(numbers) > _LARGEST:
+        raise Unsupported("too long a range")
+    return numbers
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "len": len, "sum": sum, "min": min, "max": max, "abs": abs, "sorted": sorted, "range": _range, "str": str,
+}  # fmt: skip
+_METHODS = frozenset({"upper", "lower", "replace", "count", "append"})
+
+
+class _Return(Exception):
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+class Interpreter:
+    r"""Runs one program; what it printed so far is in ``printed`` even if it had to give up.
+
+    Parameters
+    ----------
+    max_steps : int
+        Statements and expressions to visit before giving up.
+    functions : bool
+        Whether the program may define functions.
+
+    Examples
+    --------
+    >>> run = Interpreter()
+    >>> run.run("n = 3\nwhile n > 1:\n    n = n - 1\nprint(n, 'left')")
+    >>> run.printed
+    ['1 left']
+    """
+
+    def __init__(self, max_steps: int = 20_000, functions: bool = True) -> None:
+        self.printed: list[str] = []
+        self._steps_left = max_steps
+        self._functions = functions
+        self._defined: dict[str, ast.FunctionDef] = {}
+        self._depth = 0
+
+    def run(self, program: str) -> None:
+        """Run a program, or raise Unsupported."""
+        try:
+            self._block(ast.parse(program).body, {})
+        except (SyntaxError, TypeError, ValueError, ArithmeticError, LookupError, _Return) as error:
+            raise Unsupported(str(error)) from error
+
+    def _step(self, node: ast.AST) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise Unsupported(f"too many steps at line {getattr(node, 'lineno', '?')}")
+
+    def _block(self, body: list[ast.stmt], names: dict[str, Any]) -> None:
+        for statement in body:
+            self._step(statement)
+            self._statement(statement, names)
+
+    def _statement(self, node: ast.stmt, names: dict[str, Any]) -> None:
+        match node:
+            case ast.Expr(value=value):
+                self._value(value, names)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                names[name] = self._value(value, names)
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                names[name] = self._binary(op, names[name], self._value(value, names))
+            case ast.If(test=test, body=body, orelse=orelse):
+                self._block(body if self._value(test, names) else orelse, names)
+            case ast.While(test=test, body=body):
+                while self._value(test, names):
+                    self._block(body, names)
+            case ast.For(target=ast.Name(id=name), iter=items, body=body):
+                for item in self._value(items, names):
+                    names[name] = item
+                    self._block(body, names)
+            case ast.FunctionDef() if self._functions:
+                self._defined[node.name] = node
+            case ast.Return(value=ast.expr() as value):
+                raise _Return(self._value(value, names))
+            case _:
+                raise Unsupported(type(node).__name__)
+
+    def _value(self, node: ast.expr, names: dict[str, Any]) -> Any:
+        self._step(node)
+        match node:
+            case ast.Constant(value=int() | str() | float() as value):
+                return value
+            case ast.Name(id=name):
+                return names[name]
+            case ast.List(elts=elements):
+                return [self._value(e, names) for e in elements]
+            case ast.BinOp(left=left, op=op, right=right):
+                return self._binary(op, self._value(left, names), self._value(right, names))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._value(operand, names)
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+                return _COMPARE[type(op)](self._value(left, names), self._value(right, names))
+            case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper, step=step)):
+                ends = [None if part is None else self._value(part, names) for part in (lower, upper, step)]
+                return self._value(value, names)[slice(*ends)]
+            case ast.Subscript(value=value, slice=index):
+                return self._value(value, names)[self._value(index, names)]
+            case ast.Call(func=func, args=args, keywords=[]):
+                return self._call(func, [self._value(a, names) for a in args], names)
+        raise Unsupported(type(node).__name__)
+
+    def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
+        if type(op) not in _BINARY:
+            raise Unsupported(type(op).__name__)
+        if isinstance(op, ast.Mult) and isinstance(left, str | list) | isinstance(right, str | list):
+            raise Unsupported("a repeated text or list")
+        value = _BINARY[type(op)](left, right)
+        if isinstance(value, int) and abs(value) > 10**60:
+            raise Unsupported("too large a number")
+        return value
+
+    def _call(self, func: ast.expr, args: list[Any], names: dict[str, Any]) -> Any:
+        match func:
+            case ast.Name(id="print"):
+                self.printed.append(" ".join(str(a) for a in args))
+                return None
+            case ast.Name(id=name) if name in self._defined:
+                return self._call_defined(self._defined[name], args)
+            case ast.Name(id=name) if name in _FUNCTIONS:
+                return _FUNCTIONS[name](*args)
+            case ast.Attribute(value=value, attr=method) if method in _METHODS:
+                return getattr(self._value(value, names), method)(*args)
+        raise Unsupported("a call")
+
+    def _call_defined(self, function: ast.FunctionDef, args: list[Any]) -> Any:
+        if self._depth > 50:
+            raise Unsupported("too deep a recursion")
+        self._depth += 1
+        try:
+            self._block(function.body, dict(zip((a.arg for a in function.args.args), args, strict=True)))
+        except _Return as returned:
+            return returned.value
+        finally:
+            self._depth -= 1
+        return None
+
+
+# --- arithmetic in a text, by precedence climbing ---
+
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
+_LEFT_TO_RIGHT = dict.fromkeys("+-*/", 1)  # every operator binds alike
+_WORDS = {
+    "plus": "+", "added to": "+", "minus": "-", "less": "-",
+    "times": "*", "multiplied by": "*", "divided by": "/",
+}  # fmt: skip
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[-+*/()]|\S")
+
+
+def expressions(text: str) -> list[list[str]]:
+    """Runs of numbers, operators and brackets in a text, longest first.
+
+    >>> expressions("What is 3 plus 4 * 5, or 7?")
+    [['3', '+', '4', '*', '5'], ['7']]
+    """
+    for word, symbol in _WORDS.items():
+        text = re.sub(rf"\b{word}\b", symbol, text)
+    runs: list[list[str]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token[0].isdigit() or token in "+-*/()":
+            runs[-1].append(token)
+        elif runs[-1]:
+            runs.append([])
+    with_number = [run for run in runs if any(t[0].isdigit() for t in run)]
+    return sorted(with_number, key=len, reverse=True)
+
+
+def evaluate(tokens: list[str], left_to_right: bool = False) -> Fraction | None:
+    """The value of an infix expression, or None where it is not one.
+
+    >>> evaluate("2 + 3 * 4".split()), evaluate("2 + 3 * 4".split(), left_to_right=True)
+    (Fraction(14, 1), Fraction(20, 1))
+    """
+    rest = list(reversed(tokens))
+    value = _climb(rest, _LEFT_TO_RIGHT if left_to_right else _PRECEDENCE, 1)
+    return value if not rest else None
+
+
+def _climb(rest: list[str], precedence: Mapping[str, int], level: int) -> Fraction | None:
+    value = _atom(rest, precedence)
+    while value is not None and rest and precedence.get(rest[-1], 0) >= level:
+        op = rest.pop()
+        right = _climb(rest, precedence, precedence[op] + 1)
+        value = _apply(op, value, right)
+    return value
+
+
+def _atom(rest: list[str], precedence: Mapping[str, int]) -> Fraction | None:
+    if not rest:
+        return None
+    token = rest.pop()
+    if token == "-":
+        inner = _atom(rest, precedence)
+        return None if inner is None else -inner
+    if token == "(":
+        inner = _climb(rest, precedence, 1)
+        return inner if rest and rest.pop() == ")" else None
+    return Fraction(token) if token[0].isdigit() else None
+
+
+def _apply(op: str, left: Fraction, right: Fraction | None) -> Fraction | None:
+    if right is None or (op == "/" and right == 0):
+        return None
+    if op in "+-":
+        return left + right if op == "+" else left - right
+    return left * right if op == "*" else left / right
+
+
+def spell(value: Fraction) -> str:
+    """A whole number as such, anything else with two decimals.
+
+    >>> spell(Fraction(14)), spell(Fraction(100, 7))
+    ('14', '14.29')
+    """
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.2f}"

@@ -1,0 +1,127 @@
+"""Run the demo: route, let everybody answer, vote, grade and tell the memory, and show it as it goes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from sigma_mem.demo.agents import PEERS, team
+from sigma_mem.demo.screen import progress_line, screen
+from sigma_mem.demo.story import Notice, Step, Story
+from sigma_mem.demo.tasks import Task, draw, is_right
+from sigma_mem.memory import Settings
+from sigma_mem.session import SigmaMem
+
+__all__ = ["SETTINGS", "play", "run"]
+
+# A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
+SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)
+_FRAMES = 8  # per second
+_LINES = 15  # in a pipe, over the whole run
+
+Show = Callable[[SigmaMem, Story, Step, list[Notice]], None]
+"""Shows a run as it goes: called after every task, with what is new."""
+
+
+def run(
+    tasks: int = 1500,
+    seed: int = 0,
+    speed: float | None = None,
+    memory: Path | None = None,
+    console: Console | None = None,
+) -> Story:
+    """Run the demo and return its story; the calculator goes bad after half of the tasks.
+
+    Parameters
+    ----------
+    tasks, seed : int
+        How many tasks, and the seed they are drawn from.
+    speed : float, optional
+        Tasks per second; None for as fast as possible.
+    memory : path, optional
+        Where to keep the memory.
+    console : Console, optional
+        Where to show it: live on a terminal, in lines elsewhere; None shows nothing.
+    """
+    story = Story(tasks, fault_at=tasks // 2)
+    with ExitStack() as stack:
+        mem = stack.enter_context(SigmaMem(PEERS, memory, settings=SETTINGS))
+        show: Show | None = None
+        if console is not None and console.is_terminal:
+            live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+            show = _frames(stack.enter_context(live))
+        elif console is not None:
+            show = _lines(console)
+        begin = time.monotonic()
+        for step in play(mem, draw(tasks, seed), story.fault_at):
+            notices = story.add(step)
+            if show is not None:
+                show(mem, story, step, notices)
+            if speed:
+                time.sleep(max(0.0, begin + step.number / speed - time.monotonic()))
+        story.relation = mem.state.G
+    return story
+
+
+def play(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
+    """Work through the tasks; after task `fault_at` the calculator is updated to its faulty version.
+
+    Every task is one event of the memory: routed before anyone answers, voted on, decided
+    adaptively, then graded. The memory sees the question and the answers, and afterwards the grades.
+    """
+    agents = team(calculator_version=1)
+    for number, task in enumerate(tasks, start=1):
+        if number == fault_at + 1:
+            agents = team(calculator_version=2)
+        routed = mem.route(task.question)
+        answers = {peer: answer(task.question) for peer, answer in agents.items()}
+        given = {peer: answer or None for peer, answer in answers.items()}
+        voted = mem.vote(task.question, given, after=routed.id)
+        decided = mem.decide(task.question, given, after=routed.id)
+        right = {peer: is_right(task, answer) for peer, answer in answers.items()}
+        mem.feedback(voted.id, right, source="grader")
+        chosen = {"route": routed.peer, "vote": voted.peer, "decide": decided.peer}
+        chosen["majority"] = decided.reads["majority"]
+        yield Step(number, task, answers, right, chosen, routed.probs, routed.effective, routed.id)
+
+
+def _lines(console: Console) -> Show:
+    """Plain lines, for a pipe or a file."""
+
+    def show(mem: SigmaMem, story: Story, step: Step, notices: list[Notice]) -> None:
+        lines = [f"task {notice.number:5d}  {notice.text}" for notice in notices]
+        if step.number % math.ceil(story.tasks / _LINES) == 0 or step.number == story.tasks:
+            story.look(mem, step)
+            lines += [progress_line(story), f"            why: {story.why}"]
+        for line in lines:
+            console.print(Text(line), soft_wrap=True)
+
+    return show
+
+
+def _frames(live: Live) -> Show:
+    """A live screen, for a terminal."""
+    blocks = (live.console.encoding or "").lower().startswith("utf")
+    half_life = math.log(2) / SETTINGS.rate
+    next_frame = next_why = 0.0
+
+    def show(mem: SigmaMem, story: Story, step: Step, notices: list[Notice]) -> None:
+        nonlocal next_frame, next_why
+        now = time.monotonic()
+        last = step.number == story.tasks
+        if now < next_frame and not last:
+            return
+        next_frame = now + 1 / _FRAMES
+        if now >= next_why or last:  # long enough to be read
+            next_why = now + 2.5
+            story.look(mem, step)
+        live.update(screen(story, half_life, blocks), refresh=True)
+
+    return show

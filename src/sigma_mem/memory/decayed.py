@@ -1,0 +1,130 @@
+"""The decayed sum: everything a memory learns is one.
+
+    Σ_s γ^(now − s) x_s
+
+Multiplying it by γ on every event would cost as much as the update itself, so it is kept relative to
+an anchor,
+
+    Σ_s γ^(now − s) x_s  =  γ^(now − anchor) · Σ_s γ^(anchor − s) x_s,
+
+where the right-hand sum does not depend on now: an event that nobody labels costs nothing,
+and a late label adds exactly what the label on time would have added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sigma_mem.events import FloatArray
+
+__all__ = ["DecayedSum"]
+
+# The anchor moves on when γ^(anchor − now) reaches 2^32, and by whole halvings only: a power of
+# two rescales sum and weights without rounding, so moving it changes no bit of what is read.
+_MAX_BITS = 32
+
+
+class DecayedSum:
+    """Named arrays of decayed sums that share one decay rate.
+
+    Parameters
+    ----------
+    rate : float
+        −log γ per tick, ≥ 0 (0 never forgets).
+    arrays : mapping
+        The arrays, all zeros. They are changed in place, so a reference to one stays valid.
+
+    Attributes
+    ----------
+    origin : float
+        The tick from which ages count.
+    bits : int
+        Halvings from the origin to the anchor, where a contribution has weight 1.
+
+    Examples
+    --------
+    >>> d = DecayedSum(rate=-math.log(0.5), arrays={"x": np.zeros(1)})
+    >>> d.add("x", np.array([8.0]), tick=3.0)
+    >>> d.value("x", now=5.0).tolist()
+    [2.0]
+    """
+
+    __slots__ = ("_halvings", "arrays", "bits", "origin", "rate")
+
+    def __init__(self, rate: float, arrays: Mapping[str, FloatArray]) -> None:
+        self.rate = rate
+        self.arrays = dict(arrays)
+        self.origin = 0.0
+        self.bits = 0
+        self._halvings = rate / math.log(2.0)  # per tick
+
+    def weight(self, tick: float) -> float:
+        """γ^(anchor − tick): the factor of a contribution made at `tick` when it is added."""
+        return math.exp2(self._halvings * (tick - self.origin) - self.bits)
+
+    def factor(self, now: float) -> float:
+        """γ^(now − anchor): the factor of an array when it is read at `now`."""
+        return math.exp2(self.bits - self._halvings * (now - self.origin))
+
+    def add(self, name: str, contribution: FloatArray, tick: float) -> None:
+        """Add what an event at `tick` contributes; the array passed in is scaled in place."""
+        contribution *= self.weight(tick)
+        self.arrays[name] += contribution
+
+    def value(self, name: str, now: float) -> FloatArray:
+        """The sum as of `now`."""
+        return self.arrays[name] * self.factor(now)
+
+    def advance(self, now: float) -> None:
+        """Move the anchor if it is due, by a power of two: no bit of what is read changes."""
+        due = self._halvings * (now - self.origin) - self.bits
+        if due >= _MAX_BITS:
+            self.bits += int(due)
+            for array in self.arrays.values():
+                array *= math.ldexp(1.0, -int(due))
+
+    @property
+    def due(self) -> float:
+        """A tick before which `advance` does nothing: a halving early, so that rounding cannot matter."""
+        return self.origin + (self.bits + _MAX_BITS - 1) / self._halvings if self._halvings else math.inf
+
+    def take(self, order: Sequence[int], axes: Mapping[str, Sequence[int]]) -> DecayedSum:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known.
+
+        Parameters
+        ----------
+        axes : mapping
+            For every array, its axes that run over peers.
+        """
+        taken = {name: _taken(array, np.asarray(order), axes[name]) for name, array in self.arrays.items()}
+        out = DecayedSum(self.rate, taken)
+        out.origin, out.bits = self.origin, self.bits
+        return out
+
+    def merge(self, other: DecayedSum, now: float) -> None:
+        """Add another sum of the same arrays and decay axis, both as they are at `now`."""
+        ratio = other.factor(now) / self.factor(now)
+        for name, array in self.arrays.items():
+            array += ratio * other.arrays[name]
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        return {**self.arrays, "anchor": np.array([self.origin, float(self.bits)])}
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays of the same sizes."""
+        for name, array in self.arrays.items():
+            array[...] = packed[name].reshape(array.shape)
+        self.origin, self.bits = float(packed["anchor"][0]), int(packed["anchor"][1])
+
+
+def _taken(array: FloatArray, order: FloatArray, axes: Sequence[int]) -> FloatArray:
+    known = order >= 0
+    out = array.copy()
+    for axis in axes:
+        out = np.take(out, np.where(known, order, 0), axis=axis)
+        np.moveaxis(out, axis, 0)[~known] = 0.0
+    return out

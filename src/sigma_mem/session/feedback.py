@@ -1,0 +1,120 @@
+"""Feedback at the door: labels as numbers, and labels that come again.
+
+The same labels again change nothing (feedback is idempotent); other labels must say that they amend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from sigma_mem.errors import ConflictError, InputError
+from sigma_mem.events import Feedback
+from sigma_mem.session.fold import EventState, feedback_from, feedback_record
+from sigma_mem.session.journal import Journal
+from sigma_mem.store.base import Store
+
+__all__ = ["append_feedback"]
+
+
+def append_feedback(
+    journal: Journal,
+    decision: str,
+    labels: Mapping[str, object],
+    source: str,
+    id: str | None,
+    amend: bool,
+    time: float,
+) -> Feedback:
+    """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
+    store, namespace = journal.store, journal.namespace
+    with journal as fold:
+        clean = checked_labels(labels, fold.known_peers())
+        if source in fold.revoked:
+            raise InputError(f"source {source!r} was revoked; expected another source")
+        event_id, event = fold.event_of(decision)
+        feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
+        repeated = id is not None and was_taken(store, namespace, feedback)
+        ticket = None
+        if not repeated and new_labels(event, clean, source, amend):
+            line = feedback.id if id is None else next_revision_id(store, namespace, id)
+            tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
+            ticket = journal.append(feedback_record(feedback, line, tick))
+    if ticket is None:
+        store.flush()  # the earlier feedback may still be on its way to the disk
+    else:
+        ticket.wait()
+    return feedback
+
+
+def checked_labels(labels: Mapping[str, object], known: Collection[str]) -> dict[str, float]:
+    """Labels as numbers: True is 1, False is −1, a number c ∈ [−1, 1] stays."""
+    if not labels:
+        raise InputError("labels are empty; expected {peer: bool or number in [-1, 1]} for at least one peer")
+    out = {}
+    for peer, label in labels.items():
+        if peer not in known:
+            raise InputError(f"peer {peer!r} is not in this memory; expected one of {sorted(known)}")
+        out[peer] = 1.0 if label is True else -1.0 if label is False else _checked_label(peer, label)
+    return out
+
+
+def _checked_label(peer: str, label: object) -> float:
+    if isinstance(label, (int, float, np.integer, np.floating, np.bool_)):
+        c = (1.0 if label else -1.0) if isinstance(label, np.bool_) else float(label)
+        if -1.0 <= c <= 1.0:  # False for NaN
+            return c
+    raise InputError(
+        f"label of {peer!r} is {label!r}; expected a bool or a number in [-1, 1]; leave out a peer with none"
+    )
+
+
+def new_labels(
+    event: EventState, labels: Mapping[str, float], source: str, amend: bool
+) -> Mapping[str, float]:
+    """The labels that are new; ConflictError where they contradict the same source without amending."""
+    said = event.said.get(source)
+    if said is None:
+        return labels
+    fresh = {peer: c for peer, c in labels.items() if said.get(peer) != c}
+    for peer, c in fresh.items():
+        if peer in said and not amend:
+            raise ConflictError(
+                f"{source!r} said {said[peer]:+g} of {peer!r} on this event before, and now {c:+g}; "
+                "pass amend=True to replace it"
+            )
+    return fresh
+
+
+def was_taken(store: Store, namespace: str, feedback: Feedback) -> bool:
+    """Whether feedback with this id, event, labels and source is in the ledger already.
+
+    ConflictError where the id was used with another body and this one does not amend.
+    """
+    revisions = _revisions(store, namespace, feedback.id)
+    if not revisions:
+        return False
+    before, now = ((f.event, f.labels, f.source) for f in (revisions[-1], feedback))
+    if before != now and not feedback.amends:
+        raise ConflictError(
+            f"feedback {feedback.id!r} came before as (event, labels, source) = {before}, and now as {now}; "
+            "pass amend=True to replace it"
+        )
+    return before == now
+
+
+def next_revision_id(store: Store, namespace: str, id: str) -> str:
+    """The id of the next ledger line of this feedback: amendments have lines of their own."""
+    return _revision_id(id, len(_revisions(store, namespace, id)))
+
+
+def _revisions(store: Store, namespace: str, id: str) -> list[Feedback]:
+    found: list[Feedback] = []
+    while record := store.find(namespace, "feedback", _revision_id(id, len(found))):
+        found.append(feedback_from(record))
+    return found
+
+
+def _revision_id(id: str, revision: int) -> str:
+    return id if revision == 0 else f"{id}~{revision}"

@@ -1,0 +1,64 @@
+"""Derived state as bytes, so that a start need not replay the whole ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sigma_mem.answers.features import FEATURES_VERSION
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import SigmaState
+from sigma_mem.session.fold import Fold
+from sigma_mem.store.codec import pack_arrays, unpack_arrays
+
+__all__ = ["pack_fold", "unpack_fold"]
+
+# Names of a state's parts in version 0.1.
+_RENAMED = {"distractors": "wrong_answers", "answering": "readability", "signs": "features"}
+
+
+def pack_fold(fold: Fold) -> bytes:
+    """The state after line ``fold.seq``, bit for bit."""
+    meta = {
+        "seq": fold.seq,
+        "peers": list(fold.state.peers),
+        "reads": list(fold.registry.names),
+        "features": FEATURES_VERSION,
+        "revoked": sorted(fold.revoked),
+        "departed": sorted(fold.departed),
+    }
+    arrays = {f"state.{key}": value for key, value in fold.state.pack().items()}
+    arrays.update({f"reads.{key}": value for key, value in fold.reads.pack().items()})
+    return pack_arrays(meta, arrays)
+
+
+def unpack_fold(fold: Fold, body: bytes) -> None:
+    """Let a new fold continue from a packed state.
+
+    Reads that are new since then get a column of their own. A state with other text features, or whose
+    adaptive read started from another one, is left alone: the ledger has everything.
+    """
+    meta, arrays = unpack_arrays(body)
+    names = fold.registry.names
+    if meta.get("features", meta.get("signs")) != FEATURES_VERSION or meta["reads"][0] != names[0]:
+        return
+    fold.state.set_peers(meta["peers"])
+    _unpack(fold.state, arrays, "state.")
+    fold.reads.set_peers(meta["reads"])
+    _unpack(fold.reads, arrays, "reads.")
+    fold.reads.set_peers(names)
+    fold.revoked, fold.departed = set(meta["revoked"]), set(meta["departed"])
+    fold.seq = meta["seq"]
+
+
+def _unpack(state: SigmaState, arrays: Mapping[str, FloatArray], prefix: str) -> None:
+    """Fill a state from its arrays, under whichever names a version gave them."""
+    packed = {}
+    for key, value in arrays.items():
+        if key.startswith(prefix):
+            part, dot, name = key[len(prefix) :].partition(".")
+            packed[_RENAMED.get(part, part) + dot + name] = value
+    if not packed["features.sum"].size:  # version 0.1, before the first event with features
+        packed["features.sum"] = np.zeros_like(state.features.decayed.arrays["sum"])
+    state.unpack(packed)

@@ -1,0 +1,218 @@
+"""Group commit: many threads append, and one thread writes everything queued in one transaction.
+
+A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
+same time share the cost of durability, and a single one never waits for others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from sigma_mem.errors import ConflictError, StoreError
+from sigma_mem.store.base import Record
+
+__all__ = ["Batch", "Durable", "QueuedRecord", "Writer", "refuse_other_epoch"]
+
+QueuedRecord = tuple[str, Record]
+"""Namespace and record, with its seq."""
+
+CAPACITY = 4096
+"""Records that may be queued before `append` blocks: back-pressure, not a limit on one append."""
+
+
+class Batch:
+    """Records that become durable together; the `Ticket` of every one of them."""
+
+    def __init__(self) -> None:
+        self.records: list[QueuedRecord] = []
+        self.by_id: dict[tuple[str, str, str], Record] = {}
+        self.by_event: dict[tuple[str, str], list[Record]] = {}
+        self.settled = threading.Event()
+        self._error: StoreError | None = None
+
+    def add(self, namespace: str, record: Record) -> None:
+        """Add a record, and index it."""
+        self.records.append((namespace, record))
+        self.by_id[namespace, record.kind, record.id] = record
+        if record.event:
+            self.by_event.setdefault((namespace, record.event), []).append(record)
+
+    def settle(self, error: StoreError | None = None) -> None:
+        """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
+        self._error = error
+        self.settled.set()
+
+    def wait(self) -> None:
+        """Return once durable; raise StoreError if nothing of it was written."""
+        self.settled.wait()
+        if self._error is not None:  # a new one for each thread: a traceback belongs to its raiser
+            raise type(self._error)(*self._error.args) from self._error
+
+
+class Durable(Protocol):
+    """Where batches go: the tables behind the queue, or a stand-in of the tests."""
+
+    def commit(self, records: Sequence[QueuedRecord]) -> None:
+        """Write records as one transaction, or raise StoreError and write none of them."""
+
+    def last(self) -> int:
+        """Sequence number of the last durable record."""
+
+    def exists(self, namespace: str, kind: str, id: str) -> bool:
+        """Whether the record is durable."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+def refuse_other_epoch(got: int | None, now: int) -> None:
+    """Raise if the caller's state was derived before records were dropped: it may depend on them."""
+    if got is not None and got != now:
+        raise StoreError(
+            "records that this depends on could not be written; nothing was changed. "
+            "Rebuild from the ledger, then try again"
+        )
+
+
+class Writer:
+    """The queue in front of the tables, and the thread that empties it.
+
+    ``released`` is called once by the thread when it has ended and closed ``durable``; ``capacity`` is how
+    many records may wait before `append` blocks; ``epoch`` counts how often queued records were dropped.
+    """
+
+    def __init__(self, durable: Durable, released: Callable[[], None], capacity: int = CAPACITY) -> None:
+        self._durable, self._released, self._capacity = durable, released, capacity
+        self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._writing: Batch | None = None
+        self._filling = Batch()
+        self._stopped = False
+        self._last = durable.last()
+        self._next = self._last + 1
+        self.epoch = 0
+        self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
+        self._thread.start()
+
+    def append(
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+    ) -> tuple[int, Batch]:
+        """Give the records their numbers, queue them as one unit; the ticket is their batch."""
+        with self._lock:
+            while len(self._filling.records) >= self._capacity and not self._stopped:
+                self._room.wait()
+            if self._stopped:
+                raise StoreError("the store is closed; open it again to write")
+            refuse_other_epoch(epoch, self.epoch)
+            self._refuse_known(namespace, records)
+            batch = self._filling
+            if not batch.records:
+                self._work.notify()
+            for seq, r in enumerate(records, self._next):
+                batch.add(namespace, Record(r.kind, r.id, r.event, r.body, r.phi, seq))
+            self._next += len(records)
+            return self._next - 1, batch
+
+    def find(self, namespace: str, kind: str, id: str) -> Record | None:
+        """A record that is not durable yet."""
+        key = namespace, kind, id
+        with self._lock:
+            return next((batch.by_id[key] for batch in self._batches() if key in batch.by_id), None)
+
+    def of_event(self, namespace: str, event: str) -> list[Record]:
+        """The event's records that are not durable yet, in order."""
+        with self._lock:
+            return [r for batch in self._batches() for r in batch.by_event.get((namespace, event), ())]
+
+    def position(self) -> tuple[int, int]:
+        """Sequence number of the last durable record, and the epoch."""
+        with self._lock:
+            return self._last, self.epoch
+
+    def drain(self) -> None:
+        """Wait until all that is queued now is settled: written or dropped."""
+        for batch in self._queued():
+            batch.settled.wait()
+
+    def flush(self) -> None:
+        """Return once all that is queued now is durable; raise StoreError if it cannot be."""
+        for batch in self._queued():
+            batch.wait()
+
+    def stop(self) -> None:
+        """Write what is queued, then end the thread; later appends are refused."""
+        with self._lock:
+            self._stopped = True
+            self._work.notify_all()
+            self._room.notify_all()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _queued(self) -> list[Batch]:
+        with self._lock:
+            return [batch for batch in self._batches() if batch.records]
+
+    def _batches(self) -> list[Batch]:
+        return [self._filling] if self._writing is None else [self._writing, self._filling]
+
+    def _refuse_known(self, namespace: str, records: Sequence[Record]) -> None:
+        keys = {(r.kind, r.id) for r in records}
+        for kind, id in keys:
+            if self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id):
+                raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
+        if len(keys) < len(records):
+            raise ConflictError("the same kind and id occurs twice in one append; use another id")
+
+    def _run(self) -> None:
+        try:
+            while (batch := self._take()) is not None:
+                try:
+                    self._durable.commit(batch.records)
+                except StoreError as error:
+                    self._drop(error)
+                else:
+                    self._keep(batch)
+        finally:  # however this thread ended, nobody may wait for it forever
+            self._end()
+
+    def _take(self) -> Batch | None:
+        """The next batch to write; None when stopped and empty."""
+        with self._lock:
+            while not self._filling.records:
+                if self._stopped:
+                    return None
+                self._work.wait()
+            self._writing, self._filling = self._filling, Batch()
+            self._room.notify_all()
+            return self._writing
+
+    def _keep(self, batch: Batch) -> None:
+        with self._lock:
+            self._last = batch.records[-1][1].seq
+            self._writing = None
+        batch.settle()
+
+    def _drop(self, error: StoreError) -> None:
+        """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
+        with self._lock:
+            dropped = self._queued()
+            if dropped:
+                self._writing, self._filling = None, Batch()
+                self.epoch += 1
+                with suppress(StoreError):  # a commit can fail after it was done: ask the file
+                    self._last = self._durable.last()
+                self._next = self._last + 1
+                self._room.notify_all()
+        for batch in dropped:
+            batch.settle(error)
+
+    def _end(self) -> None:
+        with self._lock:
+            self._stopped = True
+        self._drop(StoreError("the writer has ended; close the store and open it again"))
+        self._durable.close()
+        self._released()

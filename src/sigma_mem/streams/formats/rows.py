@@ -1,0 +1,169 @@
+"""What every format needs: files parsed into plain values, and the rows that are made of them.
+
+A format yields `Row` values, and for what cannot be used the reason as a string. CSV, JSON, JSON lines and
+Parquet are read. Pickles never are: opening one can run code.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sigma_mem.errors import StreamError
+from sigma_mem.extras import require
+from sigma_mem.streams.jsonl import DAMAGED, file_error, open_file
+
+__all__ = ["Fields", "File", "Row", "label_of_score", "only_score", "parse", "records"]
+
+_PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".pt")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One answer of one peer, as some file holds it.
+
+    ``key`` says which rows belong to the same event; ``label`` is c ∈ [−1, 1] or None. An
+    ``answer`` that the file's own scorer read from the text is what the canon is made of.
+    """
+
+    key: str
+    peer: str
+    question: str
+    text: str
+    label: float | None
+    dataset: str = ""
+    domain: str = ""
+    reference: str | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A path and what was parsed from it."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Which score, peer field and event field the user asked for; None for the format's own."""
+
+    score: str | None = None
+    peer: str | None = None
+    event: str | None = None
+
+
+def label_of_score(score: Any) -> float | None:
+    """Turn a score in [0, 1] into c = 2·score − 1; None for anything else, NaN included."""
+    try:
+        value = float(score)
+    except (TypeError, ValueError):
+        return None
+    return 2.0 * value - 1.0 if 0.0 <= value <= 1.0 else None
+
+
+def only_score(file: Path, names: Sequence[str]) -> str | None:
+    """The name of the only score, None if there is none; an error if there are several."""
+    if len(names) > 1:
+        raise StreamError(f"{file}: got the scores {', '.join(names)}; expected one: choose with --score")
+    return names[0] if names else None
+
+
+def parse(file: Path) -> Any:
+    """Return what a file holds: a JSON value, or a list of records.
+
+    Raises
+    ------
+    StreamError
+        For a wrong path, an unknown ending, a pickle, or a file that is damaged.
+    """
+    ending = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    if ending in _PICKLES:
+        raise StreamError(
+            f"{file}: got a pickle, which can run code when it is opened; expected CSV or JSON lines: "
+            "convert it where you trust it (pandas: to_csv, to_json)"
+        )
+    if ending == ".eval":
+        raise StreamError(
+            f"{file}: got a packed log; run: inspect log convert --to json --output-dir DIR {file}"
+        )
+    if ending == ".parquet":
+        return _parquet(file)
+    text = _text(file)
+    if ending == ".csv":
+        return _csv(file, text)
+    if ending in (".jsonl", ".ndjson"):
+        return [_json(file, line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if ending == ".json":
+        return _json(file, text)
+    raise StreamError(
+        f"{file}: got the ending {ending!r}; expected .csv, .json, .jsonl or .parquet (or with .gz, .zst)"
+    )
+
+
+def records(value: Any) -> list[dict[str, Any]] | None:
+    """Return the records of a parsed table: a list of objects, also under ``data``; else None."""
+    if isinstance(value, dict) and isinstance(value.get("data"), list):
+        value = value["data"]
+    if isinstance(value, list) and value and all(isinstance(record, dict) for record in value):
+        return value
+    return None
+
+
+def _text(file: Path) -> str:
+    try:
+        with open_file(file) as lines:
+            return lines.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise StreamError(f"{file}: byte {error.start} is not UTF-8; write the file as UTF-8") from error
+    except DAMAGED as error:
+        raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
+    except OSError as error:
+        raise file_error(file, "read", error) from error
+
+
+def _json(file: Path, text: str, line: int | None = None) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StreamError(
+            f"{file}, line {line or error.lineno}: not JSON ({error.msg}); repair it"
+        ) from error
+    except RecursionError as error:
+        raise StreamError(f"{file}: JSON is nested too deeply; expected records") from error
+
+
+def _csv(file: Path, text: str) -> list[dict[str, Any]]:
+    before = csv.field_size_limit(sys.maxsize)  # a response may exceed the default of 128 KiB
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    rows = []
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise StreamError(
+                    f"{file}, line {reader.line_num}: has not as many fields as the header; repair the row"
+                )
+            rows.append(row)
+        return rows
+    except csv.Error as error:
+        raise StreamError(f"{file}, line {reader.line_num}: not CSV ({error}); repair it") from error
+    finally:
+        csv.field_size_limit(before)
+
+
+def _parquet(file: Path) -> list[dict[str, Any]]:
+    parquet = require("pyarrow.parquet", extra="parquet", purpose="reading a Parquet file")
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(file).to_pylist()
+    except OSError as error:
+        raise file_error(file, "read", error) from error
+    except ValueError as error:  # pyarrow's own errors
+        raise StreamError(f"{file}: got {error}; expected Parquet") from error
+    return rows

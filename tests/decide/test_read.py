@@ -1,0 +1,99 @@
+import math
+
+import numpy as np
+import pytest
+
+from sigma_mem.decide import READS, Choice, Reads, View
+from sigma_mem.decide.posterior import normalized_utility
+from sigma_mem.decide.vote import calibrated_vote, vote_confidence
+from sigma_mem.errors import InputError
+
+from . import naive
+
+SINGLE = [*READS.votes, *READS.routes]
+
+
+def view(score, prob, groups, G=None, alternatives=3.0, readable=None, text_log_odds=None):
+    return View(
+        score=np.array(score),
+        prob=np.array(prob),
+        text_log_odds=np.zeros(len(score)) if text_log_odds is None else np.array(text_log_odds),
+        groups=np.array(groups),
+        alternatives=alternatives,
+        readable=np.ones(len(score)) if readable is None else np.array(readable),
+        relation=lambda: np.eye(len(score)) if G is None else G,
+    )
+
+
+def test_every_read_can_be_told_from_the_others():
+    """Five peers, answers x x y z null; every read looks at something else."""
+    here = view(
+        score=[0.1, 0.1, 0.5, 0.2, 0.9],
+        prob=[0.6, 0.7, 0.65, 0.9, 0.8],
+        groups=[0, 0, 1, 2, -1],
+        alternatives=1.0,
+    )
+    chosen = {read: READS[read].choose(here).peer for read in SINGLE}
+    assert chosen["m-route"] == 4  # the largest score, before anyone answers
+    assert chosen["calibrated-route"] == 3
+    assert chosen["majority"] == 1  # x, by its most competent member
+    assert chosen["m-vote"] == 2
+    assert chosen["calibrated-vote"] == chosen["expert-vote"] == 3
+    assert chosen["posterior-no-g"] == 2  # the largest score among answers that are not null
+
+
+def test_the_expert_vote_is_not_the_calibrated_one():
+    """One peer that is known to be good against two that are less so."""
+    here = view([0.0] * 3, prob=[0.75, 0.6, 0.6], groups=[0, 1, 1], alternatives=9.0)
+    assert READS["calibrated-vote"].choose(here).group == 1
+    assert READS["expert-vote"].choose(here).group == 0
+    # Of a peer that often cannot be read, both trust what can be read more: here that decides.
+    here = view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5, readable=[1.0, 0.3, 0.3])
+    assert READS["expert-vote"].choose(here).group == 1
+    here = view([0.0] * 3, [0.4, 0.38, 0.38], [0, 1, 1], alternatives=1.5)
+    assert READS["expert-vote"].choose(here).group == 0
+
+
+def test_a_registry_is_checked():
+    with pytest.raises(InputError, match="expected distinct names"):
+        READS.with_read(READS["majority"])
+    with pytest.raises(InputError, match="expected one that always works"):
+        Reads(READS["select"])
+    assert READS.in_tables()[0].name == "majority"
+
+
+@pytest.mark.parametrize("read", SINGLE)
+def test_text_features_move_the_votes_that_go_by_competence_and_nothing_else(read):
+    here = view([0.1, 0.1], prob=[0.6, 0.55], groups=[0, 1], text_log_odds=[-0.5, 0.5])
+    chosen = READS[read].choose(here).peer
+    assert chosen == (1 if read in ("calibrated-vote", "expert-vote") else 0)
+
+
+@pytest.mark.parametrize("read", sorted(READS.votes))
+def test_a_null_canon_wins_no_vote(read):
+    assert READS[read].choose(view([0.1, 0.9], [0.6, 0.95], [0, -1])).peer == 0
+
+
+def test_the_posterior_read_uses_relations_and_the_other_does_not():
+    """The best is right and wrong together with the worst, the second best with the third."""
+    G = np.eye(4)
+    G[0, 3] = G[3, 0] = G[1, 2] = G[2, 1] = 0.9
+    here = view([0.50, 0.48, 0.40, 0.0], [0.6] * 4, [0, 1, 2, 3], G)
+    assert READS["posterior-no-g"].choose(here).peer == 0
+    assert READS["posterior"].choose(here).peer == 1
+    assert naive.posterior(normalized_utility(here.score), G, 1.0, 1.0).argmax() == 1
+
+
+def test_confidence_is_the_posterior_of_the_winning_answer():
+    """Against Bayes' rule over K answers of which two were given."""
+    prob, k_minus_1 = np.array([0.7, 0.6, 0.8]), 4.0
+    vote = calibrated_vote(np.array([0, 0, 1]), prob, k_minus_1)
+    likelihood = []
+    for truth in range(5):
+        terms = [p if g == truth else (1.0 - p) / k_minus_1 for p, g in zip(prob, (0, 0, 1), strict=True)]
+        likelihood.append(math.prod(terms))
+    assert vote_confidence(vote, k_minus_1) == pytest.approx(likelihood[vote.group] / sum(likelihood))
+
+
+def test_a_vote_that_nobody_could_win_has_no_confidence():
+    assert vote_confidence(Choice(0, -1, np.zeros(0)), 3.0) == 0.0
