@@ -4,18 +4,31 @@ VENV   := .venv
 PIP    := $(VENV)/bin/pip --disable-pip-version-check install --quiet --constraint constraints.txt
 BIN    := $(VENV)/bin
 
-.PHONY: run test lint bench docs clean
+# Test processes, each with one thread; `make test WORKERS=0` runs everything in one process.
+WORKERS ?= logical
+PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
+# What the linters read; benchmarks/ holds what users do not import.
+SOURCES := src tests examples $(wildcard benchmarks)
+
+.PHONY: run test endurance wheel-test lint bench docs clean
 
 run: $(VENV)/.run          ## the product's main job: a live demo, offline
 	$(BIN)/sigma-mem demo
 
 test: $(VENV)/.dev         ## every test
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+endurance: $(VENV)/.dev    ## long counts: hundreds of kills, thousands of cases for every property
+	$(PYTEST) -m "endurance or hypothesis" --hypothesis-profile endurance
+
+wheel-test:                ## build the wheel, install it in an empty environment, use it there
+	$(PYTHON) tests/wheel/install_and_use.py
 
 lint: $(VENV)/.dev         ## style, types, import direction
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+	$(if $(wildcard benchmarks),$(BIN)/mypy benchmarks)
 	$(BIN)/lint-imports
 
 STREAM ?= ../shared/data/mmlu-pro.jsonl.gz

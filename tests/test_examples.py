@@ -23,7 +23,7 @@ def test_an_example_runs_and_says_what_it_should(example: Path, tmp_path: Path) 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert SAYS[example.name] in done.stdout

@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sigma_mem.session import SigmaMem
 
-__all__ = ["AsyncSigmaMem"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -1,13 +1,9 @@
 """Files that are either complete or not there at all."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-__all__ = ["replace_file"]
 
 
 @contextmanager

@@ -40,6 +40,7 @@ def test_a_bare_center_has_the_rows_it_can_have(tiny_steering: Path, tmp_path: P
     assert set(judged(0.5, center=model, after=50, cache=tmp_path)) == {"base", "zero-M"}
 
 
+@pytest.mark.endurance  # every worker imports torch
 @pytest.mark.filterwarnings("ignore")
 def test_two_ray_workers_give_the_same_rows(tiny_steering: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs the extra [ray]")

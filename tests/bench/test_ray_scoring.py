@@ -31,8 +31,8 @@ def build(folder: str, pause: float = 0.0) -> Scorer:
         time.sleep(pause)
         with Path(folder, str(os.getpid())).open("a") as file:
             file.write(f"{len(pairs)}\n")
-        base = np.array([np.sin(len(q) + 10 * len(a)) for q, a in pairs])
-        return base if readouts is None else base + np.tanh(readouts).sum(axis=1)
+        base = np.array([float(len(q) + 10 * len(a)) for q, a in pairs])
+        return base if readouts is None else base + readouts.sum(axis=1)
 
     return score
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +13,8 @@ from sigma_mem.center.errors import DownloadError  # noqa: E402
 from sigma_mem.center.pull import pull_default  # noqa: E402
 
 from .families import VOCAB, tiny  # noqa: E402
+
+torch.set_num_threads(1)  # for fixtures of every scope; tiny models gain nothing from more
 
 _CHAT = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -45,14 +46,6 @@ def make_tokenizer(chat: str | None = _CHAT, text: list[str] = _TEXT, vocab: int
     )
     tokenizer.chat_template = chat
     return tokenizer
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

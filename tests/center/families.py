@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+import pytest
 import torch
 import transformers
 
@@ -60,8 +62,17 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+# One of every mechanism: the common case, a linear attention, soft caps, sinks and experts, sliding windows,
+# scaled embeddings, positional arguments. The others differ in numbers only.
+_DISTINCT = ("llama", "qwen3.5", "gemma2", "gpt-oss", "mistral", "granite", "gpt2")
+EVERY_FAMILY = [
+    pytest.param(name, marks=() if name in _DISTINCT else pytest.mark.endurance) for name in FAMILIES
+]
+
+
+@cache
 def tiny(family: str, seed: int = 0) -> Any:
-    """A frozen random model of ``family`` with 6 blocks of width 32."""
+    """A frozen random model of ``family`` with 6 blocks of width 32, the same object every time."""
     config_class, model_class, settings = FAMILIES[family]
     common = (
         _COMMON

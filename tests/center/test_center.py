@@ -18,7 +18,7 @@ from sigma_mem.center.state_cache import StateCache
 from sigma_mem.errors import InputError
 
 from .conftest import make_tokenizer
-from .families import BLOCKS, FAMILIES, WIDTH, tiny
+from .families import BLOCKS, EVERY_FAMILY, WIDTH, tiny
 
 QUESTION = "What is 17 * 23?"
 ANSWERS = ["17 * 23 = 391", "It is 381, I think, because 17 * 20 is 340 and 17 * 3 is 41.", "no idea"]
@@ -38,7 +38,7 @@ def readouts(rank: int = 5) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).normal(size=(3, rank)) * 0.1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_the_fast_way_says_what_plain_forwards_say(family: str, tokenizer: Any) -> None:
     model = tiny(family)
     fast, plain = Center(model, tokenizer), Center(model, tokenizer, fast=False)
@@ -53,7 +53,7 @@ def test_the_fast_way_says_what_plain_forwards_say(family: str, tokenizer: Any) 
     assert not np.allclose(ours.utility, fast.judge(QUESTION, ANSWERS).utility, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_utilities_are_those_of_the_models_own_logits(family: str, tokenizer: Any) -> None:
     center = Center(tiny(family), tokenizer)
     result = center.judge(QUESTION, ANSWERS)
@@ -148,15 +148,15 @@ def test_the_cache_is_found_again_by_another_center_and_other_peers(tokenizer: A
     for block in second.decoder.blocks[: second.first]:
         block.register_forward_pre_hook(refuse)
     swapped = second.judge(QUESTION, ANSWERS[::-1]).utility
-    np.testing.assert_array_equal(swapped[::-1], fresh)
+    np.testing.assert_allclose(swapped[::-1], fresh, rtol=0, atol=1e-6)
 
 
 def test_other_weights_do_not_find_the_cache(tokenizer: Any, tmp_path: Path) -> None:
     one, two = Center(tiny("llama"), tokenizer, cache=tmp_path), Center(tiny("llama", seed=1), tokenizer)
     one.judge(QUESTION, ANSWERS)
     cached = Center(two.model, tokenizer, cache=tmp_path)
-    np.testing.assert_array_equal(
-        cached.judge(QUESTION, ANSWERS).utility, two.judge(QUESTION, ANSWERS).utility
+    np.testing.assert_allclose(
+        cached.judge(QUESTION, ANSWERS).utility, two.judge(QUESTION, ANSWERS).utility, rtol=0, atol=1e-6
     )
 
 
@@ -175,8 +175,9 @@ def test_threads_may_share_a_center(tiny_center: Center) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    assert min(np.abs(a - b).max() for i, a in enumerate(want) for b in want[:i]) > 1e-3
     for i in range(8):
-        np.testing.assert_array_equal(got[i], want[i])
+        np.testing.assert_allclose(got[i], want[i], rtol=0, atol=1e-5)
 
 
 def peak_megabytes() -> float:
@@ -184,18 +185,18 @@ def peak_megabytes() -> float:
 
 
 def test_a_ten_times_longer_stream_needs_no_more_memory_or_disk(tokenizer: Any, tmp_path: Path) -> None:
-    cache = StateCache(tmp_path, max_bytes=1 << 19)
+    cache = StateCache(tmp_path, max_bytes=1 << 17)
     center = Center(tiny("llama"), tokenizer, cache=cache)
 
     def score(events: range) -> None:
         for i in events:
             center.judge(f"What is {i} + 1?", [str(i + 1), str(i)])
 
-    score(range(30))
+    score(range(10))
     before, entries = peak_megabytes(), len(cache)
-    score(range(30, 300))
+    score(range(10, 100))
     assert peak_megabytes() - before < 8
-    assert cache.nbytes <= 1 << 19
+    assert cache.nbytes <= 1 << 17
     assert len(cache) <= 2 * entries
 
 

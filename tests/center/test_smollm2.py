@@ -47,7 +47,7 @@ def test_it_is_found_split_and_read(smollm2: Center) -> None:
 
 
 def test_an_empty_memory_gives_the_base_judges_logits_exactly(smollm2: Center) -> None:
-    question, answers = event()
+    question, answers = ARITHMETIC
     ids = torch.tensor([smollm2.writer.row(question, answers[0]).ids])
     with torch.no_grad():
         base = smollm2.model(ids).logits
@@ -79,7 +79,7 @@ def test_it_says_what_plain_forwards_with_hooks_say(smollm2: Center) -> None:
 
 
 def test_a_step_along_the_gradient_raises_utility_as_predicted(smollm2: Center) -> None:
-    question, answers = event()
+    question, answers = ARITHMETIC
     rows = smollm2.rows([(question, answer) for answer in answers])
     delta = torch.zeros(3, smollm2.hidden, requires_grad=True)
     base = smollm2.upper(rows, delta)[0]

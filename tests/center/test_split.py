@@ -14,7 +14,7 @@ from sigma_mem.center.split import Split
 from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
 
-from .families import BLOCKS, FAMILIES, VOCAB, WIDTH, tiny, token_ids
+from .families import BLOCKS, EVERY_FAMILY, VOCAB, WIDTH, tiny, token_ids
 
 # Their attention is not torch's (soft caps, sinks) or carries a state from token to token.
 UNPACKED = ("gemma2", "gpt-oss", "qwen3.5")
@@ -39,7 +39,7 @@ def value_and_gradient(run: Any, blocks: list[Any], at: int) -> tuple[Tensor, Te
     return final.detach(), delta.grad
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_halves_equal_the_whole_in_value_and_gradient(family: str) -> None:
     model = tiny(family)
     decoder = find_decoder(model)
@@ -53,7 +53,7 @@ def test_halves_equal_the_whole_in_value_and_gradient(family: str) -> None:
     assert whole[1].abs().max() > 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_one_batch_equals_single_calls(family: str) -> None:
     model = tiny(family)
     split = Split(find_decoder(model))
@@ -67,7 +67,7 @@ def test_one_batch_equals_single_calls(family: str) -> None:
         torch.testing.assert_close(together[i, : len(row)], alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_prompts_in_one_row_equal_single_calls_in_value_and_gradient(family: str) -> None:
     split = Split(find_decoder(tiny(family)))
     assert split.packs is (family not in UNPACKED)
@@ -96,7 +96,7 @@ def test_a_row_leaves_nothing_behind_when_it_fails() -> None:
     assert_same(split.upper(hidden), split.whole(token_ids(1, 8)))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_a_shared_prefix_gives_the_states_of_the_whole_prompt(family: str) -> None:
     split, opening = Split(find_decoder(tiny(family))), token_ids(1, 5)[0].tolist()
     prefix = [*opening, *token_ids(1, 18)[0].tolist()]

@@ -11,7 +11,7 @@ from sigma_mem.center.errors import ModelShapeError
 from sigma_mem.center.steer import per_token, steered
 from sigma_mem.errors import InputError
 
-from .families import BLOCKS, FAMILIES, WIDTH, tiny, token_ids
+from .families import BLOCKS, EVERY_FAMILY, WIDTH, tiny, token_ids
 
 
 def block_inputs(model: Any, ids: Tensor) -> list[Tensor]:
@@ -30,7 +30,7 @@ def block_inputs(model: Any, ids: Tensor) -> list[Tensor]:
     return seen
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_hooks_shift_exactly_the_inputs_of_the_upper_blocks(family: str) -> None:
     model, ids = tiny(family), token_ids(2, 11)
     blocks = find_decoder(model).blocks
@@ -51,7 +51,7 @@ def test_hooks_shift_exactly_the_inputs_of_the_upper_blocks(family: str) -> None
         assert torch.equal(shifted[i], before + delta[:, None])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_a_zero_shift_is_the_base_model_bit_for_bit(family: str) -> None:
     model, ids = tiny(family), token_ids(3, 9)
     base = model(ids).logits
@@ -59,7 +59,7 @@ def test_a_zero_shift_is_the_base_model_bit_for_bit(family: str) -> None:
         assert torch.equal(model(ids).logits, base)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_hooks_are_gone_after_an_exception(family: str) -> None:
     model = tiny(family)
     blocks = find_decoder(model).blocks

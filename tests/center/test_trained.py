@@ -67,6 +67,7 @@ def test_without_matplotlib_only_the_picture_is_missing(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     out = tmp_path / "s.safetensors"
     options = [str(out) if option == str(trained.out) else option for option in trained.options]
+    options += ["--steps", "1", "--margin-steps", "0"]
     said = json.loads(CliRunner().invoke(app, options, catch_exceptions=False).stdout)
     assert said["picture"] is None
     assert out.exists()

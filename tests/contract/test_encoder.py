@@ -100,5 +100,5 @@ def test_any_text_has_a_direction(encoder: Encoder, text: str) -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected static, hashed, sentence"):
+    with pytest.raises(ValueError, match="expected 'static', 'hashed', 'sentence'"):
         open_encoder("word2vec")

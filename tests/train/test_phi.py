@@ -209,6 +209,7 @@ def test_wrong_files_and_bases_are_refused(tmp_path: Path) -> None:
         train_phi(topical(10, 3, seed=6), base)
 
 
+@pytest.mark.endurance
 def test_it_lifts_routes_on_the_second_half_of_a_real_stream() -> None:
     if not (DATA / "mmlu-pro.jsonl.gz").is_file():
         pytest.skip(f"no recorded streams at {DATA}; they are not part of the package")

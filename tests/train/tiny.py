@@ -15,6 +15,7 @@ from sigma_mem.center.prompt import JudgePrompt
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream
 
+torch.set_num_threads(1)  # tiny models gain nothing from more
 WORDS = ("Yes No yes no " * 40, "Should this answer be trusted? Reply with Yes or No. " * 10)
 
 

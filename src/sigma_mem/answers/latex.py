@@ -66,10 +66,7 @@ def _worker() -> MathWorker:
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
-    Parameters
-    ----------
-    timeout : float
-        Seconds for one answer. After that the process is ended, and a new one started for the next.
+    After ``timeout`` seconds the process is ended, and a new one started for the next answer.
     """
 
     def __init__(self, timeout: float = 3.0) -> None:

@@ -16,7 +16,7 @@ of it, in order; the table is then about the judged events for all rows alike, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import intervals
 from sigma_mem.bench.league import ORACLES, Progress, silent
-from sigma_mem.bench.ray_scoring import Scorer, checkpoint_scorer, in_chunks, model_scorer, ray_scorer
+from sigma_mem.bench.ray_scoring import Scorer, center_scorer, in_chunks, load_scorer, ray_scorer
 from sigma_mem.bench.row import TableRow, correct_at, row_of
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
@@ -204,20 +204,18 @@ def open_bench_center(
 
     given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
     texts = list(dict.fromkeys(questions))
-    name, fast, gamma = center or "smollm2", None, Settings().gamma
-    rows: tuple[str, ...] = _UNSTEERED
-    build: Callable[[], Scorer]
+    build = partial(load_scorer, center, steering, **given)
+    fast: FloatArray | None = None
     if steering is None:
+        name, gamma = center or "smollm2", Settings().gamma
         phis = open_encoder("static").encode(texts)
-        build = partial(model_scorer, name, **given)
     else:
         trained = open_checkpoint(steering, center=center, **given)
-        features = cached_features(
-            trained.encoder.source, texts, given["cache"], say=partial(progress, "features")
+        name, fast, gamma = trained.center.name, trained.fast, trained.gamma
+        source = trained.encoder.source
+        phis = trained.encoder.phi(
+            cached_features(source, texts, given["cache"], say=partial(progress, "features"))
         )
-        phis = trained.encoder.phi(features)
-        name, fast, gamma, rows = trained.center.name, trained.fast, trained.gamma, ROWS
-        build = partial(checkpoint_scorer, steering, center, **given)
     made = partial(
         BenchCenter,
         name=name,
@@ -225,13 +223,14 @@ def open_bench_center(
         phi=dict(zip(texts, phis, strict=True)),
         fast=fast,
         gamma=gamma,
-        rows=rows,
+        rows=_UNSTEERED if steering is None else ROWS,
         after=after,
         limit=limit,
         seed=seed,
     )
     if ray is None:
-        yield made(scorer=in_chunks(build(), say=partial(progress, "prompts")))
+        scorer = build() if steering is None else center_scorer(trained.center)
+        yield made(scorer=in_chunks(scorer, say=partial(progress, "prompts")))
         return
     with ray_scorer(build, address=ray, workers=workers) as scorer:
         yield made(scorer=scorer)

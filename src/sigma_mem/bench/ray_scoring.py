@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,30 +19,31 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 
-__all__ = ["Scorer", "checkpoint_scorer", "in_chunks", "model_scorer", "ray_scorer"]
+if TYPE_CHECKING:
+    from sigma_mem.center import Center
+
+__all__ = ["Scorer", "center_scorer", "in_chunks", "load_scorer", "ray_scorer"]
 
 Pairs = Sequence[tuple[str, str]]
 # (question, answer) pairs and one readout each, or None for the base judge → utilities.
 Scorer = Callable[[Pairs, FloatArray | None], FloatArray]
 
 
-def checkpoint_scorer(path: str | Path, center: str | None = None, **options: Any) -> Scorer:
-    """A scorer that judges with the center and the steering of a checkpoint, in this process.
+def load_scorer(center: str | None, steering: str | Path | None, **options: Any) -> Scorer:
+    """A scorer in this process: the center and the steering of a checkpoint, or a bare model.
 
     ``options`` are those of ``Center.load``: cache, device, dtype, device_map …
     """
-    from sigma_mem.center.trained import open_checkpoint
+    from sigma_mem.center import Center, open_checkpoint
 
-    trained = open_checkpoint(path, center=center, **options)
-    return lambda pairs, readouts: trained.center.judge_pairs(pairs, readouts).utility
+    if steering is not None:
+        return center_scorer(open_checkpoint(steering, center=center, **options).center)
+    return center_scorer(Center.load(center or "smollm2", **options))
 
 
-def model_scorer(name: str, **options: Any) -> Scorer:
-    """A scorer that judges with a bare center, whatever the memory says."""
-    from sigma_mem.center.center import Center
-
-    center = Center.load(name, **options)
-    return lambda pairs, readouts: center.judge_pairs(pairs).utility
+def center_scorer(center: Center) -> Scorer:
+    """A scorer by a center that is loaded; without a steering it ignores the readouts."""
+    return lambda pairs, readouts: center.judge_pairs(pairs, readouts).utility
 
 
 def in_chunks(
@@ -69,7 +70,7 @@ def ray_scorer(
     Parameters
     ----------
     build
-        Makes the scorer in each worker, such as ``partial(checkpoint_scorer, "steering.safetensors")``; the
+        Makes the scorer in each worker, such as ``partial(load_scorer, None, "steering.safetensors")``; the
         file must be readable there.
     address
         Of the cluster, as ``ray.init`` takes it: ``auto``, ``ray://host:10001``; ``local`` starts one here.

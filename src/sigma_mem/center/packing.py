@@ -85,8 +85,8 @@ class Segments(_Attention):
         parts = []
         for start, end in self.spans:
             mask = None if attn_mask is None else attn_mask[..., : end - start, : end - start]
-            own = (states[:, :, start:end] for states in (query, key, value))
-            parts.append(scaled_dot_product_attention(*own, attn_mask=mask, **rest))
+            q, k, v = (states[:, :, start:end] for states in (query, key, value))
+            parts.append(scaled_dot_product_attention(q, k, v, attn_mask=mask, **rest))
         return _joined(parts)
 
 

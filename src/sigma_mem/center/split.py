@@ -216,7 +216,8 @@ class Split:
         """Compare the last tokens of prompts in one row with each prompt alone, in value and gradient."""
         if hasattr(self.decoder.blocks[-1], "_hf_hook"):
             return False  # accelerate brings the weights of this block and must see it end
-        parts = self._probe_ids(26)[None].split((13, 5, 8), dim=1)
+        ids = self._probe_ids(26)[None]
+        parts = [ids[:, start:end] for start, end in spans((13, 5, 8))]
 
         def alone(i: int, delta: Tensor) -> Tensor:
             with steered(self.decoder.blocks, delta[i : i + 1], first=self.at):

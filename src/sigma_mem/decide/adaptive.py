@@ -6,8 +6,6 @@ So a read is labelled only where it differs from the first one (a duel), and p̂
 it wins. The first read keeps its place until another wins more than half of their duels at φ, by a margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,8 +14,6 @@ import numpy as np
 from sigma_mem.decide.read import Reads, Verdict, View
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
-
-__all__ = ["adaptive", "best_read", "duels", "settings_over_reads"]
 
 _STRENGTH = 40.0  # prior strength of a read's overall rate at a φ where little was seen, in duels
 _MARGIN = 0.04

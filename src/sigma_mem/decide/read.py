@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["Choice", "Read", "Reads", "Verdict", "View"]
-
 
 class View(NamedTuple):
     """Everything a read may look at when it decides on one event.

@@ -51,15 +51,9 @@ class _Return(Exception):
 class Interpreter:
     r"""Runs one program; what it printed so far is in ``printed`` even if it had to give up.
 
-    Parameters
-    ----------
-    max_steps : int
-        Statements and expressions to visit before giving up.
-    functions : bool
-        Whether the program may define functions.
+    It gives up after ``max_steps`` statements and expressions; ``functions`` says whether the program
+    may define some.
 
-    Examples
-    --------
     >>> run = Interpreter()
     >>> run.run("n = 3\nwhile n > 1:\n    n = n - 1\nprint(n, 'left')")
     >>> run.printed

@@ -23,9 +23,11 @@ _PEERS = ("#6e7781", "#cf222e", "#1f6feb", "#1a7f37", "#8250df", "#d4a72c")
 
 def draw_picture(story: Story, path: Path, window: int = 100) -> None:
     """Write the picture, as PNG or what the path's ending says; MissingExtraError without matplotlib."""
-    figure_module = require("matplotlib.figure", extra="plot", purpose="the picture")
-    figure = figure_module.Figure(figsize=(13, 8.5), layout="constrained")
-    axes = figure.subplot_mosaic(
+    require("matplotlib", extra="plot", purpose="the picture")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 8.5), layout="constrained")
+    axes: dict[str, Any] = figure.subplot_mosaic(
         [["accuracy", "accuracy", "accuracy"], ["trust", "trust", "trust"], ["before", "end", "G"]],
         height_ratios=(1.15, 1.0, 1.0),
     )

@@ -29,18 +29,10 @@ class Task:
     answer: str
 
 
-def plain(answer: str) -> str:
-    """The answer in lower case, single spaces, no final stop.
-
-    >>> plain(" Ada  Moreno. ")
-    'ada moreno'
-    """
-    return " ".join(answer.lower().split()).rstrip(".")
-
-
 def is_right(task: Task, answer: str) -> bool:
-    """Whether an answer says what the task's true answer says."""
-    return plain(answer) == plain(task.answer)
+    """Whether an answer is the task's true answer, up to case, spaces and a final stop."""
+    given, true = (" ".join(text.lower().split()).rstrip(".") for text in (answer, task.answer))
+    return given == true
 
 
 def draw(count: int, seed: int) -> list[Task]:

@@ -66,7 +66,7 @@ def open_encoder(name: str) -> Encoder:
         from sigma_mem.encode.sentence import SentenceEncoder
 
         return SentenceEncoder()
-    raise InputError(f"got encoder {name!r}; expected {', '.join(ENCODERS)} or an Encoder object")
+    raise InputError(f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))} or an Encoder object")
 
 
 def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:

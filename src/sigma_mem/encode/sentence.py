@@ -36,13 +36,7 @@ class SentenceModel(Protocol):
 class SentenceEncoder:
     """φ from a sentence-transformers model, by hub name, local path, or as an object.
 
-    Parameters
-    ----------
-    model : str or SentenceModel
-        What ``SentenceTransformer`` takes, or an object with its ``encode``.
-    name : str, optional
-        Name that a memory records; needed where `model` is an object.
-    rank : int
+    ``name`` is what a memory records; it is needed where ``model`` is an object.
     """
 
     def __init__(

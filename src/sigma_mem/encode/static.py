@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.encode.base import unit
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
 
@@ -64,20 +63,14 @@ class StaticEncoder:
 def project(
     h: FloatArray, mean: FloatArray, whiten: FloatArray, W: FloatArray, bias: FloatArray
 ) -> FloatArray:
-    """φ of embeddings.
-
-    Parameters
-    ----------
-    h : array (n, d)
-    mean : array (d,)
-    whiten : array (d, k)
-    W : array (k, rank − 1)
-    bias : array (rank − 1,)
-    """
+    """φ of embeddings h (n, d), with mean (d,), whiten (d, k), W (k, rank − 1) and bias (rank − 1,)."""
     logits = direction(h, mean, whiten) @ W + bias
     # √softmax: half the exponent. Shifted by the maximum so that nothing overflows.
-    root = unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
-    return unit(np.column_stack([root, np.full(len(h), CONST)]))
+    root = np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True)))
+    root /= np.linalg.norm(root, axis=1, keepdims=True)
+    phi = np.column_stack([root, np.full(len(h), CONST)])
+    phi /= np.linalg.norm(phi, axis=1, keepdims=True)
+    return phi
 
 
 def direction(h: FloatArray, mean: FloatArray, whiten: FloatArray) -> FloatArray:
@@ -101,13 +94,7 @@ class TokenVectors:
 
     @classmethod
     def load(cls) -> TokenVectors:
-        """Read the packaged weights.
-
-        Raises
-        ------
-        MissingExtraError
-            Where the package, or the files it ships, are absent.
-        """
+        """Read the packaged weights; MissingExtraError where the package or its files are absent."""
         spec = find_spec("wordllama")
         folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
         if folder is None or not (folder / _WEIGHTS).is_file() or not (folder / _TOKENIZER).is_file():

@@ -1,7 +1,5 @@
 """What `select` needs of a center model: its judgement of the answers, under the memory's steering."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -11,8 +9,6 @@ from sigma_mem.decide.posterior import EXACT_PEERS, normalized_utility
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import SigmaState
-
-__all__ = ["Center", "Utilities", "judge_answers", "posterior_details"]
 
 
 class Utilities(Protocol):

@@ -41,8 +41,6 @@ from sigma_mem.session.opening import open_memory
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
 
-__all__ = ["SigmaMem"]
-
 GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision

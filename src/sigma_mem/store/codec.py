@@ -1,4 +1,4 @@
-"""Arrays as bytes that nothing can execute: a magic, a version, a JSON header, raw numbers, a CRC32.
+"""Arrays as bytes, without object decoding: magic, version, JSON header, raw numbers, CRC32.
 
 Layout of a packed blob, all integers little-endian::
 
@@ -63,15 +63,7 @@ def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> byte
 
 
 def unpack_arrays(blob: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Metadata and writable arrays of `pack_arrays`.
-
-    Raises
-    ------
-    StoreCorruptError
-        If a byte is missing, changed or too many.
-    StoreVersionError
-        If a newer version of the package packed it.
-    """
+    """Metadata and writable arrays of `pack_arrays`; StoreCorruptError if any byte is not as it was."""
     header, payload = _split(blob)
     arrays, at = {}, 0
     for name, dtype, shape in _layout(header):

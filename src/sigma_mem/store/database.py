@@ -1,4 +1,4 @@
-"""Opening a memory file: lock it, check that it is one and which version, bring it up to date.
+"""Open a memory file: lock it, check that it is a memory and its version, and migrate it.
 
 Nothing is written before the file is known to be a memory that this version understands,
 so a file that is refused is left as it was.
@@ -44,7 +44,7 @@ SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by na
 
 
 def store_error(path: Path, doing: str, error: sqlite3.Error) -> StoreError:
-    """An error of SQLite as one of ours that says what was being done to which file."""
+    """Translate an error of SQLite: say what was being done to which file."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in DAMAGED:
         return _corrupt(path, str(error))
@@ -53,15 +53,7 @@ def store_error(path: Path, doing: str, error: sqlite3.Error) -> StoreError:
 
 
 def check(path: Path) -> int:
-    """Version of the memory in a file, 0 for an absent or empty one; raises if it is not for us.
-
-    Raises
-    ------
-    StoreCorruptError
-        If it is not a SQLite file, belongs to another program, or is cut or damaged.
-    StoreVersionError
-        If a newer version of the package wrote it.
-    """
+    """Version of the memory in a file, 0 for an absent or empty one; raises if it cannot be used."""
     if not path.exists():
         return 0
     if not path.is_file():
@@ -69,7 +61,7 @@ def check(path: Path) -> int:
     if not _has_sqlite_header(path):
         return 0
     try:
-        with closing(connect(path, "immutable" if _at_rest(path) else "ro")) as db:
+        with closing(connect(path, "immutable" if _has_no_log(path) else "ro")) as db:
             return _version(path, db)
     except sqlite3.Error as error:
         raise store_error(path, "read", error) from error
@@ -95,11 +87,8 @@ def _version(path: Path, db: sqlite3.Connection) -> int:
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """A connection in autocommit mode whose text comes back as bytes, to be checked before decoding.
 
-    Parameters
-    ----------
-    mode : str
-        ``"rw"``: read, write and create; ``"ro"``: read beside a writer; ``"immutable"``: read a file
-        that nobody writes, without making SQLite's two files beside it.
+    Mode "rw" reads, writes and creates; "ro" reads beside a writer; "immutable" reads a file that
+    nobody writes, without making SQLite's two files beside it.
     """
     flags = {"rw": "mode=rwc", "ro": "mode=ro", "immutable": "mode=ro&immutable=1"}[mode]
     db = sqlite3.connect(
@@ -118,8 +107,8 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
             db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.Error as error:
         db.close()
-        if mode == "ro" and error.sqlite_errorcode == sqlite3.SQLITE_CANTOPEN and _at_rest(path):
-            return connect(path, "immutable")  # a read-only disk: no room for the files beside it
+        if mode == "ro" and error.sqlite_errorcode == sqlite3.SQLITE_CANTOPEN and _has_no_log(path):
+            return connect(path, "immutable")  # a read-only disk: SQLite cannot create its log files there
         raise
     return db
 
@@ -139,7 +128,7 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
 
 
 def _has_sqlite_header(path: Path) -> bool:
-    """Whether there is anything to read; raises if what is there is not a whole SQLite file."""
+    """Whether the file is not empty; raises if it is not a complete SQLite file."""
     try:
         with path.open("rb") as file:
             header = file.read(100)
@@ -149,7 +138,7 @@ def _has_sqlite_header(path: Path) -> bool:
         return False
     if len(header) < 100 or not header.startswith(SQLITE_MAGIC):
         raise _corrupt(path, f"it starts with {header[:16]!r}")
-    if _at_rest(path):  # with a log beside it the file may rightly lag behind its header
+    if _has_no_log(path):  # with a log the file may lag behind its header
         page = int.from_bytes(header[16:18], "big")
         expected = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
         if path.stat().st_size < expected:
@@ -157,8 +146,8 @@ def _has_sqlite_header(path: Path) -> bool:
     return True
 
 
-def _at_rest(path: Path) -> bool:
-    """Whether the file is all there is: no log of a writer, alive or killed, beside it."""
+def _has_no_log(path: Path) -> bool:
+    """Whether there is no log of a running or killed writer beside the file."""
     return not path.with_name(path.name + "-wal").exists()
 
 
@@ -185,7 +174,7 @@ def queries() -> dict[str, str]:
 
 
 class LockFile:
-    """Exclusive right to write ``path``, held until `release` or the end of the process.
+    """Exclusive right to write ``path``, until `release` or the end of the process.
 
     The lock is flock(2) on ``path + ".lock"``: it conflicts with a second holder in this
     process as well as in another, and cannot outlive its holder, so there is no stale lock
@@ -217,7 +206,7 @@ class LockFile:
                 raise _busy(path, holder) from error
             if self._is_current(fd):
                 break
-            os.close(fd)  # the former holder removed this file while we waited at its door
+            os.close(fd)  # its former holder removed it between open and flock: try again
         os.ftruncate(fd, 0)
         os.pwrite(fd, b"%d\n" % os.getpid(), 0)
         return fd

@@ -1,4 +1,4 @@
-"""A memory without a file: for tests, for experiments, and for whoever needs no durability."""
+"""A memory without a file: for tests, experiments, and programs that need no durability."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ DURABLE = _Durable()
 
 @dataclass(slots=True)
 class _Namespace:
-    """One namespace: its records by position, with what finds them."""
+    """One namespace: its records in order, with indexes by id and by event."""
 
     records: list[Record] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
-    by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: nothing for gc to follow
+    by_event: dict[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # tuples: the garbage collector does not track them
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
-        """The record with its seq: made when read, since most records never are."""
+        """The record with its seq, built on reading, since most records are never read."""
         r = self.records[position]
         return Record(r.kind, r.id, r.event, r.body, r.phi, self.seqs[position])
 

@@ -1,4 +1,4 @@
-"""From what a user writes as ``path`` to a store."""
+"""Open the store that a path names."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from sigma_mem.store.writer import QueuedRecord, Writer, refuse_other_epoch
 __all__ = ["SqliteStore"]
 
 PAGE = 512
-"""Records fetched at a time: a long replay holds no lock between pages, and pins no log."""
+"""Records fetched at a time: a long replay holds no lock between pages, and lets SQLite reuse its log."""
 
 
 class SqliteStore:
@@ -28,21 +28,8 @@ class SqliteStore:
 
     One process writes at a time, under a lock file that dies with it; any number of others may
     read beside it with ``readonly=True``. A store belongs to the process that opened it: after
-    a fork the child opens its own.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; it is created where there is none.
-    readonly : bool
-        Open an existing file to read only; works while another process writes.
-
-    Raises
-    ------
-    StoreBusyError
-        If the file is open for writing already, here or in another process.
-    StoreCorruptError, StoreVersionError
-        If the file is not a memory, is damaged, or is newer than this package. It is untouched.
+    a fork the child opens its own. A file that is open for writing elsewhere raises StoreBusyError; one
+    that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
 
     Examples
     --------
@@ -152,13 +139,7 @@ class SqliteStore:
         return sorted(name.decode() for (name,) in self._tables.read("namespaces"))
 
     def verify(self) -> int:
-        """Check the whole file and every record in it; return how many there are.
-
-        Raises
-        ------
-        StoreCorruptError
-            If anything is damaged or missing.
-        """
+        """Check the whole file and every record in it; return how many there are."""
         self._settle_queue()
         found = self._tables.read("integrity_check")[0][0]
         if found != b"ok":
@@ -243,11 +224,11 @@ def _open_to_read(path: Path) -> _Tables:
 
 
 class _Tables:
-    """Two connections to one file, one that writes and one that reads beside it; each has its lock.
+    """Two connections to one file, one to write and one to read, each with a lock.
 
-    The writing thread holds these and not the store, so that a forgotten store can be collected. Every
-    row carries a CRC32 over all it holds. It is checked before anything is decoded, so damage is found
-    where it is read and names its record.
+    The writing thread refers to these and not to the store, so that a store that was never closed can be
+    collected. Every row carries a CRC32 that is checked before anything is decoded, so damage is found
+    where it is read, and the error names the record.
     """
 
     def __init__(
@@ -311,7 +292,7 @@ class _Tables:
 
 
 def _row(namespace: str, r: Record) -> tuple[str | int | bytes, ...]:
-    """A record as the insert takes it, CRC last."""
+    """A record as a row of the table."""
     try:
         body = json.dumps(dict(r.body), allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:

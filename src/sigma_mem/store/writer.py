@@ -1,4 +1,4 @@
-"""Group commit: many threads append, one thread writes all that has gathered in one transaction.
+"""Group commit: many threads append, and one thread writes everything queued in one transaction.
 
 A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
 same time share the cost of durability, and a single one never waits for others.
@@ -20,41 +20,36 @@ QueuedRecord = tuple[str, Record]
 """Namespace and record, with its seq."""
 
 CAPACITY = 4096
-"""Records that may wait before `append` does: back-pressure, not a limit on one append."""
+"""Records that may be queued before `append` blocks: back-pressure, not a limit on one append."""
 
 
 class Batch:
-    """Records that become durable together. It is the ticket of every one of them."""
+    """Records that become durable together; the `Ticket` of every one of them."""
 
     def __init__(self) -> None:
         self.records: list[QueuedRecord] = []
         self.by_id: dict[tuple[str, str, str], Record] = {}
         self.by_event: dict[tuple[str, str], list[Record]] = {}
-        self._settled = threading.Event()
+        self.settled = threading.Event()
         self._error: StoreError | None = None
 
     def add(self, namespace: str, record: Record) -> None:
-        """Take a record in, and make it findable."""
+        """Add a record, and index it."""
         self.records.append((namespace, record))
         self.by_id[namespace, record.kind, record.id] = record
         if record.event:
             self.by_event.setdefault((namespace, record.event), []).append(record)
 
     def settle(self, error: StoreError | None = None) -> None:
-        """Let everyone who waits go on."""
+        """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
         self._error = error
-        self._settled.set()
-
-    def outcome(self) -> StoreError | None:
-        """Wait until it is written or dropped; return why it was dropped."""
-        self._settled.wait()
-        return self._error
+        self.settled.set()
 
     def wait(self) -> None:
         """Return once durable; raise StoreError if nothing of it was written."""
-        error = self.outcome()
-        if error is not None:  # a new one for each thread: a traceback belongs to its raiser
-            raise type(error)(*error.args) from error
+        self.settled.wait()
+        if self._error is not None:  # a new one for each thread: a traceback belongs to its raiser
+            raise type(self._error)(*self._error.args) from self._error
 
 
 class Durable(Protocol):
@@ -70,39 +65,28 @@ class Durable(Protocol):
         """Whether the record is durable."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the connections."""
 
 
 def refuse_other_epoch(got: int | None, now: int) -> None:
-    """Raise if something was derived before records were dropped: it may rest on them."""
+    """Raise if the caller's state was derived before records were dropped: it may depend on them."""
     if got is not None and got != now:
         raise StoreError(
-            "records that this rests on could not be written; nothing was changed. "
+            "records that this depends on could not be written; nothing was changed. "
             "Rebuild from the ledger, then try again"
         )
 
 
 class Writer:
-    """The queue before a ledger, and the thread that empties it.
+    """The queue in front of the tables, and the thread that empties it.
 
-    Parameters
-    ----------
-    durable : Durable
-        Where batches go.
-    released : callable
-        Called once by the thread when it has ended and closed ``durable``.
-    capacity : int
-        Records that may wait before `append` blocks.
-
-    Attributes
-    ----------
-    epoch : int
-        How often queued records had to be dropped.
+    ``released`` is called once by the thread when it has ended and closed ``durable``; ``capacity`` is how
+    many records may wait before `append` blocks; ``epoch`` counts how often queued records were dropped.
     """
 
     def __init__(self, durable: Durable, released: Callable[[], None], capacity: int = CAPACITY) -> None:
         self._durable, self._released, self._capacity = durable, released, capacity
-        self._lock = threading.RLock()  # the collector may call `stop` in a thread that holds it
+        self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._work = threading.Condition(self._lock)
         self._room = threading.Condition(self._lock)
         self._writing: Batch | None = None
@@ -152,7 +136,7 @@ class Writer:
     def drain(self) -> None:
         """Wait until all that is queued now is settled: written or dropped."""
         for batch in self._queued():
-            batch.outcome()
+            batch.settled.wait()
 
     def flush(self) -> None:
         """Return once all that is queued now is durable; raise StoreError if it cannot be."""
@@ -192,7 +176,7 @@ class Writer:
                     self._drop(error)
                 else:
                     self._keep(batch)
-        finally:  # whatever ended this thread, nobody may wait for it for ever
+        finally:  # however this thread ended, nobody may wait for it forever
             self._end()
 
     def _take(self) -> Batch | None:
@@ -213,7 +197,7 @@ class Writer:
         batch.settle()
 
     def _drop(self, error: StoreError) -> None:
-        """Drop the batch and all behind it; numbers continue after what is durable."""
+        """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
         with self._lock:
             dropped = self._queued()
             if dropped:

@@ -23,15 +23,9 @@ __all__ = ["Bandit", "Delayed", "Dishonest", "Everything", "Noisy", "Reveal", "R
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """Labels shown together.
+    """Labels that one source gives together.
 
-    Attributes
-    ----------
-    due : int
-        They may be written once the event with this index is decided, before the next one is.
-    labels : mapping from peer to c ∈ [−1, 1]
-    source : str
-        Who says so.
+    They may be written once the event with index ``due`` is decided, before the next one is.
     """
 
     due: int
@@ -40,7 +34,7 @@ class Revealed:
 
 
 class Reveal(Protocol):
-    """Anything that says which labels of an event are shown after ``chosen`` was decided on."""
+    """Decides which labels of an event are shown after ``chosen`` was chosen."""
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Return what is shown of the event at ``index``: nothing, or one or more sets of labels."""

@@ -12,7 +12,7 @@ from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.errors import InputError, StreamError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, routerbench
-from sigma_mem.streams.formats.rows import Dropped, Fields, File, Row, parse
+from sigma_mem.streams.formats.rows import Fields, File, Row, parse
 from sigma_mem.streams.stream import Stream
 
 __all__ = ["FORMATS", "Imported", "Report", "import_stream"]
@@ -23,28 +23,19 @@ FORMATS = {
     "inspect": inspect_log,
     "langfuse": langfuse,
 }
-"""By name, the module that says whether a parsed file ``matches``, and makes ``rows`` of all files."""
+"""Every module has ``matches(value)`` for a parsed file, and ``rows(files, fields)`` for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an import kept and dropped.
+    """What an import kept and dropped."""
 
-    Attributes
-    ----------
-    rows, kept, unlabelled : int
-        Answers found; those in the stream; those of them without a usable score.
-    dropped : mapping from reason to count
-    events, partial : int
-        Events made; those of them in which not every peer answered.
-    """
-
-    rows: int
-    kept: int
-    unlabelled: int
+    rows: int  # answers found
+    kept: int  # answers in the stream
+    unlabelled: int  # kept answers without a usable score
     events: int
-    partial: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    partial: int  # events in which not every peer answered
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +75,6 @@ def import_stream(
         traces belong to the same event; by default the model, and the same input.
     name : str, optional
         Of the stream; by default that of the first path.
-
-    Raises
-    ------
-    StreamError
-        For wrong paths, files of no known or several formats, or files without a usable answer.
-    InputError
-        For an unknown format or kind of answer.
     """
     if format not in ("auto", *FORMATS):
         raise InputError(f"got format {format!r}; expected auto or one of {', '.join(FORMATS)}")
@@ -130,15 +114,15 @@ def _detect(file: File, asked: str) -> str:
     return likely[0]
 
 
-def _gather(rows: Iterable[Row | Dropped], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
+def _gather(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
     """Return peers, events (both in order of first appearance) and the report."""
     groups: dict[str, dict[str, Row]] = {}
     dropped: Counter[str] = Counter()
     total = 0
     for row in rows:
         total += 1
-        if isinstance(row, Dropped):
-            dropped[row.reason] += 1
+        if isinstance(row, str):
+            dropped[row] += 1
         elif (reason := _unfit(row, groups.get(row.key))) is not None:
             dropped[reason] += 1
         else:

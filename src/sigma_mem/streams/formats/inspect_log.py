@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Dropped, Fields, File, Row, label_of_score, only_score
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score
 
 __all__ = ["matches", "rows"]
 
@@ -19,7 +19,7 @@ def matches(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | Dropped]:
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
     """One row per sample of the first epoch; several logs are joined by task and sample id."""
     for file in files:
         spec, samples = file.value["eval"], file.value.get("samples")
@@ -33,14 +33,14 @@ def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | Dropped]:
             scored = (name for s in samples if isinstance(s, dict) for name in s.get("scores") or {})
             scorer = only_score(file.path, list(dict.fromkeys(scored)))
         for sample in samples:
-            yield _row(sample, task, model, scorer) if isinstance(sample, dict) else Dropped("not a sample")
+            yield _row(sample, task, model, scorer) if isinstance(sample, dict) else "not a sample"
 
 
-def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> Row | Dropped:
+def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> Row | str:
     if sample.get("epoch", 1) != 1:
-        return Dropped("an epoch after the first")
+        return "an epoch after the first"
     if sample.get("error"):
-        return Dropped("the sample ended in an error")
+        return "the sample ended in an error"
     score = (sample.get("scores") or {}).get(scorer) or {}
     metadata, target = sample.get("metadata") or {}, sample.get("target")
     return Row(

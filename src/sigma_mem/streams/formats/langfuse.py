@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from sigma_mem.streams.formats.rows import Dropped, Fields, File, Row, label_of_score, only_score, records
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score, records
 
 __all__ = ["matches", "rows"]
 
@@ -30,7 +30,7 @@ def matches(value: Any) -> bool:
     return scores or bool(_traces(value))
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | Dropped]:
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
     """One row per trace; traces with the same input (or the same event field) are one event."""
     traces = [_unpacked(trace) for file in files for trace in _traces(file.value)]
     own_files: dict[str, list[dict[str, Any]]] = {}
@@ -60,7 +60,7 @@ def _trace_of(record: Mapping[str, Any]) -> Any:
 
 
 def _unpacked(record: dict[str, Any]) -> dict[str, Any]:
-    """Undo the JSON text that CSV holds in its cells; {"trace": {…}, …} is one trace's download."""
+    """Parse JSON in CSV cells, and unwrap {"trace": {…}, …}, the download of one trace."""
     if isinstance(record.get("trace"), dict):
         record = {**record["trace"], **{k: v for k, v in record.items() if k != "trace"}}
     return {name: _value(cell) for name, cell in record.items()}
@@ -95,17 +95,15 @@ def _named(record: dict[str, Any], own_files: Mapping[str, list[dict[str, Any]]]
     return values
 
 
-def _row(
-    record: dict[str, Any], values: list[Any] | None, peer: str | None, event: str | None
-) -> Row | Dropped:
+def _row(record: dict[str, Any], values: list[Any] | None, peer: str | None, event: str | None) -> Row | str:
     name = _first(record, (peer,)) if peer is not None else _first(record, _PEERS) or _generation(record)
     if not name:
-        return Dropped("no peer is named" + (f" in {peer}" if peer else ""))
+        return "no peer is named" + (f" in {peer}" if peer else "")
     question = _said(record.get("input"), _INPUT, "user")
     numbers = [n for n in map(_number, values or []) if n is not None]
     known = _first(record, (event,)) if event is not None else question
     if not known:
-        return Dropped(f"no event is named in {event}" if event else "the question is empty")
+        return f"no event is named in {event}" if event else "the question is empty"
     return Row(
         key=known if event is not None else f"langfuse-{sha256(question.encode()).hexdigest()[:16]}",
         peer=name,

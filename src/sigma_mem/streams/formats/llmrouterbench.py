@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Dropped, Fields, File, Row, label_of_score
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score
 
 __all__ = ["matches", "rows"]
 
@@ -17,12 +17,12 @@ def matches(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("records"), list) and "performance" in value
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | Dropped]:
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
     """One row per record; dataset and model are named in the file or by the folders it is in."""
     for file in files:
         names = _names(file.path, file.value)
         for record in file.value["records"]:
-            yield _row(record, *names) if isinstance(record, dict) else Dropped("not a record")
+            yield _row(record, *names) if isinstance(record, dict) else "not a record"
 
 
 def _names(file: Path, value: dict[str, Any]) -> tuple[str, str, str]:
@@ -36,10 +36,10 @@ def _names(file: Path, value: dict[str, Any]) -> tuple[str, str, str]:
     return dataset, split, model
 
 
-def _row(record: dict[str, Any], dataset: str, split: str, model: str) -> Row | Dropped:
+def _row(record: dict[str, Any], dataset: str, split: str, model: str) -> Row | str:
     index, score = record.get("index"), record.get("score")
     if index is None:
-        return Dropped("the record has no index")
+        return "the record has no index"
     prediction, raw, truth = record.get("prediction"), record.get("raw_output"), record.get("ground_truth")
     return Row(
         key=f"{dataset}-{split}-{index}",

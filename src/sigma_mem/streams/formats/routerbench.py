@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Dropped, Fields, File, Row, label_of_score, records
+from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, records
 
 __all__ = ["matches", "rows"]
 
@@ -23,7 +23,7 @@ def matches(value: Any) -> bool:
     return table is not None and "prompt" in table[0] and bool(_models(table[0]))
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | Dropped]:
+def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
     """One row per question and model."""
     for file in files:
         table = records(file.value) or []
@@ -43,14 +43,14 @@ def _models(record: dict[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys(named) if name in record]
 
 
-def _row(record: dict[str, Any], model: str) -> Row | Dropped:
+def _row(record: dict[str, Any], model: str) -> Row | str:
     score = record.get(model)
     if score in (None, ""):
-        return Dropped("the model was not run on this question")
+        return "the model was not run on this question"
     try:
         float(score)
     except (TypeError, ValueError):
-        return Dropped("the score is not a number")
+        return "the score is not a number"
     return Row(
         key=str(record["sample_id"]),
         peer=model,
@@ -63,7 +63,7 @@ def _row(record: dict[str, Any], model: str) -> Row | Dropped:
 
 
 def _joined(value: Any) -> str:
-    """Text that the table keeps as the written form of a list of turns."""
+    """The text of a cell, which may be the repr of a list of turns."""
     if isinstance(value, str) and value[:1] == "[" and value[-1:] == "]":
         try:
             value = ast.literal_eval(value)

@@ -1,6 +1,7 @@
 """What every format needs: files parsed into plain values, and the rows that are made of them.
 
-CSV, JSON, JSON lines and Parquet are read. Pickles never are: opening one can run code.
+A format yields `Row` values, and for what cannot be used the reason as a string. CSV, JSON, JSON lines and
+Parquet are read. Pickles never are: opening one can run code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sigma_mem.errors import StreamError
 from sigma_mem.extras import require
 from sigma_mem.streams.jsonl import DAMAGED, file_error, open_file
 
-__all__ = ["Dropped", "Fields", "File", "Row", "label_of_score", "only_score", "parse", "records"]
+__all__ = ["Fields", "File", "Row", "label_of_score", "only_score", "parse", "records"]
 
 _PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".pt")
 
@@ -40,13 +41,6 @@ class Row:
     domain: str = ""
     reference: str | None = None
     answer: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A row that could not be used, and why."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +70,14 @@ def label_of_score(score: Any) -> float | None:
 
 
 def only_score(file: Path, names: Sequence[str]) -> str | None:
-    """The one score there is, None without any; several have to be chosen from."""
+    """The name of the only score, None if there is none; an error if there are several."""
     if len(names) > 1:
         raise StreamError(f"{file}: got the scores {', '.join(names)}; expected one: choose with --score")
     return names[0] if names else None
 
 
 def parse(file: Path) -> Any:
-    """Return what a file holds: a JSON value, or a list of records.
-
-    Raises
-    ------
-    StreamError
-        For a wrong path, an unknown ending, a pickle, or a file that is damaged.
-    """
+    """Return what a file holds: a JSON value, or a list of records."""
     ending = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if ending in _PICKLES:
         raise StreamError(
@@ -147,7 +135,7 @@ def _json(file: Path, text: str, line: int | None = None) -> Any:
 
 
 def _csv(file: Path, text: str) -> list[dict[str, Any]]:
-    before = csv.field_size_limit(sys.maxsize)  # a response may be longer than the 128 KiB allowed otherwise
+    before = csv.field_size_limit(sys.maxsize)  # a response may exceed the default of 128 KiB
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = []
     try:

@@ -1,0 +1,66 @@
+"""Facts about the source as a whole: one name is one thing, and some things are done in one place only."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "sigma_mem"
+TREES = {
+    str(file.relative_to(SOURCE)): ast.parse(file.read_text(encoding="utf-8"))
+    for file in sorted(SOURCE.rglob("*.py"))
+}
+
+
+def places(found):
+    """The modules in which `found` holds for some node."""
+    return {module for module, tree in TREES.items() if any(found(node) for node in ast.walk(tree))}
+
+
+def called(node):
+    """The last name of what a call calls."""
+    if not isinstance(node, ast.Call):
+        return None
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+
+
+# A command's function has the command's name, and every format of recordings offers the same functions.
+NAMED_ALIKE = ("cli/", "streams/formats/")
+
+
+@pytest.mark.parametrize(
+    "kinds", [(ast.ClassDef,), (ast.FunctionDef, ast.AsyncFunctionDef)], ids=["class", "function"]
+)
+def test_a_name_is_defined_once(kinds):
+    """Classes, and public functions of modules; a method may have the name of another class's method."""
+    modules = defaultdict(set)
+    for module, tree in TREES.items():
+        for node in tree.body:
+            alike = isinstance(node, ast.FunctionDef) and module.startswith(NAMED_ALIKE)
+            if isinstance(node, kinds) and not alike and not node.name.startswith("_"):
+                modules[node.name].add(module)
+    modules.pop("main", None)  # where a program starts
+    assert len(modules) > 50
+    assert {name: sorted(where) for name, where in modules.items() if len(where) > 1} == {}
+
+
+def test_a_failed_import_of_an_extra_is_reported_in_one_place():
+    """The other two lack a data file, not an import, and an argument that only an extra can make."""
+
+    def raises(node):
+        return isinstance(node, ast.Raise) and called(node.exc) == "MissingExtraError"
+
+    assert places(raises) == {"extras.py", "encode/static.py", "session/judging.py"}
+
+
+def test_files_are_replaced_in_one_place():
+    """`Path.replace` takes one argument, `str.replace` two; `Path.rename` moves whole folders."""
+
+    def replaces(node):
+        if called(node) != "replace" or not isinstance(node.func, ast.Attribute):
+            return False
+        by_os = isinstance(node.func.value, ast.Name) and node.func.value.id == "os"
+        return by_os or (len(node.args) == 1 and not node.keywords)
+
+    assert places(replaces) == {"files.py"}

@@ -1,0 +1,170 @@
+"""Build the wheel, install it in an empty environment outside the checkout, and use it as a stranger would.
+
+Run it with any Python 3.11: ``python tests/wheel/install_and_use.py``. It needs nothing but pip.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("src", "pyproject.toml", "README.md", "LICENSE")
+PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    print(f"{name}: done in {time.monotonic() - started:.1f} s", flush=True)
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Run a command without this process's Python settings; stop with its output if it fails."""
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**clean, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    if done.returncode:
+        line = " ".join(str(part) for part in command)
+        sys.exit(f"{line[:200]}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def expect(holds: bool, what: str) -> None:
+    if not holds:
+        sys.exit(f"the installed wheel is not as expected: {what}")
+
+
+def build(folder: Path, python: Path) -> Path:
+    """Build from a copy: a ``build/`` of the checkout may hold modules that are gone from the source."""
+    source = folder / "source"
+    source.mkdir()
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / part, source / part, ignore=ignored)
+        else:
+            shutil.copy(ROOT / part, source / part)
+    run(python, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
+    return next(folder.glob("sigma_mem-*.whl"))
+
+
+def tiny_stream(file: Path) -> None:
+    """Sixty sums that ann always gets right, bob never and cyd half of the time."""
+    lines = []
+    for i in range(60):
+        answers = {"ann": str(2 * i), "bob": str(2 * i + 1), "cyd": str(2 * i + i % 2 * 3)}
+        event = {
+            "id": f"sum-{i}",
+            "dataset": "sums",
+            "domain": "even" if i % 2 == 0 else "odd",
+            "question": f"What is {i} + {i}?",
+            "reference": str(2 * i),
+            "answers": {peer: {"text": text, "canon": text} for peer, text in answers.items()},
+            "correct": {peer: text == str(2 * i) for peer, text in answers.items()},
+        }
+        lines.append(json.dumps(event))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def readme_code() -> str:
+    """The Python blocks of the README, in order."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+
+
+def documented_commands() -> list[list[str]]:
+    """Every command that a page names, such as ``["bench", "cf"]``."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = re.findall(r"^\| `sigma-mem (\w+)` \|", text, re.MULTILINE)
+    grouped = re.findall(r"sigma-mem ((?:bench|train|center) [a-z]+)", text)
+    return [command.split() for command in sorted({*named, *grouped})]
+
+
+SHOW_HELP = """
+import json, sys
+from sigma_mem.cli import main
+for command in json.loads(sys.argv[1]):
+    sys.argv[1:] = [*command, "--help"]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"sigma-mem {' '.join(command)} --help: exit code {end.code}")
+"""
+
+
+def use(folder: Path, python: Path) -> None:
+    """Everything here runs in an empty folder with an empty home."""
+    home = folder / "home"
+    home.mkdir()
+    program = python.with_name("sigma-mem")
+
+    def call(*command: str | Path) -> str:
+        return run(*command, cwd=home, HOME=str(home))
+
+    with step("import"):
+        where = call(python, "-c", "import sigma_mem; print(sigma_mem.__file__)")
+        expect(where.startswith(str(python.parents[1])), f"sigma_mem was imported from {where.strip()}")
+    with step("README"):
+        code = readme_code()
+        expect("SigmaMem(" in code, "README.md has no Python block that makes a memory")
+        printed = call(python, "-W", "error", "-c", code)
+        expect("391" in printed, f"the README's lines printed {printed!r}, without the answer 391")
+        expect((home / "memory.db").is_file(), "the README's lines left no memory.db")
+    with step("help"):
+        commands = documented_commands()
+        expect(["bench", "cf"] in commands, "the documentation does not name sigma-mem bench cf")
+        top = call(program, "--help")
+        for name in {command[0] for command in commands}:
+            expect(name in top, f"sigma-mem --help does not name {name}")
+        shown = call(python, "-c", SHOW_HELP, json.dumps(commands))
+        expect(
+            shown.count("Usage: ") == len(commands), f"{len(commands)} commands are documented, got {shown}"
+        )
+    with step("demo"):
+        lines = call(program, "demo").splitlines()
+        expect(len(lines) > 10, f"sigma-mem demo printed {len(lines)} lines in a pipe")
+    with step("bench cf"):
+        tiny_stream(home / "sums.jsonl")
+        table = json.loads(call(program, "bench", "cf", "sums.jsonl", "--ratios", "0,0.5", "--json"))
+        expect("adaptive" in json.dumps(table), "sigma-mem bench cf has no row named adaptive")
+
+
+def main() -> None:
+    with TemporaryDirectory(prefix="sigma-mem-wheel-") as name:
+        folder = Path(name).resolve()
+        python = folder / "environment" / "bin" / "python"
+        with step("environment"):
+            run(sys.executable, "-m", "venv", folder / "environment", cwd=folder)
+        with step("wheel"):
+            wheel = build(folder, python)
+        with step("install"):
+            run(python, *PIP, "install", "--constraint", ROOT / "constraints.txt", wheel, cwd=folder)
+        use(folder, python)
+    print("the wheel works outside the checkout")
+
+
+if __name__ == "__main__":
+    main()
