@@ -22,7 +22,7 @@ from sigma_mem.extras import require
 from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
 
-__all__ = ["Timing", "Timings", "measure"]
+__all__ = ["Timing", "Timings", "measure_speed"]
 
 RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
 _BLOCK = 400
@@ -111,7 +111,7 @@ class Timings:
         return [grows, *self.notes]
 
 
-def measure(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
+def measure_speed(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
     """Run all timings."""
     rng = np.random.default_rng(0)
     phis = unit(rng.normal(size=(4096, RANK)))

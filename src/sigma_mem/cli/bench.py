@@ -204,10 +204,10 @@ def speed(
     as_json: Json = False,
 ) -> None:
     """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
-    from sigma_mem.bench.timing import measure
+    from sigma_mem.bench.timing import measure_speed
 
     with progress_bar() as progress:
-        found = measure(rounds=rounds, longest=events, progress=progress)
+        found = measure_speed(rounds=rounds, longest=events, progress=progress)
     if as_json:
         print_json(found.values())
     else:
