@@ -1,6 +1,7 @@
 """Files that are either complete or not there at all."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(target)
     # The suffix stays: writers such as matplotlib choose the format by it.
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
         yield temporary
         with temporary.open("rb") as file:

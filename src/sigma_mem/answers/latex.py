@@ -19,8 +19,6 @@ from importlib.util import find_spec
 
 from sigma_mem.extras import require
 
-__all__ = ["MathWorker", "has_words", "plain_latex", "simplify_math", "to_latex"]
-
 _START_SECONDS = 60.0  # the first answer waits for the import of sympy
 _NAMES = re.compile(r"\\(?:left|right|displaystyle|limits|[,!;: ])|\\?~|(?<!\\)\$")
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")

@@ -4,16 +4,12 @@ The interpreter walks the syntax tree. No import, no attribute of an object but 
 lists, no files, a bound on steps and on the size of numbers and texts: a program can only print.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
-
-__all__ = ["Interpreter", "Unsupported", "evaluate", "expressions", "spell"]
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,

@@ -1,7 +1,5 @@
 """Run the demo: route, let everybody answer, vote, grade and tell the memory, and show it as it goes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +16,6 @@ from sigma_mem.demo.story import Notice, Step, Story
 from sigma_mem.demo.tasks import Task, draw, is_right
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
-
-__all__ = ["SETTINGS", "play_tasks", "run"]
 
 # A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
 SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)

@@ -6,13 +6,9 @@ beside them (word problems, competition mathematics, code). No benchmark's quest
 same seed gives the same prompts.
 """
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from importlib import resources
-
-__all__ = ["prompts", "subjects"]
 
 _QUANTITATIVE = (
     "mechan", "electro", "optics", "thermo", "modern ph", "chemistry", "finance", "account",

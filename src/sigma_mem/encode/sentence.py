@@ -6,8 +6,6 @@ The mean is that of the model's own embeddings of the reference prompts, so that
 direction; R is a fixed Gaussian projection to rank − 1, which keeps inner products up to 1/√rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Protocol
@@ -18,8 +16,6 @@ from sigma_mem.encode.base import unit
 from sigma_mem.encode.reference import prompts
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
-
-__all__ = ["SentenceEncoder", "SentenceModel"]
 
 _CONST = 0.5
 _PER_SUBJECT = 4  # reference prompts of each subject: enough for a mean

@@ -30,7 +30,6 @@ from sigma_mem.events import FloatArray
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["StaticEncoder", "TokenVectors"]
 
 CONST = 0.125  # carries a peer's overall competence in the linear readout, and hardly blurs the kernel
 RANK = 64

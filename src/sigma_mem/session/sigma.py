@@ -6,7 +6,6 @@ import math
 import os
 import secrets
 import time as _time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
@@ -154,6 +153,11 @@ class SigmaMem:
     def settings(self) -> Settings:
         """As recorded with the memory."""
         return self._opening.settings
+
+    @property
+    def encoder(self) -> Mapping[str, str]:
+        """Name and version of the encoder that the memory was made with."""
+        return dict(self._opening.encoder)
 
     @property
     def state(self) -> SigmaState:
@@ -379,8 +383,13 @@ class SigmaMem:
 
     def decisions(self, last: int) -> list[Decision]:
         """The last decisions, newest first."""
-        lines = (line for line in self.store.records(self._namespace) if line.kind == "decision")
-        return [decision_from(line) for line in reversed(deque(lines, maxlen=last))]
+        with self._journal as fold:
+            end = fold.seq
+        for start in (max(0, end - 16 * last), 0):  # most often the end of the ledger is enough
+            lines = [x for x in self.store.records(self._namespace, after=start) if x.kind == "decision"]
+            if len(lines) >= last:
+                break
+        return [decision_from(line) for line in lines[: -last - 1 : -1]]
 
     def labels(self, decision: str) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""

@@ -6,13 +6,9 @@ the store when it writes (off the caller's thread), and φ is raw little-endian 
 that is read back can run code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-__all__ = ["Record", "Snapshot", "Store", "Ticket"]
 
 
 @dataclass(frozen=True, slots=True)

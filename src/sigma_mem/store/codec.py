@@ -13,8 +13,6 @@ Every field is checked on the way back: a blob that is cut, changed or padded is
 StoreCorruptError, never a wrong number.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct
@@ -26,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.errors import StoreCorruptError, StoreVersionError
-
-__all__ = ["pack_arrays", "unpack_arrays"]
 
 MAGIC = b"SIGMAARR"
 FORMAT = 1

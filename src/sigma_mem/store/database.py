@@ -4,8 +4,6 @@ Nothing is written before the file is known to be a memory that this version und
 so a file that is refused is left as it was.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3
@@ -21,16 +19,6 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "APPLICATION_ID",
-    "LockFile",
-    "check",
-    "connect",
-    "migrate",
-    "migrations",
-    "queries",
-    "store_error",
-]
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 SQLITE_MAGIC = b"SQLite format 3\0"

@@ -17,8 +17,6 @@ from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.database import LockFile, check, connect, migrate, migrations, queries, store_error
 from sigma_mem.store.writer import QueuedRecord, Writer, refuse_other_epoch
 
-__all__ = ["SqliteStore"]
-
 PAGE = 512
 """Records fetched at a time: a long replay holds no lock between pages, and lets SQLite reuse its log."""
 

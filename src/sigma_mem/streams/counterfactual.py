@@ -1,7 +1,5 @@
 """The paper's counterfactual attack: right answers of the strong peer are swapped with a wrong peer's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor
@@ -10,8 +8,6 @@ from typing import Literal, get_args
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
 from sigma_mem.streams.stream import Stream, chance
-
-__all__ = ["Attack", "attack_plan", "counterfactual"]
 
 Unit = Literal["auto", "dataset", "domain"]
 

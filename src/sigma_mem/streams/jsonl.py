@@ -1,7 +1,5 @@
 """Streams as files of JSON lines: one event per line, plain or compressed, every line checked."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -18,8 +16,6 @@ from sigma_mem.events import Answer, Event
 from sigma_mem.extras import require
 from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream, to_line
-
-__all__ = ["event_from_line", "file_error", "load_stream", "open_file", "save_stream"]
 
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)

@@ -8,8 +8,6 @@ conditions are composed by nesting::
 What is drawn depends on a seed and the event's id, not on the order of the stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -17,8 +15,6 @@ from typing import Protocol
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
 from sigma_mem.streams.stream import chance
-
-__all__ = ["Bandit", "Delayed", "Dishonest", "Everything", "Noisy", "Reveal", "Revealed", "Share"]
 
 
 @dataclass(frozen=True, slots=True)

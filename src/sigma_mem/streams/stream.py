@@ -14,8 +14,6 @@ import numpy as np
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 
-__all__ = ["Stream", "chance", "to_line"]
-
 
 @dataclass(frozen=True)
 class Stream:

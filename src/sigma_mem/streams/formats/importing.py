@@ -1,7 +1,5 @@
 """Import files of another tool as a stream: parse them, find the format, gather answers into events."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +12,6 @@ from sigma_mem.events import Answer, Event
 from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, routerbench
 from sigma_mem.streams.formats.rows import Fields, File, Row, parse
 from sigma_mem.streams.stream import Stream
-
-__all__ = ["FORMATS", "Imported", "Report", "import_stream"]
 
 FORMATS = {
     "routerbench": routerbench,
