@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.center.batches import by_length, by_total, pad_ids, pad_states
+from sigma_mem.center.batches import by_length, pad_ids, pad_states
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120), st.floats(0, 1))
@@ -14,14 +14,6 @@ def test_every_row_is_in_one_batch_that_fits(lengths: list[int], max_tokens: int
     for batch in batches:
         padded, real = len(batch) * max(lengths[i] for i in batch), sum(lengths[i] for i in batch)
         assert len(batch) == 1 or (padded <= max_tokens and padded - real <= slack * padded)
-
-
-@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120))
-def test_every_prompt_is_in_one_row_that_fits(lengths: list[int], max_tokens: int) -> None:
-    rows = by_total(lengths, max_tokens)
-    assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
-    assert all(len(row) == 1 or sum(lengths[i] for i in row) <= max_tokens for row in rows)
-    assert [lengths[i] for row in rows for i in row] == sorted(lengths)
 
 
 def test_rows_are_padded_on_the_right() -> None:

@@ -72,6 +72,11 @@ def test_empty_memory_is_the_base_judge_bit_for_bit(tiny_center: Center) -> None
     assert np.array_equal(base.utility, steered.utility)
     assert np.array_equal(base.yes_no_mass, steered.yes_no_mass)
     assert np.array_equal(base.utility, tiny_center.judge(QUESTION, ANSWERS).utility)
+    one = np.zeros((3, 5))
+    one[0] = 0.1  # the memory of one peer leaves the others at the base judge, to rounding
+    moved = tiny_center.judge(QUESTION, ANSWERS, one).utility
+    np.testing.assert_allclose(moved[1:], base.utility[1:], rtol=0, atol=1e-6)
+    assert abs(moved[0] - base.utility[0]) > 1e-4
 
 
 def test_a_batch_of_pairs_equals_single_calls(tiny_center: Center) -> None:
@@ -145,9 +150,11 @@ def test_the_cache_is_found_again_by_another_center_and_other_peers(tokenizer: A
     def refuse(*_: Any) -> None:
         raise AssertionError("the lower half ran again")
 
-    for block in second.decoder.blocks[: second.first]:
-        block.register_forward_pre_hook(refuse)
+    lower = second.decoder.blocks[: second.first]
+    handles = [block.register_forward_pre_hook(refuse) for block in lower]
     swapped = second.judge(QUESTION, ANSWERS[::-1]).utility
+    for handle in handles:
+        handle.remove()
     np.testing.assert_allclose(swapped[::-1], fresh, rtol=0, atol=1e-6)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sigma_mem.center.blocks import find_decoder
 from sigma_mem.center.errors import ModelShapeError
-from sigma_mem.center.steer import per_token, steered
+from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
 
 from .families import BLOCKS, EVERY_FAMILY, WIDTH, tiny, token_ids
@@ -95,26 +95,6 @@ def test_only_the_last_token_can_be_shifted() -> None:
         shifted = block_inputs(model, ids)
     moved = (shifted[BLOCKS // 2] - plain[BLOCKS // 2]).abs().amax(-1) > 0.5
     assert moved.nonzero().tolist() == [[0, 3], [1, 5]]
-
-
-@pytest.mark.parametrize("last_only", [False, True])
-def test_prompts_in_one_row_have_a_shift_each(last_only: bool) -> None:
-    model, ids = tiny("llama"), token_ids(1, 6)
-    delta = torch.stack([torch.ones(WIDTH), torch.full((WIDTH,), 2.0)]).requires_grad_(True)
-    tokens = per_token(delta, [2, 4], last_only=last_only)
-    plain = block_inputs(model, ids)
-    with steered(find_decoder(model).blocks, tokens):
-        shifted = block_inputs(model, ids)
-    moved = (shifted[BLOCKS // 2] - plain[BLOCKS // 2])[0, :, 0]
-    want = [0.0, 1.0, 0.0, 0.0, 0.0, 2.0] if last_only else [1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
-    torch.testing.assert_close(moved, torch.tensor(want))
-    (grad,) = torch.autograd.grad(tokens.sum(), delta)
-    assert grad[:, 0].tolist() == ([1, 1] if last_only else [2, 4])
-    with (
-        pytest.raises(InputError, match=r"per token, \(rows, tokens, hidden size\)"),
-        steered(find_decoder(model).blocks, tokens),
-    ):
-        model(token_ids(1, 5))
 
 
 @pytest.mark.parametrize(("first", "last"), [(-1, None), (4, 3), (0, BLOCKS), (BLOCKS, None)])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["by_length", "by_total", "pad_ids", "pad_states"]
+__all__ = ["by_length", "pad_ids", "pad_states"]
 
 
 def by_length(lengths: Sequence[int], max_tokens: int, slack: float = 1.0) -> list[list[int]]:
@@ -40,26 +40,6 @@ def by_length(lengths: Sequence[int], max_tokens: int, slack: float = 1.0) -> li
             batches.append([index])
             real = lengths[index]
     return batches
-
-
-def by_total(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
-    """Indices grouped by rising length into rows of at most ``max_tokens`` tokens, where nothing is padded.
-
-    Examples
-    --------
-    >>> by_total([5, 2, 9, 3], max_tokens=10)
-    [[1, 3, 0], [2]]
-    """
-    rows: list[list[int]] = []
-    total = 0
-    for index in sorted(range(len(lengths)), key=lambda i: (lengths[i], i)):
-        total += lengths[index]
-        if rows and total <= max_tokens:
-            rows[-1].append(index)
-        else:
-            rows.append([index])
-            total = lengths[index]
-    return rows
 
 
 def pad_ids(rows: Sequence[Sequence[int]], device: torch.device | str) -> Tensor:

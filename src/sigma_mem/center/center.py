@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,14 +13,14 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from sigma_mem.center.batches import by_length, by_total, pad_ids, pad_states
+from sigma_mem.center.batches import by_length, pad_ids, pad_states
 from sigma_mem.center.blocks import block_input, find_decoder
 from sigma_mem.center.judge import Verdict
 from sigma_mem.center.load import DEFAULT, fingerprint, load_model
 from sigma_mem.center.lower_half import LowerHalf, PromptStates
 from sigma_mem.center.project import Steering
 from sigma_mem.center.prompt import JudgePrompt, PromptWriter
-from sigma_mem.center.split import Split
+from sigma_mem.center.split import Split, at_ends
 from sigma_mem.center.state_cache import StateCache
 from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
@@ -110,8 +109,6 @@ class Center:
         on_cpu = torch.device(self.device).type == "cpu"
         self.max_tokens, self._slack = max_tokens or (2048 if on_cpu else 32768), 0.05 if on_cpu else 0.5
         self.fast = fast and self.split.works and self._reads_like_the_model()
-        # An accelerator prefers a padded batch to one attention per prompt.
-        self.packs = self.fast and on_cpu and self.split.packs
         self._lower = LowerHalf(
             self.split,
             self.device,
@@ -231,7 +228,7 @@ class Center:
         order: list[int] = []
         found: list[tuple[Tensor, Tensor]] = []
         with self._lock:
-            for batch in self._batches([len(row) for row in rows]):
+            for batch in by_length([len(row) for row in rows], self.max_tokens, self._slack):
                 shifts = None if delta is None else delta[torch.tensor(batch, device=delta.device)]
                 found.append(self._run([rows[i] for i in batch], shifts, mass))
                 order += batch
@@ -244,33 +241,20 @@ class Center:
         with self._lock:
             self._lower.forget()
 
-    def _batches(self, lengths: list[int]) -> list[list[int]]:
-        if self.packs:
-            return by_total(lengths, self.max_tokens)
-        return by_length(lengths, self.max_tokens, self._slack)
-
     def _run(self, rows: Sequence[PromptStates], delta: Tensor | None, mass: bool) -> tuple[Tensor, Tensor]:
         lengths = torch.tensor([len(row) for row in rows], device=self.device)
-        if not self.fast:
-            ids = self._ids([row.ids for row in rows])
-            with self._steered(delta, lengths):
-                logits = self.model(input_ids=ids, use_cache=False).logits
-            return self.verdict.from_logits(_at(logits, lengths).float())
-        states = [row.states for row in rows if row.states is not None]
-        if self.packs:
-            last = self.split.packed(states, delta, last=self.last, last_only=self.scope == "last")
-        else:
-            with self._steered(delta, lengths):
-                last = _at(self.split.upper(pad_states(states)), lengths)
+        only = lengths if self.scope == "last" else None
+        with steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only):
+            if not self.fast:
+                logits = self.model(input_ids=self._ids([row.ids for row in rows]), use_cache=False).logits
+                return self.verdict.from_logits(at_ends(logits, lengths).float())
+            states = pad_states([row.states for row in rows if row.states is not None])
+            last = self.split.ends(states, lengths)
         utility = self.verdict.utility(last)
         return utility, self.verdict.yes_no_mass(last) if mass else torch.full_like(utility, torch.nan)
 
     def _ids(self, rows: Sequence[Sequence[int]]) -> Tensor:
         return pad_ids(rows, self.device)
-
-    def _steered(self, delta: Tensor | None, lengths: Tensor) -> AbstractContextManager[None]:
-        only = lengths if self.scope == "last" else None
-        return steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only)
 
     @torch.no_grad()
     def _reads_like_the_model(self) -> bool:
@@ -289,7 +273,3 @@ def _longest(model: nn.Module) -> int | None:
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     longest = getattr(text, "max_position_embeddings", None)
     return None if longest is None else int(longest)
-
-
-def _at(values: Tensor, lengths: Tensor) -> Tensor:
-    return values[torch.arange(len(lengths), device=values.device), lengths.to(values.device) - 1]

@@ -82,8 +82,9 @@ def _work(center: Center, events: Sequence[Pairs]) -> dict[str, float]:
         max(r.shared for r in event) - opening + sum(len(r.ids) - r.shared for r in event) for event in rows
     )
     lower = sum(blocks[: center.first]) * (once if center.shares_prefix else tokens)
-    # Of the last block only keys and values are made for all tokens; that little is left out here.
-    upper = sum(blocks[center.first : len(blocks) - center.packs]) * tokens
+    upper = sum(blocks[center.first :]) * tokens
+    if center.split.trims:  # the last block's MLP runs for last tokens only; that little is left out here
+        upper -= sum(p.numel() for p in center.decoder.blocks[-1].mlp.parameters() if p.ndim > 1) * tokens
     plain = (sum(blocks) + unembed.numel()) * tokens
     return {"fresh": plain / (lower + upper), "memory changed": plain / upper}
 

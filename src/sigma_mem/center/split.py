@@ -10,17 +10,16 @@ replaced by modules that hand their input on, so everything that a forward deriv
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from sigma_mem.center.blocks import Decoder
-from sigma_mem.center.packing import KeepKeys, Keys, KeysKept, LastQueries, Segments, positions, spans
-from sigma_mem.center.steer import per_token, steered
+from sigma_mem.center.steer import steered
 
-__all__ = ["Split", "close"]
+__all__ = ["Split", "at_ends", "close"]
 
 
 class _Stand(nn.Module):
@@ -60,19 +59,18 @@ class _Source(_Stand):
         return hidden_states if self.given is None else self.given
 
 
-class _Keeper(_Tap):
-    """Runs its block only until the keys and values are known, and keeps them beside the block's input."""
+class _AtEnds(_Stand):
+    """Runs its module for the last token of every row only; what it gives elsewhere is zero."""
 
-    keys: Keys | None = None
+    lengths: Tensor | None = None
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        self.caught = hidden_states
-        with KeepKeys([hidden_states.shape[1]]) as keep:
-            try:
-                self._stood_for[0](hidden_states, *args, **kwargs)
-            except KeysKept:
-                self.keys = keep.kept
-        return hidden_states
+        if self.lengths is None:
+            raise RuntimeError("the lengths of the rows are not known")
+        rows = torch.arange(len(hidden_states), device=hidden_states.device)
+        ends = (rows, self.lengths.to(hidden_states.device) - 1)
+        found = self._stood_for[0](hidden_states[ends][:, None])[:, 0]
+        return torch.zeros_like(hidden_states).index_put(ends, found)
 
 
 class Split:
@@ -85,9 +83,8 @@ class Split:
     works : bool
         Whether the halves, run one after the other, gave what the whole forward gives, value and gradient, on
         a probe made at construction. If False (or ``at`` is 0), run the whole model instead.
-    packs : bool
-        Whether prompts may share one row in the upper half: `packed` gave the last tokens of the whole
-        forward, value and gradient.
+    trims : bool
+        Whether `ends` may leave out the last block's MLP for all but the last tokens, tested likewise.
     """
 
     def __init__(self, decoder: Decoder, at: int | None = None, *, probe: bool = True) -> None:
@@ -98,12 +95,12 @@ class Split:
         low, high = blocks[: self.at], blocks[self.at :]
         self._lower = _copy_with(decoder, [*low, self._tap, *map(_Stand, high[1:])])
         self._upper = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high])
-        self._keeper = _Keeper(blocks[-1])
-        self._over = _Source(blocks[max(len(blocks) - 2, 0)])
-        self._body = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high[:-1], self._keeper])
-        self._top = _copy_with(decoder, [*map(_Stand, blocks[:-2]), self._over, blocks[-1]])
+        self._mlp = _AtEnds(getattr(high[-1], "mlp", None) or nn.Identity())
+        trimmed = copy.copy(high[-1])
+        trimmed.__dict__["_modules"] = {**high[-1]._modules, "mlp": self._mlp}
+        self._trimmed = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high[:-1], trimmed])
         self.works = self.at > 0 and (not probe or self._halves_give_the_whole())
-        self.packs = self.works and probe and self._rows_may_be_packed()
+        self.trims = self.works and probe and self._last_block_may_be_trimmed()
 
     @property
     def vocab(self) -> int:
@@ -138,61 +135,18 @@ class Split:
 
     def upper(self, hidden: Tensor) -> Tensor:
         """(n, T, d) input of block ``at`` → (n, T, d) final states, after the last norm."""
-        self._source.given = hidden
+        return self._run(self._upper, hidden)
+
+    def ends(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """(n, T, d) input of block ``at`` → (n, d) final states of the last tokens of rows of given lengths."""
+        return at_ends(self._run(self._trimmed if self.trims else self._upper, hidden, lengths), lengths)
+
+    def _run(self, half: nn.Module, hidden: Tensor, lengths: Tensor | None = None) -> Tensor:
+        self._source.given, self._mlp.lengths = hidden, lengths
         try:
-            return _last_hidden(self._upper(inputs_embeds=hidden, use_cache=False))
+            return _last_hidden(half(inputs_embeds=hidden, use_cache=False))
         finally:
-            self._source.given = None
-
-    def packed(
-        self,
-        states: Sequence[Tensor],
-        delta: Tensor | None = None,
-        *,
-        last: int | None = None,
-        last_only: bool = False,
-    ) -> Tensor:
-        """Run the upper half on prompts that share one row; the last block for their last tokens only.
-
-        Parameters
-        ----------
-        states : sequence of (T, d)
-            Input of block ``at`` for every prompt.
-        delta : (n, d)
-            One shift per prompt, added up to block ``last``, to all or the last of its tokens.
-
-        Returns
-        -------
-        (n, d)
-            Final states of the last tokens, after the last norm.
-        """
-        blocks, lengths, row = self.decoder.blocks, [len(state) for state in states], torch.cat(list(states))
-        tokens = None if delta is None else per_token(delta, lengths, last_only=last_only)
-        self._source.given = row[None]
-        try:
-            with steered(blocks, tokens, first=self.at, last=last), Segments(lengths):
-                self._body(**self._in_row(row[None], positions(lengths)))
-            caught, keys = self._keeper.caught, self._keeper.keys
-            if caught is None or keys is None:
-                raise RuntimeError("the last block did not ask for scaled_dot_product_attention")
-            ends = torch.tensor([end - 1 for _, end in spans(lengths)], device=caught.device)
-            self._over.given = caught[:, ends]
-            at = torch.tensor([[n - 1 for n in lengths]])
-            shifts = None if delta is None else delta[None]
-            with steered(blocks, shifts, first=self.at, last=last), LastQueries(lengths, keys):
-                return _last_hidden(self._top(**self._in_row(self._over.given, at)))[0]
-        finally:
-            self._source.given = self._over.given = self._keeper.caught = self._keeper.keys = None
-
-    def _in_row(self, hidden: Tensor, at: Tensor) -> dict[str, Any]:
-        # A mask that hides nothing: without one, models guess from the positions that prompts share the row.
-        seen = torch.ones(1, hidden.shape[1], dtype=torch.long, device=hidden.device)
-        return {
-            "inputs_embeds": hidden,
-            "position_ids": at.to(hidden.device),
-            "attention_mask": seen,
-            "use_cache": False,
-        }
+            self._source.given = self._mlp.lengths = None
 
     def whole(self, ids: Tensor) -> Tensor:
         """(n, T) token ids → (n, T, d) final states, by the model's own forward."""
@@ -200,52 +154,43 @@ class Split:
 
     def _halves_give_the_whole(self) -> bool:
         """Compare both ways on rows of probe tokens, steered, with the gradient that reaches the shift."""
-        ids = self._probe_ids(26).reshape(2, 13)
+        return self._same(self.whole, lambda ids: self.upper(self.lower(ids).detach()))
 
-        def run(forward: Callable[[], Tensor], delta: Tensor) -> Tensor:
-            with steered(self.decoder.blocks, delta, first=self.at):
-                return forward()
-
-        return self._same(
-            2,
-            lambda delta: run(lambda: self.whole(ids), delta),
-            lambda delta: run(lambda: self.upper(self.lower(ids).detach()), delta),
-        )
-
-    def _rows_may_be_packed(self) -> bool:
-        """Compare the last tokens of prompts in one row with each prompt alone, in value and gradient."""
+    def _last_block_may_be_trimmed(self) -> bool:
+        """The same for the last tokens of rows of unequal length."""
         if hasattr(self.decoder.blocks[-1], "_hf_hook"):
-            return False  # accelerate brings the weights of this block and must see it end
-        ids = self._probe_ids(26)[None]
-        parts = [ids[:, start:end] for start, end in spans((13, 5, 8))]
+            return False  # accelerate moves the weights of this block, and not of a copy
+        lengths = torch.tensor([13, 9])
 
-        def alone(i: int, delta: Tensor) -> Tensor:
-            with steered(self.decoder.blocks, delta[i : i + 1], first=self.at):
-                return self.whole(parts[i])[:, -1]
+        def trimmed(ids: Tensor) -> Tensor:
+            return at_ends(self._run(self._trimmed, self.lower(ids).detach(), lengths), lengths)
 
-        return self._same(
-            3,
-            lambda delta: torch.cat([alone(i, delta) for i in range(3)]),
-            lambda delta: self.packed([self.lower(part).detach()[0] for part in parts], delta),
-        )
+        return self._same(lambda ids: at_ends(self.whole(ids), lengths), trimmed)
 
-    def _probe_ids(self, n: int) -> Tensor:
-        return (torch.arange(n, device=self._embedding.device) * 7919 + 5) % self.vocab
-
-    def _same(self, n: int, *ways: Callable[[Tensor], Tensor]) -> bool:
-        """Whether two ways from n shifts to final states agree to rounding, in value and in gradient."""
-        device = next(self.decoder.blocks[self.at].parameters()).device
-        delta = torch.linspace(-0.01, 0.01, n * self.width, device=device).reshape(n, -1).requires_grad_(True)
+    def _same(self, *ways: Callable[[Tensor], Tensor]) -> bool:
+        """Whether two ways from token ids to final states agree to rounding, in value and in gradient."""
+        blocks, embedding = self.decoder.blocks, self._embedding
+        ids = (torch.arange(26, device=embedding.device).reshape(2, 13) * 7919 + 5) % self.vocab
+        device = next(blocks[self.at].parameters()).device
+        delta = torch.linspace(-0.01, 0.01, 2 * self.width, device=device).reshape(2, -1).requires_grad_(True)
+        found = []
         try:
-            with torch.enable_grad():
-                want, got = (way(delta) for way in ways)
-                # Not the square: the last norm fixes it, and its gradient would be all rounding.
-                along = torch.linspace(-1.0, 1.0, self.width, device=want.device)
-                grads = [torch.autograd.grad((f.float() @ along).sum(), delta)[0] for f in (want, got)]
-        # Remote code may fail in any of these ways when its blocks are replaced: no split for it.
+            with torch.enable_grad(), steered(blocks, delta, first=self.at):
+                for way in ways:
+                    final = way(ids)
+                    # Not the square: the last norm fixes it, and its gradient would be all rounding.
+                    along = torch.linspace(-1.0, 1.0, self.width, device=final.device)
+                    found.append((final, torch.autograd.grad((final.float() @ along).sum(), delta)[0]))
+        # Remote code may fail in any of these ways when its modules are replaced: no split for it.
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
             return False
-        return close(got, want) and close(grads[1], grads[0], want.dtype)
+        (want, want_grad), (got, got_grad) = found
+        return close(got, want) and close(got_grad, want_grad, want.dtype)
+
+
+def at_ends(values: Tensor, lengths: Tensor) -> Tensor:
+    """(n, T, d) → (n, d), the last token of every row."""
+    return values[torch.arange(len(lengths), device=values.device), lengths.to(values.device) - 1]
 
 
 def close(got: Tensor, want: Tensor, dtype: torch.dtype | None = None) -> bool:

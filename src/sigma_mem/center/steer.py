@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from sigma_mem.errors import InputError
 
-__all__ = ["per_token", "steered"]
+__all__ = ["steered"]
 
 
 @contextmanager
@@ -34,8 +33,8 @@ def steered(
     blocks
         All L decoder blocks (``find_decoder(model).blocks``).
     delta
-        (n, d), one shift per row of the batch that will run, or (n, T, d), one per token; None leaves the
-        model alone. A shift of zeros gives the unsteered result bit for bit, because adding 0.0 is exact.
+        (n, d), one shift per row of the batch that will run; None leaves the model alone. Adding zeros is
+        exact: they give the unsteered result.
     first, last
         Block range, by default ⌊L/2⌋ and L−1, as in the paper.
     lengths
@@ -47,11 +46,8 @@ def steered(
     model inside the ``with``: recomputation without the hooks would give wrong gradients.
     """
     chosen = _chosen(blocks, first, last)
-    if delta is not None and delta.ndim not in (2, 3):
-        raise InputError(
-            f"delta has shape {tuple(delta.shape)}; expected (rows, hidden size), one shift per row, or "
-            "(rows, tokens, hidden size)"
-        )
+    if delta is not None and delta.ndim != 2:
+        raise InputError(f"delta has shape {tuple(delta.shape)}; expected (rows, hidden size)")
     handles: list[Any] = []
     try:
         if delta is not None:
@@ -62,14 +58,6 @@ def steered(
     finally:
         for handle in handles:
             handle.remove()
-
-
-def per_token(delta: Tensor, lengths: Sequence[int], *, last_only: bool = False) -> Tensor:
-    """(n, d) shifts of prompts that share one row → (1, tokens, d), each on all or the last of its tokens."""
-    counts = torch.tensor(lengths, device=delta.device)
-    if not last_only:
-        return delta.repeat_interleave(counts, dim=0)[None]
-    return delta.new_zeros(1, sum(lengths), delta.shape[1]).index_copy(1, counts.cumsum(0) - 1, delta[None])
 
 
 def _chosen(blocks: Sequence[nn.Module], first: int | None, last: int | None) -> list[nn.Module]:
@@ -96,20 +84,14 @@ def _shift(delta: Tensor, lengths: Tensor | None) -> Any:
 
 
 def _moved(hidden: Tensor, delta: Tensor, lengths: Tensor | None) -> Tensor:
-    given = delta if delta.ndim == 3 else delta[:, None, :]
-    if hidden.shape[::2] != given.shape[::2] or given.shape[1] not in (1, hidden.shape[1]):
+    if hidden.shape[::2] != delta.shape:
         raise InputError(
             f"delta is {tuple(delta.shape)} but the batch is {tuple(hidden.shape)}; expected one shift per "
-            "row, (rows, hidden size), or per token, (rows, tokens, hidden size)"
+            "row, (rows, hidden size)"
         )
     # A model spread over several devices hands its blocks hidden states on each of them.
-    shift = given.to(device=hidden.device, dtype=hidden.dtype)
+    shift = delta[:, None].to(device=hidden.device, dtype=hidden.dtype)
     if lengths is None:
         return hidden + shift  # eq:sigma_residual_shift
-    at_last = _one_hot(lengths.to(hidden.device) - 1, hidden)
-    return hidden + at_last * shift
-
-
-def _one_hot(positions: Tensor, hidden: Tensor) -> Tensor:
-    mask = hidden.new_zeros(hidden.shape[0], hidden.shape[1], 1)
-    return mask.scatter_(1, positions[:, None, None], 1.0)
+    at_last = hidden.new_zeros(hidden.shape[0], hidden.shape[1], 1)
+    return hidden + at_last.scatter_(1, (lengths.to(hidden.device) - 1)[:, None, None], 1.0) * shift

@@ -14,6 +14,7 @@ from sigma_mem.center.center import Center
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.center.phi import PhiMap
 from sigma_mem.center.project import Steering
+from sigma_mem.center.threads import torch_threads
 from sigma_mem.errors import InputError
 from sigma_mem.train.steering import SteeringSettings, TrainedSteering, train_steering
 from sigma_mem.train.steering.data import EpisodeSettings, prepare
@@ -60,7 +61,8 @@ def test_the_start_is_the_base_judge_bit_for_bit(center: Center) -> None:
     with torch.no_grad():
         run.learner.log_temperature.zero_()
     episode, at = run._held[0]
-    _, utility, _ = run.learner.losses(episode, at)
+    with torch.no_grad():
+        _, utility, _ = run.learner.losses(episode, at)
     pairs = run.learner.data.pairs(episode, at)
     base = center.judge_pairs(pairs).utility.reshape(utility.shape)
     np.testing.assert_array_equal(utility.detach().double().numpy(), base)
@@ -111,6 +113,25 @@ def test_training_lowers_the_held_out_loss(learned: TrainedSteering) -> None:
     assert float(learned.steering.gain) > 0
 
 
+def test_the_reported_check_is_that_of_the_values_kept(learned: TrainedSteering) -> None:
+    assert learned.saved in learned.checks
+    assert learned.saved.gain == pytest.approx(float(learned.steering.gain), rel=1e-6)
+
+
+def test_a_lower_loss_that_was_not_kept_is_not_reported(
+    center: Center, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The base judge, the gain found, better, better by next to nothing, and again at the start of stage 3.
+    held = iter([0.1, 0.9, 0.89, 0.88995, 0.89])
+    run = SteeringRun(learner_of(center), EPISODES, replace(RUN, steps=6, margin_steps=0), 0, {})
+    right = torch.tensor([[True, False]])
+    monkeypatch.setattr(run, "_held", run._held[:1])
+    monkeypatch.setattr(run.learner, "losses", lambda *_: (torch.tensor([next(held)]), right.float(), right))
+    run.go()
+    assert run.best is not None
+    assert (run.checks[run.best].step, run.checks[run.best].held_loss) == (3, pytest.approx(0.89))
+
+
 class Killed(Exception):
     pass
 
@@ -145,8 +166,14 @@ def test_a_run_of_another_model_or_stream_is_not_resumed(center: Center, tmp_pat
 
 
 def test_equal_seeds_give_equal_checkpoints(center: Center, learned: TrainedSteering) -> None:
-    again = train_steering(STREAM, FEATURES, center, encoder="noise", settings=SETTINGS)
-    assert torch.equal(again.steering.projection, learned.steering.projection)
+    """Bit for bit, however many threads torch had before."""
+    with torch_threads(2):
+        again = train_steering(STREAM, FEATURES, center, encoder="noise", settings=SETTINGS)
+        assert torch.get_num_threads() == 2
+    saved, other_saved = learned.steering.state_dict(), again.steering.state_dict()
+    for name, value in {**saved, **learned.steering.beside}.items():
+        assert torch.equal(value, {**other_saved, **again.steering.beside}[name]), name
+    assert again.checks == learned.checks
     other = train_steering(STREAM, FEATURES, center, encoder="noise", settings=replace(SETTINGS, seed=1))
     assert not torch.equal(other.steering.projection, learned.steering.projection)
 
