@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sigma_mem.decide.read import Reads, Verdict, View
+from sigma_mem.decide.read import Outcome, Reads, View
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 
@@ -62,7 +62,7 @@ def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
     return best if prob[best] > 0.5 + _MARGIN else 0
 
 
-def best_read(reads: Reads, view: View, prob: FloatArray) -> Verdict:
+def best_read(reads: Reads, view: View, prob: FloatArray) -> Outcome:
     """Make every read that is available, and decide by the one that the memory over reads prefers.
 
     Parameters
@@ -74,7 +74,7 @@ def best_read(reads: Reads, view: View, prob: FloatArray) -> Verdict:
     choices = {read.name: read.choose(view) for read in available}
     best = reads[reads.names[adaptive(prob, [reads.names.index(name) for name in choices])]]
     chosen = choices[best.name]
-    return Verdict(
+    return Outcome(
         f"adaptive:{best.name}",
         chosen.peer,
         best.confidence(view, chosen),

@@ -85,7 +85,7 @@ class Read:
     row: int | None = None
 
 
-class Verdict(NamedTuple):
+class Outcome(NamedTuple):
     """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose."""
 
     name: str

@@ -25,7 +25,7 @@ class Utilities(Protocol):
         ...
 
 
-class Center(Protocol):
+class JudgingCenter(Protocol):
     """A frozen model that judges answers, steered by what the memory reads out."""
 
     def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Utilities:
@@ -34,7 +34,11 @@ class Center(Protocol):
 
 
 def judge_answers(
-    center: Center | None, question: str, phi: FloatArray, answers: Mapping[str, Answer], state: SigmaState
+    center: JudgingCenter | None,
+    question: str,
+    phi: FloatArray,
+    answers: Mapping[str, Answer],
+    state: SigmaState,
 ) -> tuple[FloatArray, dict[str, Any]]:
     """U of every peer (eq:sigma_peer_utility), NaN without an answer; and what to keep of the judgement."""
     if center is None:

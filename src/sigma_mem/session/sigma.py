@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sigma_mem.answers.canon import canon as default_canon
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
-from sigma_mem.decide import READS, Read, Reads, Verdict, View
+from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.vote import group_answers
@@ -35,7 +35,7 @@ from sigma_mem.session.fold import (
     revoke_record,
 )
 from sigma_mem.session.journal import Journal
-from sigma_mem.session.judging import Center, judge_answers, posterior_details
+from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.opening import open_memory
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
@@ -99,7 +99,7 @@ class SigmaMem:
         encoder: str | Encoder | None = None,
         settings: Settings | None = None,
         namespace: str = "default",
-        center: Center | None = None,
+        center: JudgingCenter | None = None,
         store: Store | None = None,
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
@@ -185,7 +185,7 @@ class SigmaMem:
         rank: int | None = None,
         encoder: str | Encoder | None = None,
         settings: Settings | None = None,
-        center: Center | None = None,
+        center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
         snapshot_every: int = 4096,
@@ -488,7 +488,7 @@ class SigmaMem:
                 verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
             else:
                 choice = read.choose(view)
-                verdict = Verdict(
+                verdict = Outcome(
                     read.name,
                     choice.peer,
                     read.confidence(view, choice),
