@@ -20,22 +20,6 @@ from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
-__all__ = [
-    "BASELINES",
-    "DEFAULT",
-    "MAJORITY",
-    "ORACLES",
-    "Progress",
-    "Setup",
-    "join_warm_up",
-    "league",
-    "reference_row",
-    "routers",
-    "row_names",
-    "rows_of",
-    "silent",
-]
-
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
 BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")

@@ -4,8 +4,6 @@ Ours and theirs are timed in turns, block by block, and the best block counts: w
 adds falls on both. Ratios, not microseconds, are compared with the targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -21,8 +19,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
-
-__all__ = ["Timing", "Timings", "measure_speed"]
 
 RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
 _BLOCK = 400

@@ -20,8 +20,6 @@ from sigma_mem.errors import InputError
 if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
 
-__all__ = ["inspect"]
-
 
 def inspect(
     memory: MemoryFile,

@@ -1,7 +1,5 @@
 """What a memory holds, as plain values: peers, competence, evidence, relation, last decisions."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 
@@ -11,8 +9,6 @@ from sigma_mem.answers.features import FEATURES
 from sigma_mem.events import Decision
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 from sigma_mem.session import SigmaMem
-
-__all__ = ["survey"]
 
 _RECENT = 1000  # decisions among which a question is looked for that illustrates a direction
 

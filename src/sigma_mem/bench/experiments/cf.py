@@ -1,7 +1,5 @@
 """Counterfactual attack: accuracy and selection counts at every ratio (tab:CF_results, tab:CF_Mresults)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +10,6 @@ from sigma_mem.bench.league import DEFAULT, Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values, standing
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream, counterfactual
-
-__all__ = ["CounterfactualTable", "counterfactual_table"]
 
 
 @dataclass(frozen=True)

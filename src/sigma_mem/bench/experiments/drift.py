@@ -3,8 +3,6 @@
 Memories run through `SigmaMem` itself, routers and rivals beside it on the same φ and labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +20,6 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
-
-__all__ = ["COLD_START", "CONDITIONS", "DriftTable", "drift_table"]
 
 COLD_START = 200  # events
 _DRAWN = ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned")

@@ -1,7 +1,5 @@
 """Accuracy against feedback: 5 % … 100 % of events labelled, over seeds (fig:feedback_availability)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,6 @@ from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Share, Stream
-
-__all__ = ["SHARES", "FeedbackTable", "feedback_table"]
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 JUDGED = ("base", "sigma")  # the rows of a center that the figure shows

@@ -4,8 +4,6 @@ What can be carried over: a learned φ, which knows no peer; and, where peers ar
 memory itself. Each column of the table is one combination, on the same test events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +13,6 @@ from sigma_mem.bench.league import DEFAULT, Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
-
-__all__ = ["TransferTable", "transfer_table"]
 
 
 @dataclass(frozen=True)

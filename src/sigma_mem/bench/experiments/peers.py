@@ -1,7 +1,5 @@
 """More peers, parameters fixed: pools of 3, 4, 5 … under the same attack (tab:scaling_results)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +11,6 @@ from sigma_mem.bench.table import LeagueTable
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
-
-__all__ = ["PeerTable", "peer_table"]
 
 
 @dataclass(frozen=True)

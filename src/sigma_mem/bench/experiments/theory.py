@@ -1,7 +1,5 @@
 """Theorem 1 against simulation, and Weyl's bound at every event of a real stream."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,8 +20,6 @@ from sigma_mem.memory.spectrum import (
     weyl_excess_relation,
 )
 from sigma_mem.streams import Stream
-
-__all__ = ["BoundCheck", "TheoryTable", "WeylCheck", "simulate_bound", "theory_table", "weyl_on_stream"]
 
 
 @dataclass(frozen=True, slots=True)
