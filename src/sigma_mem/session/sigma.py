@@ -460,7 +460,7 @@ class SigmaMem:
         explore: bool = False,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
-        direction = None if phi is None else _checked_phi(phi, self.rank)
+        direction = None if phi is None else _checked_phi(phi, self._opening.rank)
         if direction is None and after is None and question:
             direction = self.encode(question)  # outside the lock: it may take milliseconds
         with self._journal as fold:
@@ -477,10 +477,12 @@ class SigmaMem:
                 direction, tick = event.phi, event.tick
             elif direction is None:
                 raise InputError("neither question nor phi was given; expected one of them")
+            reading = state.read(direction)
+            utility: FloatArray | None = None
+            details: dict[str, Any] = {}
             if answers.by_peer:
                 answers = answers.in_pool(peers)
-            reading = state.read(direction)
-            utility, details = self._judged(read, question, direction, answers, state)
+                utility, details = self._judged(read, question, direction, answers, state)
             view = _view(state, reading, direction, answers, utility)
             if explore:
                 verdict = explore_peers(reading, self._rng)
@@ -510,7 +512,7 @@ class SigmaMem:
                 tick=tick,
                 time=time,
                 question=question,
-                canons=answers.canons(),
+                canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
                 reads={} if read else {name: peers[c.peer] for name, c in verdict.choices.items()},
                 details=details,
