@@ -191,13 +191,8 @@ class PhiMap:
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything, under the names of a checkpoint."""
-        const = np.array([self.const])
-        return {
-            "phi.mean": self.mean,
-            "phi.whiten": self.whiten,
-            "phi.weight": self.weight,
-            "phi.const": const,
-        }
+        named = {"mean": self.mean, "whiten": self.whiten, "weight": self.weight}
+        return {**{f"phi.{k}": v for k, v in named.items()}, "phi.const": np.array([self.const])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> PhiMap:
