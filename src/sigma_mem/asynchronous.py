@@ -10,8 +10,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sigma_mem.session import SigmaMem
 
-__all__ = ["AsyncSigmaMem"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -80,6 +78,7 @@ class AsyncSigmaMem:
     peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
     rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)
     settings = property(lambda self: self.mem.settings, doc=SigmaMem.settings.__doc__)
+    encoder = property(lambda self: self.mem.encoder, doc=SigmaMem.encoder.__doc__)
     state = property(lambda self: self.mem.state, doc=SigmaMem.state.__doc__)
     reads = property(lambda self: self.mem.reads, doc=SigmaMem.reads.__doc__)
     events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)

@@ -5,20 +5,6 @@ ValueErrors too); everything else that goes wrong while running is a SigmaMemErr
 A message says what was got, what was expected and what to do.
 """
 
-__all__ = [
-    "ConflictError",
-    "EncoderMismatchError",
-    "InputError",
-    "MissingExtraError",
-    "SigmaMemError",
-    "StoreBusyError",
-    "StoreCorruptError",
-    "StoreError",
-    "StoreVersionError",
-    "StreamError",
-    "UnknownDecisionError",
-]
-
 
 class SigmaMemError(Exception):
     """Base of every error of this package."""

@@ -1,15 +1,11 @@
 """What happens to a memory: events, decisions about them, and feedback that comes later."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["Answer", "Decision", "Event", "Feedback", "FloatArray"]
 
 FloatArray = NDArray[np.float64]
 

@@ -1,13 +1,9 @@
 """Optional dependencies: the one place that asks for them."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 
 from sigma_mem.errors import MissingExtraError
-
-__all__ = ["require"]
 
 
 def require(module: str, *, extra: str, purpose: str) -> Any:

@@ -1,13 +1,10 @@
 """Files that are either complete or not there at all."""
 
-from __future__ import annotations
-
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-__all__ = ["replace_file"]
 
 
 @contextmanager
@@ -28,7 +25,7 @@ def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(target)
     # The suffix stays: writers such as matplotlib choose the format by it.
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
         yield temporary
         with temporary.open("rb") as file:

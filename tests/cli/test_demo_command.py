@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,8 @@ def test_quiet_prints_the_table_only(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_it_runs_without_matplotlib_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)
     picture = tmp_path / "run.png"
     assert run(["demo", "--tasks", "20", "--json", "--picture", str(picture)]) == 0
     out, err = capsys.readouterr()

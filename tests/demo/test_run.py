@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sigma_mem.demo.agents import FAULTY, PEERS, team
 from sigma_mem.demo.picture import draw_picture
-from sigma_mem.demo.run import play, run
+from sigma_mem.demo.run import play_tasks, run
 from sigma_mem.demo.screen import bar, result, screen, table
 from sigma_mem.demo.story import (
     CEILING,
@@ -55,7 +55,7 @@ def test_grades_are_those_of_the_agents_themselves(story: Story) -> None:
 def test_the_fault_comes_after_exactly_so_many_tasks() -> None:
     task = Task("t", "arithmetic", "What is 2 + 3 * 4?", "14")
     mem = SigmaMem(PEERS, encoder="hashed")
-    steps = list(play(mem, [task] * 6, fault_at=3))
+    steps = list(play_tasks(mem, [task] * 6, fault_at=3))
     assert [step.right[FAULTY] for step in steps] == [True, True, True, False, False, False]
     assert [step.answers["guesser"] for step in steps] == ["14"] * 3 + ["20"] * 3
     assert mem.events == 6  # route, vote and decide on one task are one event

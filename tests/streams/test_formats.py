@@ -278,6 +278,7 @@ def test_command_errors_are_one_line_and_exit_2(
     assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra]) == 2
     said = capsys.readouterr().err
     assert said.startswith("sigma-mem: ")
-    assert f"got {'format' if extra[1] == 'mlflow' else 'answer kind'} {extra[1]!r}; expected" in said
+    what = "format" if extra[1] == "mlflow" else "answer kind"
+    assert said.startswith(f"sigma-mem: got {what} {extra[1]!r}; expected")
     assert said.count("\n") == 1
     assert not target.exists()

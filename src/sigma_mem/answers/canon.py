@@ -4,8 +4,6 @@ First the part of a response that states its answer is found, then that part is 
 a number or short text, all in this file; LaTeX and Python literals have files of their own.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import string
@@ -17,8 +15,6 @@ from typing import Literal, get_args
 from sigma_mem.answers.latex import has_words, plain_latex, simplify_math, to_latex
 from sigma_mem.answers.literal import parse_literal, parse_simple_literal
 from sigma_mem.errors import InputError
-
-__all__ = ["Kind", "canon", "final_answer", "write_fraction"]
 
 Kind = Literal["auto", "number", "math", "choice", "code", "text"]
 

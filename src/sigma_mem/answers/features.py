@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 
-__all__ = ["FEATURES", "FEATURES_VERSION", "NO_ANSWERS", "Answers", "prepare_answers", "text_features"]
-
 FEATURES = (
     "length",
     "repeats",

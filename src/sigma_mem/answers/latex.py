@@ -19,8 +19,6 @@ from importlib.util import find_spec
 
 from sigma_mem.extras import require
 
-__all__ = ["MathWorker", "has_words", "plain_latex", "simplify_math", "to_latex"]
-
 _START_SECONDS = 60.0  # the first answer waits for the import of sympy
 _NAMES = re.compile(r"\\(?:left|right|displaystyle|limits|[,!;: ])|\\?~|(?<!\\)\$")
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
@@ -66,10 +64,7 @@ def _worker() -> MathWorker:
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
-    Parameters
-    ----------
-    timeout : float
-        Seconds for one answer. After that the process is ended, and a new one started for the next.
+    After ``timeout`` seconds the process is ended, and a new one started for the next answer.
     """
 
     def __init__(self, timeout: float = 3.0) -> None:

@@ -1,12 +1,8 @@
 """Code literals: ``[1,2]`` and ``[1, 2]`` are the same value."""
 
-from __future__ import annotations
-
 import ast
 import re
 import warnings
-
-__all__ = ["parse_literal", "parse_simple_literal"]
 
 _WARNS = re.compile(r"\\|\d[A-Za-z_]")  # the parser may warn of "\d" and of 1if
 _LONGEST = 20_000  # characters that are parsed

@@ -3,8 +3,6 @@
 It runs as ``python -m sigma_mem.answers.simplify SECONDS``.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys
@@ -15,8 +13,6 @@ from importlib import import_module
 from typing import Any
 
 from sigma_mem.answers.canon import write_fraction
-
-__all__ = ["canonical", "main"]
 
 _MEMORY = 2 << 30  # bytes of address space
 # what sympy and the LaTeX parser raise on nonsense; anything else ends this process, and a new one is started

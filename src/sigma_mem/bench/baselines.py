@@ -3,8 +3,6 @@
 Each has two verbs. `choose` takes φ and which peers are present; `learn` takes the labels of an event.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np
@@ -12,8 +10,6 @@ from numpy.typing import NDArray
 
 from sigma_mem.bench.row import successes
 from sigma_mem.events import FloatArray
-
-__all__ = ["Beta", "ClusterBeta", "NearestNeighbours", "Router", "best_present", "cluster"]
 
 
 class Router(Protocol):

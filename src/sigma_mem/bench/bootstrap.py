@@ -1,15 +1,11 @@
 """Paired bootstrap: the same resampled events for every mechanism, so that differences are paired."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
-
-__all__ = ["Interval", "intervals"]
 
 
 @dataclass(frozen=True, slots=True)

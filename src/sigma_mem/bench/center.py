@@ -14,8 +14,6 @@ A forward pass is expensive, so a center may judge a part of a stream. All memor
 of it, in order; the table is then about the judged events for all rows alike, and every difference is paired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,18 +35,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
-
-__all__ = [
-    "NO_SIGMA",
-    "ROWS",
-    "BenchCenter",
-    "JudgedEvents",
-    "better_than_sigma",
-    "center_rows",
-    "judged_events",
-    "merged",
-    "open_bench_center",
-]
 
 ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M", "m-route-learned")
 _UNSTEERED = ("base", "zero-M")  # what can be said of a center without a steering

@@ -1,7 +1,5 @@
 """Figures of the reports, drawn with matplotlib (extra `plot`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,6 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
-
-__all__ = ["bars", "curves", "heatmap", "shaded"]
 
 _COLOURS = ("#4062bb", "#c2453d", "#3d8b63", "#b8862b", "#7a5195", "#2f8fa3", "#8c564b", "#6b6b6b")
 

@@ -3,8 +3,6 @@
 Each takes the labels c of a stream, (T, P), NaN where there is none, and which peers are present where.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,8 +10,6 @@ from numpy.typing import NDArray
 
 from sigma_mem.bench.row import successes
 from sigma_mem.events import FloatArray
-
-__all__ = ["any_right", "best_fixed", "domain_oracle", "random_correct"]
 
 Present = NDArray[np.bool_]
 

@@ -20,21 +20,6 @@ from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
-__all__ = [
-    "BASELINES",
-    "MAJORITY",
-    "ORACLES",
-    "Progress",
-    "Setup",
-    "join_warm_up",
-    "league",
-    "reference_row",
-    "routers",
-    "row_names",
-    "rows_of",
-    "silent",
-]
-
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
 BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")
@@ -77,7 +62,7 @@ class Setup:
     session : bool
         Play the memory through `SigmaMem` event by event instead of by exact chunked replay.
     seed : int
-        Of the attack, the clusters, the masks and the rivals.
+        Of the attack, the conditions, the clusters and the rivals.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -93,9 +78,11 @@ class Setup:
         return replace(self, progress=lambda what, *steps: self.progress(f"{name} {what}", *steps))
 
 
-def league(stream: Stream, phis: FloatArray, setup: Setup | None = None) -> dict[str, TableRow]:
+DEFAULT = Setup()
+
+
+def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str, TableRow]:
     """Every row of the table, in the order of `row_names`; φ as (T, rank)."""
-    setup = setup or Setup()
     reads, settings, progress = setup.reads, setup.settings, partial(partial, setup.progress)
     whole, directions, skip = join_warm_up(stream, phis, setup.warm)
     if setup.session:
@@ -118,7 +105,7 @@ def league(stream: Stream, phis: FloatArray, setup: Setup | None = None) -> dict
         "random": row_of(None, random_correct(labels, present), stream.peers),
         **rows_of(stream, found, reads),
     }
-    return {name: rows[name] for name in row_names(reads, setup.rivals, answers=MAJORITY in rows)}
+    return {name: rows[name] for name in row_names(reads, setup.rivals, answers=has_answers(stream))}
 
 
 def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str, TableRow]:

@@ -21,8 +21,6 @@ from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Everything, Reveal, Revealed, Stream
 
-__all__ = ["Choices", "ExploringPlayer", "MemoryPlayer", "Player", "RouterPlayer", "choose_present", "play"]
-
 Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event
 Present = NDArray[np.bool_]
 

@@ -22,7 +22,6 @@ from sigma_mem.extras import require
 if TYPE_CHECKING:
     from sigma_mem.center import Center
 
-__all__ = ["Scorer", "center_scorer", "in_chunks", "load_scorer", "ray_scorer"]
 
 Pairs = Sequence[tuple[str, str]]
 # (question, answer) pairs and one readout each, or None for the base judge → utilities.

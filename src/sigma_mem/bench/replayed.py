@@ -5,8 +5,6 @@ the adaptive read chooses does not change what any read chooses, so the memory o
 replay, whose labels are the reads' own successes. Equal to `play` with a `MemoryPlayer` event by event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache, partial
 
@@ -22,8 +20,6 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
 from sigma_mem.streams import Stream
-
-__all__ = ["replayed"]
 
 
 def replayed(

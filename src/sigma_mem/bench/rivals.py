@@ -6,8 +6,6 @@ peer's alone. Every rival keeps its published defaults. Under full feedback ther
 is read greedily, in its favour; ``explore=True`` reads it as its authors mean it to be read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -19,8 +17,6 @@ from sigma_mem.bench.baselines import Router, best_present
 from sigma_mem.bench.row import successes
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
-
-__all__ = ["RIVALS", "BayesianBandits", "MabWiser", "ParetoBandit", "VowpalWabbit"]
 
 _VOWPAL = "--cb_explore_adf --epsilon 0.05 -q ca --quiet"  # φ × peer, its own exploration
 

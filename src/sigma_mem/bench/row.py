@@ -12,16 +12,6 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
-__all__ = [
-    "TableRow",
-    "correct_at",
-    "has_answers",
-    "majority_correct",
-    "present_peers",
-    "row_of",
-    "successes",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TableRow:

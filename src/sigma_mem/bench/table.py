@@ -4,8 +4,6 @@ Every experiment returns a `Table`. Its `values` are what ``--json`` prints, its
 person reads, and `write_report` puts all of it, with the figures, into a folder.
 """
 
-from __future__ import annotations
-
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,17 +21,6 @@ from sigma_mem.bench.row import TableRow, successes
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
 from sigma_mem.streams import Stream
-
-__all__ = [
-    "Grid",
-    "LeagueTable",
-    "Rows",
-    "Table",
-    "row_values",
-    "selection_counts",
-    "standing",
-    "write_report",
-]
 
 Grid = tuple[list[str], list[list[str]]]  # header and rows
 Rows = Mapping[str, TableRow]

@@ -4,8 +4,6 @@ Ours and theirs are timed in turns, block by block, and the best block counts: w
 adds falls on both. Ratios, not microseconds, are compared with the targets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -21,8 +19,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
-
-__all__ = ["Timing", "Timings", "measure"]
 
 RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
 _BLOCK = 400
@@ -111,7 +107,7 @@ class Timings:
         return [grows, *self.notes]
 
 
-def measure(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
+def measure_speed(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
     """Run all timings."""
     rng = np.random.default_rng(0)
     phis = unit(rng.normal(size=(4096, RANK)))

@@ -1,7 +1,5 @@
 """The ``sigma-mem`` command: its commands, its errors and its exit codes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -15,8 +13,6 @@ from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import inspect
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
-
-__all__ = ["build_app", "main", "run"]
 
 
 def build_app(reads: Reads = READS) -> typer.Typer:

@@ -1,7 +1,5 @@
 """``sigma-mem bench``: the paper's experiments on recorded streams, one command each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -22,8 +20,6 @@ from sigma_mem.cli.options import Json, expand_options, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.cli.progress import progress_bar
 from sigma_mem.memory import Settings
-
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The paper's experiments, and timings.")
 
@@ -204,10 +200,10 @@ def speed(
     as_json: Json = False,
 ) -> None:
     """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
-    from sigma_mem.bench.timing import measure
+    from sigma_mem.bench.timing import measure_speed
 
     with progress_bar() as progress:
-        found = measure(rounds=rounds, longest=events, progress=progress)
+        found = measure_speed(rounds=rounds, longest=events, progress=progress)
     if as_json:
         print_json(found.values())
     else:

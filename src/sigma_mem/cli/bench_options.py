@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream
 
-__all__ = [
-    "Experiment",
-    "Limit",
-    "Ratios",
-    "Rivals",
-    "RunOptions",
-    "StreamFile",
-    "Warm",
-    "WarmShare",
-]
 
 StreamFile = Annotated[Path, typer.Argument(help="A recorded stream: JSON lines, plain, .gz or .zst.")]
 Limit = Annotated[int | None, typer.Option(help="At most this many events.")]

@@ -1,7 +1,5 @@
 """``sigma-mem center``: fetch, check and time the center model."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +11,6 @@ from rich.table import Table
 from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
-
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Fetch, check and time the center model.")
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sigma_mem.bench.center import BenchCenter
     from sigma_mem.bench.league import Progress
 
-__all__ = ["CenterChoice"]
-
 
 @dataclass(frozen=True, slots=True)
 class CenterChoice:

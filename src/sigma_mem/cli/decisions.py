@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sigma_mem.events import Decision
     from sigma_mem.session import SigmaMem
 
-__all__ = ["add_commands"]
 
 _WORDS = {"true": True, "right": True, "yes": True, "false": False, "wrong": False, "no": False}
 

@@ -15,7 +15,6 @@ from sigma_mem.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from sigma_mem.demo.story import Story
 
-__all__ = ["demo"]
 
 _PICTURES = (".png", ".svg", ".pdf")
 _WATCHED = 85.0  # tasks per second that a person can follow

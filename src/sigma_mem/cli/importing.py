@@ -1,7 +1,5 @@
 """``sigma-mem import``: recordings of other tools as a stream."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +10,6 @@ from sigma_mem.answers.canon import Kind
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import print_json
 from sigma_mem.streams.formats import FORMATS
-
-__all__ = ["import_"]
 
 
 def import_(

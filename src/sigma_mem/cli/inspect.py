@@ -19,9 +19,6 @@ from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
-    from sigma_mem.store.base import Store
-
-__all__ = ["inspect"]
 
 
 def inspect(
@@ -48,7 +45,7 @@ def inspect(
 
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
-    with _reading(memory, namespace) as (mem, store):
+    with _reading(memory, namespace) as mem:
         if decision is not None:
             found = mem.explain(decision, peer=peer, top=top)
             if json:
@@ -56,7 +53,7 @@ def inspect(
             else:
                 typer.echo(str(found))
             return
-        values = survey(mem, store, namespace, decisions=top)
+        values = survey(mem, namespace, decisions=top)
     if json:
         print_json(values)
     else:
@@ -64,7 +61,7 @@ def inspect(
 
 
 @contextmanager
-def _reading(memory: Path, namespace: str) -> Iterator[tuple[SigmaMem, Store]]:
+def _reading(memory: Path, namespace: str) -> Iterator[SigmaMem]:
     from sigma_mem.session import SigmaMem
     from sigma_mem.store.open import open_store
 
@@ -72,7 +69,7 @@ def _reading(memory: Path, namespace: str) -> Iterator[tuple[SigmaMem, Store]]:
     try:
         if namespace not in store.namespaces():
             raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
-        yield SigmaMem(store=store, namespace=namespace), store
+        yield SigmaMem(store=store, namespace=namespace)
     finally:
         store.close()
 

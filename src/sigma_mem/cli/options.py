@@ -1,7 +1,5 @@
 """Options that several commands share, and what their values mean."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
@@ -12,18 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from sigma_mem.errors import InputError
-
-__all__ = [
-    "Json",
-    "MemoryFile",
-    "Namespace",
-    "existing",
-    "expand_options",
-    "named_values",
-    "names_of",
-    "numbers_of",
-    "text_of",
-]
 
 MemoryFile = Annotated[Path, typer.Option("--memory", "-m", help="The memory's file.", show_default=False)]
 Namespace = Annotated[str, typer.Option(help="Which of the memories in the file.")]

@@ -1,7 +1,5 @@
 """What commands print: one JSON object, or tables for people."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,8 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from sigma_mem.events import Decision
-
-__all__ = ["console", "decision_values", "print_decision", "print_json", "print_table"]
 
 
 def console() -> Console:

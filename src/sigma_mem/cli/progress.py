@@ -1,14 +1,10 @@
 """Progress of long work: a bar on a terminal, nothing in a pipe."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-__all__ = ["progress_bar"]
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from sigma_mem.streams import Stream, load_stream
 if TYPE_CHECKING:
     from sigma_mem.train.steering import TrainedSteering
 
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Learn φ or a steering from a recorded stream.")
 

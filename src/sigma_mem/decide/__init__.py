@@ -6,10 +6,10 @@ peers where only the chosen one is ever labelled. `READS` lists every read. Ties
 """
 
 from sigma_mem.decide.posterior import SELECT
-from sigma_mem.decide.read import Choice, Read, Reads, Verdict, View
+from sigma_mem.decide.read import Choice, Outcome, Read, Reads, View
 from sigma_mem.decide.route import ROUTES
 from sigma_mem.decide.vote import VOTES
 
-__all__ = ["READS", "Choice", "Read", "Reads", "Verdict", "View"]
+__all__ = ["READS", "Choice", "Outcome", "Read", "Reads", "View"]
 
 READS = Reads(*VOTES, *ROUTES, SELECT)

@@ -6,18 +6,14 @@ So a read is labelled only where it differs from the first one (a duel), and p̂
 it wins. The first read keeps its place until another wins more than half of their duels at φ, by a margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from sigma_mem.decide.read import Reads, Verdict, View
+from sigma_mem.decide.read import Outcome, Reads, View
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
-
-__all__ = ["adaptive", "best_read", "duels", "settings_over_reads"]
 
 _STRENGTH = 40.0  # prior strength of a read's overall rate at a φ where little was seen, in duels
 _MARGIN = 0.04
@@ -66,7 +62,7 @@ def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
     return best if prob[best] > 0.5 + _MARGIN else 0
 
 
-def best_read(reads: Reads, view: View, prob: FloatArray) -> Verdict:
+def best_read(reads: Reads, view: View, prob: FloatArray) -> Outcome:
     """Make every read that is available, and decide by the one that the memory over reads prefers.
 
     Parameters
@@ -78,7 +74,7 @@ def best_read(reads: Reads, view: View, prob: FloatArray) -> Verdict:
     choices = {read.name: read.choose(view) for read in available}
     best = reads[reads.names[adaptive(prob, [reads.names.index(name) for name in choices])]]
     chosen = choices[best.name]
-    return Verdict(
+    return Outcome(
         f"adaptive:{best.name}",
         chosen.peer,
         best.confidence(view, chosen),

@@ -9,15 +9,11 @@ Half of the posterior's own: evidence is counted near one φ, while what is lear
 the prior, so that the full width tries bad peers for too long (some tenths of a point on real streams).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from sigma_mem.decide.read import Verdict
+from sigma_mem.decide.read import Outcome
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.state import Reading
-
-__all__ = ["explore", "propensities"]
 
 _WIDTH = 0.5
 _GRID = np.linspace(-4.0, 4.0, 65)  # standard deviations; the trapezoid rule is exact to 1e-4 there
@@ -25,11 +21,11 @@ _DENSITY = np.exp(-0.5 * _GRID**2)
 _DENSITY /= _DENSITY.sum()
 
 
-def explore(reading: Reading, rng: np.random.Generator) -> Verdict:
+def explore(reading: Reading, rng: np.random.Generator) -> Outcome:
     """Draw a peer; its propensity is the probability of that draw."""
     chances = propensities(reading.prob, reading.effective + reading.pseudo)
     peer = int(np.searchsorted(chances.cumsum(), rng.random()).clip(0, len(chances) - 1))
-    return Verdict("exploring-route", peer, float(reading.prob[peer]), float(chances[peer]))
+    return Outcome("exploring-route", peer, float(reading.prob[peer]), float(chances[peer]))
 
 
 def propensities(prob: FloatArray, n: FloatArray) -> FloatArray:

@@ -7,8 +7,6 @@
 U may be any per-peer utility: the steered center's Yes-minus-No, or a read of the memory.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -17,17 +15,6 @@ import numpy as np
 
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
-
-__all__ = [
-    "EXACT_PEERS",
-    "SELECT",
-    "Posterior",
-    "belief_propagation",
-    "enumerate_states",
-    "first_largest",
-    "normalized_utility",
-    "posterior",
-]
 
 EXACT_PEERS = 16  # 2^16 states: a few milliseconds and 8 MB
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["Choice", "Read", "Reads", "Verdict", "View"]
-
 
 class View(NamedTuple):
     """Everything a read may look at when it decides on one event.
@@ -87,7 +85,7 @@ class Read:
     row: int | None = None
 
 
-class Verdict(NamedTuple):
+class Outcome(NamedTuple):
     """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose."""
 
     name: str

@@ -1,13 +1,9 @@
 """Routing: pick a peer from the question alone, before anyone answers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
-
-__all__ = ["ROUTES", "calibrated_route", "m_route", "peer_choice", "peer_prob"]
 
 
 def m_route(score: FloatArray) -> int:

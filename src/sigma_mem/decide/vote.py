@@ -4,8 +4,6 @@ Groups are small integers, one per peer; −1 is a null canon, which cannot win.
 vote is represented by its most competent member.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,19 +13,6 @@ from sigma_mem.decide.posterior import first_largest, normalized_utility, poster
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
-
-__all__ = [
-    "VOTES",
-    "calibrated_vote",
-    "calibrated_weights",
-    "expert_vote",
-    "group_answers",
-    "m_vote",
-    "majority",
-    "tally",
-    "vote_confidence",
-    "with_text",
-]
 
 _LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
 _EXPERT = 4.0  # weight of the supporters' mean log-odds beside their sum

@@ -4,15 +4,11 @@ An agent answers a question from its text alone, "" where it has nothing to say.
 set anywhere: an agent is right where its method works and wrong where it does not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable
 
 from sigma_mem.demo.interpreter import Interpreter, Unsupported, evaluate, expressions, spell
-
-__all__ = ["FAULTY", "PEERS", "almanac", "calculator", "generalist", "guesser", "reader", "runner", "team"]
 
 Agent = Callable[[str], str]
 

@@ -4,16 +4,12 @@ The interpreter walks the syntax tree. No import, no attribute of an object but 
 lists, no files, a bound on steps and on the size of numbers and texts: a program can only print.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
-
-__all__ = ["Interpreter", "Unsupported", "evaluate", "expressions", "spell"]
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -51,15 +47,9 @@ class _Return(Exception):
 class Interpreter:
     r"""Runs one program; what it printed so far is in ``printed`` even if it had to give up.
 
-    Parameters
-    ----------
-    max_steps : int
-        Statements and expressions to visit before giving up.
-    functions : bool
-        Whether the program may define functions.
+    It gives up after ``max_steps`` statements and expressions; ``functions`` says whether the program
+    may define some.
 
-    Examples
-    --------
     >>> run = Interpreter()
     >>> run.run("n = 3\nwhile n > 1:\n    n = n - 1\nprint(n, 'left')")
     >>> run.printed

@@ -1,7 +1,5 @@
 """The run as a picture: accuracy and trust over time, trust before and after, and G."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,6 @@ from sigma_mem.demo.tasks import DOMAINS
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 from sigma_mem.files import replace_file
-
-__all__ = ["draw_picture"]
 
 _READS = {"route": "#1f6feb", "vote": "#1a7f37", "decide": "#8250df", "majority": "#9a6700"}
 _FAULT, _MOVED = "#cf222e", "#1a7f37"

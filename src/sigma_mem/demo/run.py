@@ -1,7 +1,5 @@
 """Run the demo: route, let everybody answer, vote, grade and tell the memory, and show it as it goes."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +16,6 @@ from sigma_mem.demo.story import Notice, Step, Story
 from sigma_mem.demo.tasks import Task, draw, is_right
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
-
-__all__ = ["SETTINGS", "play", "run"]
 
 # A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
 SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)
@@ -39,16 +35,8 @@ def run(
 ) -> Story:
     """Run the demo and return its story; the calculator goes bad after half of the tasks.
 
-    Parameters
-    ----------
-    tasks, seed : int
-        How many tasks, and the seed they are drawn from.
-    speed : float, optional
-        Tasks per second; None for as fast as possible.
-    memory : path, optional
-        Where to keep the memory.
-    console : Console, optional
-        Where to show it: live on a terminal, in lines elsewhere; None shows nothing.
+    ``speed`` is in tasks per second, None for as fast as possible. On a console it is shown live if that
+    is a terminal, else in lines.
     """
     story = Story(tasks, fault_at=tasks // 2)
     with ExitStack() as stack:
@@ -60,7 +48,7 @@ def run(
         elif console is not None:
             show = _lines(console)
         begin = time.monotonic()
-        for step in play(mem, draw(tasks, seed), story.fault_at):
+        for step in play_tasks(mem, draw(tasks, seed), story.fault_at):
             notices = story.add(step)
             if show is not None:
                 show(mem, story, step, notices)
@@ -70,7 +58,7 @@ def run(
     return story
 
 
-def play(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
+def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
     """Work through the tasks; after task `fault_at` the calculator is updated to its faulty version.
 
     Every task is one event of the memory: routed before anyone answers, voted on, decided

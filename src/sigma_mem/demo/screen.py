@@ -1,7 +1,5 @@
 """The run in text: the live screen, a line for a pipe, the table at the end, and the object for programs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -14,8 +12,6 @@ from sigma_mem.demo.agents import FAULTY, PEERS
 from sigma_mem.demo.story import CEILING, READS, Story, related_pairs
 from sigma_mem.demo.tasks import DOMAINS
 from sigma_mem.events import FloatArray
-
-__all__ = ["bar", "progress_line", "result", "screen", "table"]
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _WIDTH = 6

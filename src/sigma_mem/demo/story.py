@@ -1,7 +1,5 @@
 """What happened in a run: every task's outcome, who was right how often, who was trusted when, and why."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -13,19 +11,6 @@ from sigma_mem.demo.agents import FAULTY, PEERS
 from sigma_mem.demo.tasks import DOMAINS, Task
 from sigma_mem.events import FloatArray
 from sigma_mem.session import SigmaMem
-
-__all__ = [
-    "CEILING",
-    "READS",
-    "Accuracy",
-    "Fault",
-    "Notice",
-    "Step",
-    "Story",
-    "Trust",
-    "related_pairs",
-    "why",
-]
 
 READS = ("route", "vote", "decide", "majority")
 CEILING = "any peer right"

@@ -13,8 +13,6 @@ import io
 import random
 from dataclasses import dataclass
 
-__all__ = ["DOMAINS", "Task", "arithmetic", "calendar", "code", "draw", "is_right", "reading"]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

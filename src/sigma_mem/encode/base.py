@@ -1,7 +1,5 @@
 """What an encoder is: text to unit vectors, under a name and version that are never reused for other φ."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -9,8 +7,6 @@ import numpy as np
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-
-__all__ = ["ENCODERS", "Encoder", "open_encoder", "unit", "whitening"]
 
 ENCODERS = ("static", "hashed", "sentence")
 

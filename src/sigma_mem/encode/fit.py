@@ -3,8 +3,6 @@
 A change of the result is a change of φ: raise ``StaticEncoder.version`` with it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -15,8 +13,6 @@ from sigma_mem.encode.base import whitening
 from sigma_mem.encode.reference import prompts
 from sigma_mem.encode.static import TokenVectors, direction
 from sigma_mem.events import FloatArray
-
-__all__ = ["fit", "logistic"]
 
 DIRECTIONS = 48
 TEMPERATURE = 0.25  # sharper than the classifier's own doubt: see docs/encoders

@@ -1,7 +1,5 @@
 """Hashed words and character trigrams: an encoder that needs nothing but numpy."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence
@@ -10,8 +8,6 @@ import numpy as np
 
 from sigma_mem.encode.base import unit
 from sigma_mem.events import FloatArray
-
-__all__ = ["HashedEncoder"]
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 

@@ -28,8 +28,6 @@ from sigma_mem.encode.words import Words
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["ARRAYS", "KINDS", "LearnedEncoder", "features_of", "log_prototypes"]
-
 ARRAYS = ("mean", "whiten", "W", "bias", "scale")
 KINDS = ("words", "idf", "words_W", "kinds_W", "kinds_bias", "share")
 _FLOOR = 1e-9  # of φ₀², before its logarithm

@@ -6,13 +6,9 @@ beside them (word problems, competition mathematics, code). No benchmark's quest
 same seed gives the same prompts.
 """
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from importlib import resources
-
-__all__ = ["prompts", "subjects"]
 
 _QUANTITATIVE = (
     "mechan", "electro", "optics", "thermo", "modern ph", "chemistry", "finance", "account",
@@ -43,7 +39,7 @@ def prompts(per_subject: int = 250, seed: int = 1) -> tuple[list[str], list[str]
         for i in range(per_subject):
             texts.append(_prompt(rng, subject, phrases, everything, i))
             labels.append(subject)
-    for kind, make in (("word problem", word_problem), ("competition", competition), ("code", code)):
+    for kind, make in (("word problem", word_problem), ("competition", competition), ("code", code_task)):
         texts += [make(rng) for _ in range(2 * per_subject)]
         labels += [kind] * (2 * per_subject)
     return texts, labels
@@ -55,7 +51,7 @@ def _prompt(rng: random.Random, subject: str, phrases: list[str], everything: li
     if subject in ("algebra", "geometry", "number theory"):
         return competition(rng) if i % 2 else numeric(rng, subject, phrases)
     if subject == "python programming":
-        return code(rng)
+        return code_task(rng)
     if subject == "chat requests":
         return chat(rng, phrases, everything)
     counts = any(part in subject for part in _QUANTITATIVE)
@@ -190,7 +186,7 @@ def _word(rng: random.Random) -> str:
     return "".join(rng.choice("abcdefghijklmnoprstuvw") for _ in range(rng.randint(2, 7)))
 
 
-def code(rng: random.Random) -> str:
+def code_task(rng: random.Random) -> str:
     """A small Python function, and what to do with it."""
     name = rng.choice(["text", "nums", "items", "data", "s", "values", "array", "string", "d"])
     body = rng.choice(templates("code body")).format(

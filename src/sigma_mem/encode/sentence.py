@@ -6,8 +6,6 @@ The mean is that of the model's own embeddings of the reference prompts, so that
 direction; R is a fixed Gaussian projection to rank − 1, which keeps inner products up to 1/√rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Protocol
@@ -18,8 +16,6 @@ from sigma_mem.encode.base import unit
 from sigma_mem.encode.reference import prompts
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
-
-__all__ = ["SentenceEncoder", "SentenceModel"]
 
 _CONST = 0.5
 _PER_SUBJECT = 4  # reference prompts of each subject: enough for a mean
@@ -36,13 +32,7 @@ class SentenceModel(Protocol):
 class SentenceEncoder:
     """φ from a sentence-transformers model, by hub name, local path, or as an object.
 
-    Parameters
-    ----------
-    model : str or SentenceModel
-        What ``SentenceTransformer`` takes, or an object with its ``encode``.
-    name : str, optional
-        Name that a memory records; needed where `model` is an object.
-    rank : int
+    ``name`` is what a memory records; it is needed where ``model`` is an object.
     """
 
     def __init__(

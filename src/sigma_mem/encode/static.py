@@ -30,7 +30,6 @@ from sigma_mem.events import FloatArray
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["StaticEncoder", "TokenVectors"]
 
 CONST = 0.125  # carries a peer's overall competence in the linear readout, and hardly blurs the kernel
 RANK = 64
@@ -63,16 +62,7 @@ class StaticEncoder:
 def project(
     h: FloatArray, mean: FloatArray, whiten: FloatArray, W: FloatArray, bias: FloatArray
 ) -> FloatArray:
-    """φ of embeddings.
-
-    Parameters
-    ----------
-    h : array (n, d)
-    mean : array (d,)
-    whiten : array (d, k)
-    W : array (k, rank − 1)
-    bias : array (rank − 1,)
-    """
+    """φ of embeddings h (n, d), with mean (d,), whiten (d, k), W (k, rank − 1) and bias (rank − 1,)."""
     logits = direction(h, mean, whiten) @ W + bias
     # √softmax: half the exponent. Shifted by the maximum so that nothing overflows.
     root = np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True)))
@@ -103,13 +93,7 @@ class TokenVectors:
 
     @classmethod
     def load(cls) -> TokenVectors:
-        """Read the packaged weights.
-
-        Raises
-        ------
-        MissingExtraError
-            Where the package, or the files it ships, are absent.
-        """
+        """Read the packaged weights; MissingExtraError where the package or its files are absent."""
         spec = find_spec("wordllama")
         folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
         if folder is None or not (folder / _WEIGHTS).is_file() or not (folder / _TOKENIZER).is_file():

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 
-__all__ = ["Words", "stems"]
-
 _STEM = 6
 _MAX_CHARACTERS = 8192  # of a text, as of the token vectors
 _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")

@@ -4,15 +4,11 @@ p̂ is a mean of labels c ∈ [−1, 1], shrunk towards a prior, and mapped from
 The prior is the peer's own mean over all tasks, shrunk towards that of the whole pool.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
-
-__all__ = ["calibrated", "mean_overall", "probability", "shrunk_mean", "wilson"]
 
 Number = TypeVar("Number", float, FloatArray)
 

@@ -17,8 +17,6 @@ import numpy as np
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.decayed import DecayedSum
 
-__all__ = ["WINDOW", "Competence"]
-
 WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer window slows reads
 
 

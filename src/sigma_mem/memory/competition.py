@@ -21,8 +21,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.decayed import DecayedSum
 
-__all__ = ["Readability", "WrongAnswers", "agreement", "readable_rate", "wrong_pairs", "wrong_pairs_of"]
-
 Number = TypeVar("Number", float, FloatArray)
 
 _PRIOR = (1.0, 4.0)  # agreeing pairs and all pairs before anything was seen: as with five options

@@ -20,8 +20,6 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 
-__all__ = ["DecayedSum"]
-
 # The anchor moves on when γ^(anchor − now) reaches 2^32, and by whole halvings only: a power of
 # two rescales sum and weights without rounding, so moving it changes no bit of what is read.
 _MAX_BITS = 32

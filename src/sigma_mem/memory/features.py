@@ -13,15 +13,11 @@ answer. A label that comes late, is corrected or revoked counts in J exactly as 
 expected at a decision stays what it was.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.decayed import DecayedSum
-
-__all__ = ["TextFeatures", "feature_evidence", "feature_weights", "text_log_odds"]
 
 _RIDGE = 30.0  # ridge penalty, in answers
 _LOG_ODDS = 1.0  # log-odds per unit of c: half of the slope near p = ½, since the weights are estimates

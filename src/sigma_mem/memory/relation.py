@@ -17,8 +17,6 @@ import numpy as np
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.decayed import DecayedSum
 
-__all__ = ["Relation", "centred", "centred_events"]
-
 
 def centred(c: FloatArray, departed: Sequence[float] = ()) -> FloatArray:
     """q of an event: c minus its mean over the labelled peers, 0 for the unlabelled (NaN).

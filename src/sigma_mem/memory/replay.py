@@ -9,8 +9,6 @@ read from matrices that are brought up to date once per chunk. The result is tha
 event-by-event loop, up to the rounding of sums in another order.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +21,6 @@ from sigma_mem.memory.competition import agreement, readable_rate, wrong_pairs
 from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
-
-__all__ = ["Replay", "replay"]
 
 
 @dataclass(frozen=True, slots=True)

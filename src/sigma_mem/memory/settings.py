@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 from sigma_mem.errors import InputError
 
-__all__ = ["DecayBy", "Settings"]
-
 DecayBy = Literal["event", "labelled", "time"]
 
 _RENAMED = {"signs": "text_features"}  # keys of version 0.1

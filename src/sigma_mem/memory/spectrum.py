@@ -1,21 +1,10 @@
 """What the paper proves about the spectrum: eigenvalues, Weyl per event, Theorem 1."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
-
-__all__ = [
-    "effective_votes",
-    "eigenvalues",
-    "signal_to_noise",
-    "theorem1_bound",
-    "weyl_excess",
-    "weyl_excess_relation",
-]
 
 
 def eigenvalues(matrix: FloatArray) -> FloatArray:

@@ -20,8 +20,6 @@ from sigma_mem.memory.features import TextFeatures
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
 
-__all__ = ["Reading", "SigmaState"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -1,7 +1,5 @@
 """Which past events weighed how much: the terms that a score is the sum of."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,8 +9,6 @@ import numpy as np
 from sigma_mem.memory import Settings
 from sigma_mem.session.fold import decided_at, decision_from, events_of
 from sigma_mem.store.base import Record
-
-__all__ = ["Contribution", "Explanation", "explain"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 The same labels again change nothing (feedback is idempotent); other labels must say that they amend.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -14,8 +12,6 @@ from sigma_mem.events import Feedback
 from sigma_mem.session.fold import EventState, feedback_from, feedback_record
 from sigma_mem.session.journal import Journal
 from sigma_mem.store.base import Store
-
-__all__ = ["append_feedback"]
 
 
 def append_feedback(

@@ -5,8 +5,6 @@ for bit. Numbers that a decision claimed (p̂, text features, what each read cho
 computed again.
 """
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,24 +22,6 @@ from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisi
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.store.base import Record, Store
-
-__all__ = [
-    "EventState",
-    "Fold",
-    "Opening",
-    "decided_at",
-    "decision_from",
-    "decision_record",
-    "events_of",
-    "feedback_from",
-    "feedback_record",
-    "open_record",
-    "opening_from",
-    "peer_record",
-    "phi_from_bytes",
-    "phi_to_bytes",
-    "revoke_record",
-]
 
 _NONE: Mapping[str, Any] = {}
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes

@@ -1,7 +1,5 @@
 """A live state and the ledger behind it, kept in step: what is not in the ledger did not happen."""
 
-from __future__ import annotations
-
 import threading
 from types import TracebackType
 
@@ -10,8 +8,6 @@ from sigma_mem.errors import StoreError
 from sigma_mem.session.fold import Fold, Opening
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket
-
-__all__ = ["Journal"]
 
 _STALE = -1  # an epoch that no store has
 

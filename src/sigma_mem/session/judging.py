@@ -1,7 +1,5 @@
 """What `select` needs of a center model: its judgement of the answers, under the memory's steering."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -11,8 +9,6 @@ from sigma_mem.decide.posterior import EXACT_PEERS, normalized_utility
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import SigmaState
-
-__all__ = ["Center", "Utilities", "judge_answers", "posterior_details"]
 
 
 class Utilities(Protocol):
@@ -29,7 +25,7 @@ class Utilities(Protocol):
         ...
 
 
-class Center(Protocol):
+class JudgingCenter(Protocol):
     """A frozen model that judges answers, steered by what the memory reads out."""
 
     def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Utilities:
@@ -38,7 +34,11 @@ class Center(Protocol):
 
 
 def judge_answers(
-    center: Center | None, question: str, phi: FloatArray, answers: Mapping[str, Answer], state: SigmaState
+    center: JudgingCenter | None,
+    question: str,
+    phi: FloatArray,
+    answers: Mapping[str, Answer],
+    state: SigmaState,
 ) -> tuple[FloatArray, dict[str, Any]]:
     """U of every peer (eq:sigma_peer_utility), NaN without an answer; and what to keep of the judgement."""
     if center is None:

@@ -1,7 +1,5 @@
 """Opening a memory: make a new one, or check that an existing one is what the caller expects."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sigma_mem.encode import ENCODERS, Encoder, open_encoder
@@ -9,8 +7,6 @@ from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.fold import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
-
-__all__ = ["open_memory"]
 
 _NO_ENCODER = {"name": "phi", "version": "1"}  # every φ is handed in
 

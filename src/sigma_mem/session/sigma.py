@@ -6,7 +6,6 @@ import math
 import os
 import secrets
 import time as _time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sigma_mem.answers.canon import canon as default_canon
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
-from sigma_mem.decide import READS, Read, Reads, Verdict, View
+from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.vote import group_answers
@@ -36,12 +35,10 @@ from sigma_mem.session.fold import (
     revoke_record,
 )
 from sigma_mem.session.journal import Journal
-from sigma_mem.session.judging import Center, judge_answers, posterior_details
+from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.opening import open_memory
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
-
-__all__ = ["SigmaMem"]
 
 GivenAnswers = Mapping[str, str | Answer | None]
 
@@ -102,7 +99,7 @@ class SigmaMem:
         encoder: str | Encoder | None = None,
         settings: Settings | None = None,
         namespace: str = "default",
-        center: Center | None = None,
+        center: JudgingCenter | None = None,
         store: Store | None = None,
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
@@ -158,6 +155,11 @@ class SigmaMem:
         return self._opening.settings
 
     @property
+    def encoder(self) -> Mapping[str, str]:
+        """Name and version of the encoder that the memory was made with."""
+        return dict(self._opening.encoder)
+
+    @property
     def state(self) -> SigmaState:
         """The live state, to read from; it is written through `feedback` only."""
         with self._journal as fold:
@@ -183,7 +185,7 @@ class SigmaMem:
         rank: int | None = None,
         encoder: str | Encoder | None = None,
         settings: Settings | None = None,
-        center: Center | None = None,
+        center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
         snapshot_every: int = 4096,
@@ -381,8 +383,13 @@ class SigmaMem:
 
     def decisions(self, last: int) -> list[Decision]:
         """The last decisions, newest first."""
-        lines = (line for line in self.store.records(self._namespace) if line.kind == "decision")
-        return [decision_from(line) for line in reversed(deque(lines, maxlen=last))]
+        with self._journal as fold:
+            end = fold.seq
+        for start in (max(0, end - 16 * last), 0):  # most often the end of the ledger is enough
+            lines = [x for x in self.store.records(self._namespace, after=start) if x.kind == "decision"]
+            if len(lines) >= last:
+                break
+        return [decision_from(line) for line in lines[: -last - 1 : -1]]
 
     def labels(self, decision: str) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
@@ -481,7 +488,7 @@ class SigmaMem:
                 verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
             else:
                 choice = read.choose(view)
-                verdict = Verdict(
+                verdict = Outcome(
                     read.name,
                     choice.peer,
                     read.confidence(view, choice),

@@ -1,7 +1,5 @@
 """Derived state as bytes, so that a start need not replay the whole ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,8 +9,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.session.fold import Fold
 from sigma_mem.store.codec import pack_arrays, unpack_arrays
-
-__all__ = ["pack_fold", "unpack_fold"]
 
 # Names of a state's parts in version 0.1.
 _RENAMED = {"distractors": "wrong_answers", "answering": "readability", "signs": "features"}

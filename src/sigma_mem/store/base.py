@@ -6,41 +6,21 @@ the store when it writes (off the caller's thread), and φ is raw little-endian 
 that is read back can run code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Record", "Snapshot", "Store", "Ticket"]
-
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of the ledger.
+    """One line of the ledger."""
 
-    Attributes
-    ----------
-    kind : str
-        ``"open"``, ``"decision"``, ``"feedback"``, ``"revoke"``, ``"peer"``.
-    id : str
-        Unique within (namespace, kind).
-    event : str
-        The event it belongs to, "" where it belongs to none.
-    body : mapping
-        JSON values; not changed after it was appended.
-    phi : bytes
-        Raw little-endian float64, empty where there is none.
-    seq : int
-        Position in the store's ledger, from 1, given by `append`; 0 before.
-    """
-
-    kind: str
-    id: str
-    event: str
-    body: Mapping[str, Any]
-    phi: bytes = b""
-    seq: int = 0
+    kind: str  # "open", "decision", "feedback", "revoke" or "peer"
+    id: str  # unique within (namespace, kind)
+    event: str  # the event it belongs to, "" where it belongs to none
+    body: Mapping[str, Any]  # JSON values; not changed after it was appended
+    phi: bytes = b""  # raw little-endian float64, empty where there is none
+    seq: int = 0  # position in the store's ledger, from 1, given by `append`
 
 
 @dataclass(frozen=True, slots=True)

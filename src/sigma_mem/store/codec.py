@@ -13,8 +13,6 @@ Every field is checked on the way back: a blob that is cut, changed or padded is
 StoreCorruptError, never a wrong number.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct
@@ -26,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.errors import StoreCorruptError, StoreVersionError
-
-__all__ = ["pack_arrays", "unpack_arrays"]
 
 MAGIC = b"SIGMAARR"
 FORMAT = 1
@@ -63,15 +59,7 @@ def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> byte
 
 
 def unpack_arrays(blob: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Metadata and writable arrays of `pack_arrays`.
-
-    Raises
-    ------
-    StoreCorruptError
-        If a byte is missing, changed or too many.
-    StoreVersionError
-        If a newer version of the package packed it.
-    """
+    """Metadata and writable arrays of `pack_arrays`; StoreCorruptError if any byte is not as it was."""
     header, payload = _split(blob)
     arrays, at = {}, 0
     for name, dtype, shape in _layout(header):

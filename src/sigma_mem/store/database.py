@@ -4,8 +4,6 @@ Nothing is written before the file is known to be a memory that this version und
 so a file that is refused is left as it was.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sqlite3
@@ -21,16 +19,6 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "APPLICATION_ID",
-    "LockFile",
-    "check",
-    "connect",
-    "migrate",
-    "migrations",
-    "queries",
-    "store_error",
-]
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -53,15 +41,7 @@ def store_error(path: Path, doing: str, error: sqlite3.Error) -> StoreError:
 
 
 def check(path: Path) -> int:
-    """Version of the memory in a file, 0 for an absent or empty one; raises if it cannot be used.
-
-    Raises
-    ------
-    StoreCorruptError
-        If it is not a SQLite file, belongs to another program, or is cut or damaged.
-    StoreVersionError
-        If a newer version of the package wrote it.
-    """
+    """Version of the memory in a file, 0 for an absent or empty one; raises if it cannot be used."""
     if not path.exists():
         return 0
     if not path.is_file():
@@ -95,11 +75,8 @@ def _version(path: Path, db: sqlite3.Connection) -> int:
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """A connection in autocommit mode whose text comes back as bytes, to be checked before decoding.
 
-    Parameters
-    ----------
-    mode : str
-        ``"rw"``: read, write and create; ``"ro"``: read beside a writer; ``"immutable"``: read a file
-        that nobody writes, without making SQLite's two files beside it.
+    Mode "rw" reads, writes and creates; "ro" reads beside a writer; "immutable" reads a file that
+    nobody writes, without making SQLite's two files beside it.
     """
     flags = {"rw": "mode=rwc", "ro": "mode=ro", "immutable": "mode=ro&immutable=1"}[mode]
     db = sqlite3.connect(

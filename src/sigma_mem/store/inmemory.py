@@ -1,7 +1,5 @@
 """A memory without a file: for tests, experiments, and programs that need no durability."""
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_right
 from collections import defaultdict
@@ -10,8 +8,6 @@ from dataclasses import dataclass, field
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
-
-__all__ = ["InMemoryStore"]
 
 
 class _Durable:

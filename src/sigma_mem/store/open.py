@@ -1,15 +1,11 @@
 """Open the store that a path names."""
 
-from __future__ import annotations
-
 import os
 
 from sigma_mem.errors import InputError
 from sigma_mem.store.base import Store
 from sigma_mem.store.inmemory import InMemoryStore
 from sigma_mem.store.sqlite import SqliteStore
-
-__all__ = ["open_store"]
 
 
 def open_store(path: str | os.PathLike[str] | None, readonly: bool = False) -> Store:

@@ -17,8 +17,6 @@ from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.database import LockFile, check, connect, migrate, migrations, queries, store_error
 from sigma_mem.store.writer import QueuedRecord, Writer, refuse_other_epoch
 
-__all__ = ["SqliteStore"]
-
 PAGE = 512
 """Records fetched at a time: a long replay holds no lock between pages, and lets SQLite reuse its log."""
 
@@ -28,21 +26,8 @@ class SqliteStore:
 
     One process writes at a time, under a lock file that dies with it; any number of others may
     read beside it with ``readonly=True``. A store belongs to the process that opened it: after
-    a fork the child opens its own.
-
-    Parameters
-    ----------
-    path : str or path
-        The file; it is created where there is none.
-    readonly : bool
-        Open an existing file to read only; works while another process writes.
-
-    Raises
-    ------
-    StoreBusyError
-        If the file is open for writing already, here or in another process.
-    StoreCorruptError, StoreVersionError
-        If the file is not a memory, is damaged, or is newer than this package. It is untouched.
+    a fork the child opens its own. A file that is open for writing elsewhere raises StoreBusyError; one
+    that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
 
     Examples
     --------
@@ -152,13 +137,7 @@ class SqliteStore:
         return sorted(name.decode() for (name,) in self._tables.read("namespaces"))
 
     def verify(self) -> int:
-        """Check the whole file and every record in it; return how many there are.
-
-        Raises
-        ------
-        StoreCorruptError
-            If anything is damaged or missing.
-        """
+        """Check the whole file and every record in it; return how many there are."""
         self._settle_queue()
         found = self._tables.read("integrity_check")[0][0]
         if found != b"ok":

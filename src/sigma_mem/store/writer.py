@@ -4,8 +4,6 @@ A commit waits for the disk, and while it waits the next batch fills. So threads
 same time share the cost of durability, and a single one never waits for others.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,8 +11,6 @@ from typing import Protocol
 
 from sigma_mem.errors import ConflictError, StoreError
 from sigma_mem.store.base import Record
-
-__all__ = ["Batch", "Durable", "QueuedRecord", "Writer", "refuse_other_epoch"]
 
 QueuedRecord = tuple[str, Record]
 """Namespace and record, with its seq."""

@@ -1,7 +1,5 @@
 """The paper's counterfactual attack: right answers of the strong peer are swapped with a wrong peer's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor
@@ -11,26 +9,16 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Event
 from sigma_mem.streams.stream import Stream, chance
 
-__all__ = ["Attack", "attack_plan", "counterfactual"]
-
 Unit = Literal["auto", "dataset", "domain"]
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What the attack does to one unit (a dataset, or a domain).
-
-    Attributes
-    ----------
-    unit, strong : str
-        The unit's name and its best peer on clean labels (ties: the first listed).
-    eligible : tuple of (event id, weak peer)
-        Every event that could be swapped, in the order in which a growing ratio takes them.
-    """
+    """What the attack does to one unit (a dataset, or a domain)."""
 
     unit: str
-    strong: str
-    eligible: tuple[tuple[str, str], ...]
+    strong: str  # the best peer on clean labels; the first listed of equals
+    eligible: tuple[tuple[str, str], ...]  # (event id, weak peer) in the order a growing ratio swaps them
 
     def swapped(self, ratio: float) -> tuple[tuple[str, str], ...]:
         """The part of ``eligible`` that is swapped at ``ratio``: its first ⌊r·n + ½⌋ events."""
@@ -49,22 +37,8 @@ def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = 
     swapped, with the same peer, at 0.7; and the order of the stream plays no part. CF@0
     returns the stream itself. A peer without a label is neither right nor wrong.
 
-    Parameters
-    ----------
-    stream : Stream
-        The clean stream.
-    ratio : float
-        r ∈ [0, 1], the share of eligible events that are swapped.
-    seed : int
-        Of the draw of events and weak peers.
-    unit : {"auto", "dataset", "domain"}
-        The paper attacks by dataset. ``"auto"`` does so too, but by domain where the stream
-        has one dataset only: there a single strong peer would be all the attack knows.
-
-    Raises
-    ------
-    InputError
-        For a ratio outside [0, 1] or an unknown unit.
+    The paper attacks by dataset. ``unit="auto"`` does so too, but by domain where the stream has one
+    dataset only: there a single strong peer would be all the attack knows.
 
     Examples
     --------

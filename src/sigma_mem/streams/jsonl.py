@@ -1,7 +1,5 @@
 """Streams as files of JSON lines: one event per line, plain or compressed, every line checked."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -19,8 +17,6 @@ from sigma_mem.extras import require
 from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream, to_line
 
-__all__ = ["event_from_line", "file_error", "load_stream", "open_file", "save_stream"]
-
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
@@ -37,26 +33,9 @@ def load_stream(
 ) -> Stream:
     """Load a JSON-lines stream, plain or compressed (``.gz``, ``.zst``), and select from it.
 
-    Every line is read and checked before anything is returned, also the lines that a
-    selection then leaves out. Peers keep the order in which the file first names them.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    peers, domains, datasets, seed, limit
-        As in :meth:`Stream.select`; by default everything, in the order of the file.
-    name : str, optional
-        By default the file's name without its endings.
-
-    Raises
-    ------
-    StreamError
-        When the path is wrong, the file holds no event, or a line is not an event or repeats an id.
-    InputError
-        When the selection names what the stream does not hold.
-    MissingExtraError
-        For a ``.zst`` file without the extra ``streams``.
+    Every line is read and checked before anything is returned, also the lines that a selection (see
+    :meth:`Stream.select`) then leaves out. Peers keep the order in which the file first names them. The
+    stream's name is by default the file's, without its endings. StreamError names the file and the line.
     """
     file = Path(fspath(path))
     events = _read(file)
@@ -69,11 +48,6 @@ def save_stream(stream: Stream, path: str | PathLike[str]) -> Path:
     """Write ``stream`` to ``path`` (compressed for ``.gz`` and ``.zst``) and return the path.
 
     A reader sees the old file or the whole new one. The same stream gives the same bytes.
-
-    Raises
-    ------
-    StreamError
-        When the path cannot be written; an older file is left as it was.
     """
     target = Path(fspath(path))
     try:

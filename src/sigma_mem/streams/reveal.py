@@ -8,8 +8,6 @@ conditions are composed by nesting::
 What is drawn depends on a seed and the event's id, not on the order of the stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -18,20 +16,12 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Event
 from sigma_mem.streams.stream import chance
 
-__all__ = ["Bandit", "Delayed", "Dishonest", "Everything", "Noisy", "Reveal", "Revealed", "Share"]
-
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """Labels shown together.
+    """Labels that one source gives together.
 
-    Attributes
-    ----------
-    due : int
-        They may be written once the event with this index is decided, before the next one is.
-    labels : mapping from peer to c ∈ [−1, 1]
-    source : str
-        Who says so.
+    They may be written once the event with index ``due`` is decided, before the next one is.
     """
 
     due: int

@@ -14,21 +14,10 @@ import numpy as np
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 
-__all__ = ["Stream", "chance", "to_line"]
-
 
 @dataclass(frozen=True)
 class Stream:
-    """A sequence of events answered by the same peers.
-
-    Attributes
-    ----------
-    name : str
-        What reports call it; usually the file's name without its endings.
-    peers : tuple of str
-        In the order in which ties are broken.
-    events : tuple of Event
-        An event need not hold an answer, or a label, of every peer.
+    """A sequence of events answered by the same peers; not every event needs an answer or label of each.
 
     Examples
     --------
@@ -40,7 +29,7 @@ class Stream:
     """
 
     name: str
-    peers: tuple[str, ...]
+    peers: tuple[str, ...]  # in the order in which ties are broken
     events: tuple[Event, ...]
 
     def __len__(self) -> int:
@@ -94,11 +83,6 @@ class Stream:
         With a ``seed`` the events are shuffled; the place of an event depends on its id and
         the seed only, so two selections keep their common events in the same relative order.
         Without one the order stays. An event left without any answer is dropped.
-
-        Raises
-        ------
-        InputError
-            For a peer, domain or dataset the stream does not hold, a repeated peer, or a negative limit.
         """
         if limit is not None and limit < 0:
             raise InputError(f"got limit {limit}; expected 0 or more")

@@ -1,19 +1,15 @@
 """Counterfactual attack: accuracy and selection counts at every ratio (tab:CF_results, tab:CF_Mresults)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sigma_mem.bench.center import BenchCenter, merged
-from sigma_mem.bench.league import Setup, league
+from sigma_mem.bench.league import DEFAULT, Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values, standing
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream, counterfactual
-
-__all__ = ["CounterfactualTable", "counterfactual_table"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +47,13 @@ def counterfactual_table(
     stream: Stream,
     phis: FloatArray,
     ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> CounterfactualTable:
     """Attack a clean stream at every ratio and play it. φ depends on the questions only, so it stays.
 
     With a center its rows come behind the others, and all are about the events that it judges.
     """
-    setup = setup or Setup()
     warm = None if setup.warm is None else setup.warm[0]
     found: dict[float, Rows] = {}
     for ratio in ratios:

@@ -1,15 +1,11 @@
 """What a condition does to a stream: peers that change places, or come late."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
 from sigma_mem.events import Event
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
-
-__all__ = ["abrupt", "gradual", "late_peer", "strongest"]
 
 
 def strongest(stream: Stream) -> list[str]:

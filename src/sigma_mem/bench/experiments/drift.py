@@ -3,8 +3,6 @@
 Memories run through `SigmaMem` itself, routers and rivals beside it on the same φ and labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +13,13 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer
-from sigma_mem.bench.league import Setup, routers, rows_of
+from sigma_mem.bench.league import DEFAULT, Setup, routers, rows_of
 from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
-
-__all__ = ["COLD_START", "CONDITIONS", "DriftTable", "drift_table"]
 
 COLD_START = 200  # events
 _DRAWN = ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned")
@@ -97,14 +93,14 @@ def drift_table(
     stream: Stream,
     phis: FloatArray,
     conditions: Sequence[str] | None = None,
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
 ) -> DriftTable:
     """Play the stream under every condition asked for, all by default."""
     names = CONDITIONS if conditions is None else conditions
     unknown = [name for name in names if name not in CONDITIONS]
     if unknown:
         raise InputError(f"no condition {unknown[0]!r}; expected among {', '.join(CONDITIONS)}")
-    run = _Run(stream, phis, setup or Setup())
+    run = _Run(stream, phis, setup)
     found = {}
     for done, name in enumerate(names, start=1):
         found[name] = _CONDITIONS[name](run)

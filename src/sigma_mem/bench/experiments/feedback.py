@@ -1,7 +1,5 @@
 """Accuracy against feedback: 5 % … 100 % of events labelled, over seeds (fig:feedback_availability)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +9,11 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.center import NO_SIGMA, BenchCenter, JudgedEvents
-from sigma_mem.bench.league import MAJORITY, Setup, rows_of
+from sigma_mem.bench.league import DEFAULT, MAJORITY, Setup, rows_of
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Share, Stream
-
-__all__ = ["SHARES", "FeedbackTable", "feedback_table"]
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 JUDGED = ("base", "sigma")  # the rows of a center that the figure shows
@@ -92,14 +88,13 @@ def feedback_table(
     phis: FloatArray,
     shares: Sequence[float] = SHARES,
     seeds: Sequence[int] = (0, 1, 2),
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> FeedbackTable:
     """Play the stream with the labels of a share of its events; unlabelled events still decay.
 
     The masks are nested: the events labelled at 5 % are labelled at 10 % too (`streams.Share`).
     """
-    setup = setup or Setup()
     about = None if center is None else center.judged(stream)
     places = range(len(stream)) if center is None else center.places(stream)
     accuracy: dict[float, dict[str, tuple[float, ...]]] = {}

@@ -1,7 +1,5 @@
 """Every mechanism on the clean stream, overall and by domain (tab:coordination_roles and its appendix)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +19,6 @@ from sigma_mem.bench.table import (
     selection_counts,
     standing,
 )
-
-__all__ = ["MechanismTable", "mechanism_table"]
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,15 @@ What can be carried over: a learned φ, which knows no peer; and, where peers ar
 memory itself. Each column of the table is one combination, on the same test events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sigma_mem.bench.center import BenchCenter, merged
-from sigma_mem.bench.league import Setup, league
+from sigma_mem.bench.league import DEFAULT, Setup, league
 from sigma_mem.bench.table import LeagueTable, Rows, row_values
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
-
-__all__ = ["TransferTable", "transfer_table"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ def transfer_table(
     learn: Stream,
     test: Stream,
     phis: Mapping[str, tuple[FloatArray, FloatArray]],
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> TransferTable:
     """Play the test stream cold, and (with the same peers) behind the one that was learned from.
@@ -63,7 +59,7 @@ def transfer_table(
     carried: dict[str, Rows] = {}
     for name, (before, after) in phis.items():
         for start, warm in starts.items():
-            taught = replace(setup or Setup(), warm=None if warm is None else (warm, before))
+            taught = replace(setup, warm=None if warm is None else (warm, before))
             rows: Rows = league(test, after, taught)
             if center is not None:
                 rows = merged(rows, judged[start], center.places(test))

@@ -1,20 +1,16 @@
 """More peers, parameters fixed: pools of 3, 4, 5 … under the same attack (tab:scaling_results)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sigma_mem.bench.center import BenchCenter
 from sigma_mem.bench.experiments.cf import CounterfactualTable, counterfactual_table
-from sigma_mem.bench.league import Setup
+from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.table import LeagueTable
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
-
-__all__ = ["PeerTable", "peer_table"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ def peer_table(
     phis: FloatArray,
     sizes: Sequence[int] | None = None,
     ratios: Sequence[float] = (0.0, 0.5, 0.7, 0.9),
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     center: BenchCenter | None = None,
 ) -> PeerTable:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
@@ -61,7 +57,7 @@ def peer_table(
         pool = stream.select(peers=stream.peers[:size])
         kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
         of_pool = phis[[event.id in kept for event in stream]]
-        part = (setup or Setup()).part(f"{size} peers")
+        part = setup.part(f"{size} peers")
         pools[size] = counterfactual_table(pool, of_pool, ratios, part, center)
     columns = {
         f"{size} peers {name}": rows for size, table in pools.items() for name, rows in table.columns.items()

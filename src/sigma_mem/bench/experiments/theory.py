@@ -1,7 +1,5 @@
 """Theorem 1 against simulation, and Weyl's bound at every event of a real stream."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.league import Progress, Setup, silent
+from sigma_mem.bench.league import DEFAULT, Progress, Setup, silent
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Competence, Settings, SigmaState
@@ -22,8 +20,6 @@ from sigma_mem.memory.spectrum import (
     weyl_excess_relation,
 )
 from sigma_mem.streams import Stream
-
-__all__ = ["BoundCheck", "TheoryTable", "WeylCheck", "simulate_bound", "theory_table", "weyl_on_stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +117,11 @@ class TheoryTable(Table):
 def theory_table(
     stream: Stream,
     phis: FloatArray,
-    setup: Setup | None = None,
+    setup: Setup = DEFAULT,
     *,
     simulations: int = 1000,
 ) -> TheoryTable:
     """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
-    setup = setup or Setup()
     grid = [
         (mu, gamma, horizon)
         for mu in (0.1, 0.4, 0.8)

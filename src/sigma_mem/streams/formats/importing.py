@@ -1,7 +1,5 @@
 """Import files of another tool as a stream: parse them, find the format, gather answers into events."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +13,6 @@ from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, rou
 from sigma_mem.streams.formats.rows import Fields, File, Row, parse
 from sigma_mem.streams.stream import Stream
 
-__all__ = ["FORMATS", "Imported", "Report", "import_stream"]
-
 FORMATS = {
     "routerbench": routerbench,
     "llmrouterbench": llmrouterbench,
@@ -28,23 +24,14 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an import kept and dropped.
+    """What an import kept and dropped."""
 
-    Attributes
-    ----------
-    rows, kept, unlabelled : int
-        Answers found; those in the stream; those of them without a usable score.
-    dropped : mapping from reason to count
-    events, partial : int
-        Events made; those of them in which not every peer answered.
-    """
-
-    rows: int
-    kept: int
-    unlabelled: int
+    rows: int  # answers found
+    kept: int  # answers in the stream
+    unlabelled: int  # kept answers without a usable score
     events: int
-    partial: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    partial: int  # events in which not every peer answered
+    dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +71,6 @@ def import_stream(
         traces belong to the same event; by default the model, and the same input.
     name : str, optional
         Of the stream; by default that of the first path.
-
-    Raises
-    ------
-    StreamError
-        For wrong paths, files of no known or several formats, or files without a usable answer.
-    InputError
-        For an unknown format or kind of answer.
     """
     if format not in ("auto", *FORMATS):
         raise InputError(f"got format {format!r}; expected auto or one of {', '.join(FORMATS)}")

@@ -1,14 +1,10 @@
 """inspect_ai: one JSON log per task and model, with a list of scored samples."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sigma_mem.errors import StreamError
 from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score
-
-__all__ = ["matches", "rows"]
 
 # inspect_ai's own reading of score values (value_to_float)
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -4,16 +4,12 @@ Scores come embedded (``scores: [{name, value, …}]``), as one column per score
 (``accuracy: [1]``), or in a file of their own with ``trace_id`` and ``name``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score, records
-
-__all__ = ["matches", "rows"]
 
 _PEERS = ("model", "providedModelName", "provided_model_name", "metadata.peer", "metadata.model")
 _DOMAINS = ("metadata.domain", "metadata.category", "metadata.topic")

@@ -1,15 +1,11 @@
 """LLMRouterBench: one JSON file per dataset and model, ``bench/<dataset>/<split>/<model>/<time>.json``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import StreamError
 from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score
-
-__all__ = ["matches", "rows"]
 
 
 def matches(value: Any) -> bool:

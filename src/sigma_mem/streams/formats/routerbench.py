@@ -3,16 +3,12 @@
 ``sample_id, prompt, eval_name, <model> (score), <model>|model_response, <model>|total_cost``
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sigma_mem.errors import StreamError
 from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, records
-
-__all__ = ["matches", "rows"]
 
 _RESPONSE, _COST = "|model_response", "|total_cost"
 

@@ -4,8 +4,6 @@ A format yields `Row` values, and for what cannot be used the reason as a string
 Parquet are read. Pickles never are: opening one can run code.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -18,8 +16,6 @@ from typing import Any
 from sigma_mem.errors import StreamError
 from sigma_mem.extras import require
 from sigma_mem.streams.jsonl import DAMAGED, file_error, open_file
-
-__all__ = ["Fields", "File", "Row", "label_of_score", "only_score", "parse", "records"]
 
 _PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".pt")
 
@@ -77,13 +73,7 @@ def only_score(file: Path, names: Sequence[str]) -> str | None:
 
 
 def parse(file: Path) -> Any:
-    """Return what a file holds: a JSON value, or a list of records.
-
-    Raises
-    ------
-    StreamError
-        For a wrong path, an unknown ending, a pickle, or a file that is damaged.
-    """
+    """Return what a file holds: a JSON value, or a list of records."""
     ending = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
     if ending in _PICKLES:
         raise StreamError(
