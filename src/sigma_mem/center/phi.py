@@ -24,8 +24,6 @@ from sigma_mem.encode.learned import features_of
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["CenterEncoder", "CenterFeatures", "EncoderFeatures", "Features", "PhiMap", "cached_features"]
-
 _FORMAT = "sigma-mem center encoder 1"
 
 

@@ -22,8 +22,6 @@ from sigma_mem.center.center import Center
 from sigma_mem.center.steer import steered
 from sigma_mem.center.threads import torch_threads
 
-__all__ = ["Speed", "measure"]
-
 Pairs = Sequence[tuple[str, str]]
 
 
@@ -85,7 +83,8 @@ def _work(center: Center, events: Sequence[Pairs]) -> dict[str, float]:
     lower = sum(blocks[: center.first]) * (once if center.shares_prefix else tokens)
     upper = sum(blocks[center.first :]) * tokens
     if center.split.trims:  # the last block's MLP runs for last tokens only; that little is left out here
-        upper -= sum(p.numel() for p in center.decoder.blocks[-1].mlp.parameters() if p.ndim > 1) * tokens
+        mlp = center.decoder.blocks[-1].get_submodule("mlp")
+        upper -= sum(p.numel() for p in mlp.parameters() if p.ndim > 1) * tokens
     plain = (sum(blocks) + unembed.numel()) * tokens
     return {"fresh": plain / (lower + upper), "memory changed": plain / upper}
 

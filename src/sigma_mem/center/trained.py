@@ -15,8 +15,6 @@ from sigma_mem.center.prompt import JudgePrompt
 from sigma_mem.encode import open_encoder
 from sigma_mem.events import FloatArray
 
-__all__ = ["TrainedCenter", "open_checkpoint", "open_features"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainedCenter:
