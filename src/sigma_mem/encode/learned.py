@@ -15,7 +15,6 @@ has no kinds. Without them, at W = 0 and scale = 1, it is φ₀ exactly.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from os import PathLike
@@ -32,7 +31,6 @@ from sigma_mem.events import FloatArray
 ARRAYS = ("mean", "whiten", "W", "bias", "scale")
 KINDS = ("words", "idf", "words_W", "kinds_W", "kinds_bias", "share")
 _FLOOR = 1e-9  # of φ₀², before its logarithm
-_MAX_HEADER = 1 << 20
 
 
 def features_of(base: Encoder, texts: Sequence[str]) -> tuple[FloatArray, FloatArray]:
@@ -140,26 +138,18 @@ def _digest(arrays: Mapping[str, FloatArray]) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """The description and arrays of a safetensors file: length, JSON header, then raw numbers."""
+    """Description and arrays of a file."""
+    from safetensors import SafetensorError, safe_open
+
     if not path.is_file():
         raise InputError(f"no learned φ at {path}; expected a file that  sigma-mem train phi  wrote")
-    raw = path.read_bytes()
     try:
-        size = struct.unpack("<Q", raw[:8])[0]
-        if size > _MAX_HEADER:
-            raise ValueError(f"a header of {size} bytes")
-        header = json.loads(raw[8 : 8 + size])
-        meta = header.pop("__metadata__")
-        if meta["kind"] != "phi":
-            raise ValueError(f"a file of kind {meta['kind']!r}")
-        arrays = {name: _array(raw[8 + size :], **header[name]) for name in _names(header)}
+        with safe_open(str(path), framework="numpy") as file:
+            meta = file.metadata() or {}
+            if meta.get("kind") != "phi":
+                raise ValueError(f"a file of kind {meta.get('kind')!r}")
+            names = _names(dict.fromkeys(file.keys()))
+            arrays = {name: file.get_tensor(name).astype(np.float64) for name in names}
         return json.loads(meta["about"]), arrays
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+    except (SafetensorError, ValueError, KeyError) as error:
         raise InputError(f"{path} is not a learned φ ({error}); expected a file of  train phi") from error
-
-
-def _array(body: bytes, dtype: str, shape: Sequence[int], data_offsets: Sequence[int]) -> FloatArray:
-    if dtype != "F64":
-        raise ValueError(f"numbers of type {dtype}")
-    start, stop = data_offsets
-    return np.frombuffer(body[start:stop], dtype="<f8").reshape(shape).astype(np.float64)

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from sigma_mem.encode.words import Words
 from sigma_mem.events import FloatArray
 
-__all__ = ["Kinds", "fit_kinds", "kinds_of"]
-
 _MOST = 64  # kinds; the rarest domains beyond share one
 _LEAST = 8  # events of a domain that is a kind of its own
 _FOLDS = 4

@@ -41,8 +41,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 from sigma_mem.train.kinds import fit_kinds, kinds_of
 
-__all__ = ["LearnedPhi", "PhiSettings", "parallel_prob", "save_phi", "train_phi"]
-
 _MARGIN = 1e-3  # p̂ is kept this far from 0 and 1
 _WARM = 8  # the first 1/8 of a chunk only fills the memory
 
