@@ -17,7 +17,6 @@ Present = NDArray[np.bool_]
 def best_fixed(labels: FloatArray, present: Present) -> NDArray[np.intp]:
     """At every event the present peer that is right most often over the whole stream.
 
-    >>> import numpy as np
     >>> labels = np.array([[1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]])
     >>> best_fixed(labels, np.array([[True, True], [True, False], [True, True]])).tolist()
     [1, 0, 1]
@@ -28,16 +27,14 @@ def best_fixed(labels: FloatArray, present: Present) -> NDArray[np.intp]:
 def domain_oracle(labels: FloatArray, domains: Sequence[str], present: Present) -> NDArray[np.intp]:
     """At every event the present peer that is right most often in its domain (the paper's oracle reputation).
 
-    >>> import numpy as np
     >>> domain_oracle(np.array([[1.0, -1.0], [-1.0, 1.0]]), ["math", "law"], np.full((2, 2), True)).tolist()
     [0, 1]
     """
     names, which = np.unique(np.asarray(domains, dtype=str), return_inverse=True)
     r = successes(labels)
-    known = r == r  # NaN differs from itself
     wins, seen = np.zeros((2, len(names), labels.shape[1]))
-    np.add.at(wins, which, np.where(known, r, 0.0))
-    np.add.at(seen, which, known)
+    np.add.at(wins, which, np.nan_to_num(r))
+    np.add.at(seen, which, ~np.isnan(r))
     rate = np.where(seen > 0, wins / np.maximum(seen, 1.0), -1.0)
     return np.asarray(np.where(present, rate[which], -2.0).argmax(axis=1), dtype=np.intp)
 
@@ -45,7 +42,6 @@ def domain_oracle(labels: FloatArray, domains: Sequence[str], present: Present) 
 def any_right(labels: FloatArray, present: Present) -> NDArray[np.intp]:
     """The most right of the peers present: the ceiling of every choice among these answers.
 
-    >>> import numpy as np
     >>> any_right(np.array([[-1.0, 1.0], [-1.0, -1.0]]), np.full((2, 2), True)).tolist()
     [1, 0]
     """
@@ -56,9 +52,7 @@ def any_right(labels: FloatArray, present: Present) -> NDArray[np.intp]:
 def random_correct(labels: FloatArray, present: Present) -> FloatArray:
     """Expected rightness of a present peer chosen at random, at every event.
 
-    >>> import numpy as np
-    >>> present = np.array([[True, True], [False, True]])
-    >>> random_correct(np.array([[-1.0, 1.0], [np.nan, 1.0]]), present).tolist()
+    >>> random_correct(np.array([[-1.0, 1.0], [np.nan, 1.0]]), np.array([[1, 1], [0, 1]]) > 0).tolist()
     [0.5, 1.0]
     """
     r = np.where(present, np.nan_to_num(successes(labels)), 0.0)

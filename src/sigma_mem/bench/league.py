@@ -23,7 +23,6 @@ from sigma_mem.streams import Stream
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
 BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")
-_CLUSTERS = 16
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
@@ -51,25 +50,13 @@ def reference_row(rows: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How mechanisms are played; the same for every column of a table.
-
-    Attributes
-    ----------
-    rivals
-        Names of the other libraries to play beside the baselines.
-    warm : (Stream, φ)
-        A stream of the same peers that every mechanism learns from first, as the paper does.
-    session : bool
-        Play the memory through `SigmaMem` event by event instead of by exact chunked replay.
-    seed : int
-        Of the attack, the conditions, the clusters and the rivals.
-    """
+    """How mechanisms are played; the same for every column of a table."""
 
     settings: Settings = field(default_factory=Settings)
-    rivals: Sequence[str] = ()
-    warm: tuple[Stream, FloatArray] | None = None
-    session: bool = False
-    seed: int = 0
+    rivals: Sequence[str] = ()  # names of the other libraries to play beside the baselines
+    warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first, as in the paper
+    session: bool = False  # play the memory through `SigmaMem` instead of by exact chunked replay
+    seed: int = 0  # of the attack, the conditions, the clusters and the rivals
     reads: Reads = READS
     progress: Progress = silent
 
@@ -145,7 +132,7 @@ def join_warm_up(
 def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
     """The baselines, and the rivals asked for, fresh."""
     n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
-    cells = ClusterBeta(n, cluster(phis, _CLUSTERS, seed), gamma)
+    cells = ClusterBeta(n, cluster(phis, 16, seed), gamma)
     made: tuple[Router, ...] = (Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
     found = dict(zip(BASELINES, made, strict=True))
     if setup.rivals:

@@ -35,9 +35,9 @@ def load_scorer(center: str | None, steering: str | Path | None, **options: Any)
     """
     from sigma_mem.center import Center, open_checkpoint
 
-    if steering is not None:
-        return center_scorer(open_checkpoint(steering, center=center, **options).center)
-    return center_scorer(Center.load(center or "smollm2", **options))
+    if steering is None:
+        return center_scorer(Center.load(center or "smollm2", **options))
+    return center_scorer(open_checkpoint(steering, center=center, **options).center)
 
 
 def center_scorer(center: Center) -> Scorer:
@@ -73,10 +73,6 @@ def ray_scorer(
         file must be readable there.
     address
         Of the cluster, as ``ray.init`` takes it: ``auto``, ``ray://host:10001``; ``local`` starts one here.
-    workers
-        How many; each is one process with a center of its own.
-    chunk
-        Prompts per task.
     """
     if workers < 1 or chunk < 1:
         raise InputError(f"got {workers} workers and chunks of {chunk}; expected at least 1 of each")
@@ -106,7 +102,7 @@ class _Worker:
         return self._scorer(pairs, readouts)
 
     def process(self) -> int:
-        """Id of the process, for those who want to watch it or to see it die."""
+        """Id of the process, for those who watch it."""
         return os.getpid()
 
 

@@ -15,21 +15,11 @@ from sigma_mem.streams import Stream
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One mechanism on one stream.
+    """One mechanism on one stream."""
 
-    Attributes
-    ----------
-    chosen : int array (T,), or None
-        The peer chosen at every event; None for a random peer.
-    correct : array (T,)
-        How right that peer was, from 0 to 1; an expectation for a random peer and for a majority.
-    selections : mapping
-        How often each peer was chosen.
-    """
-
-    chosen: NDArray[np.intp] | None
-    correct: FloatArray
-    selections: Mapping[str, int]
+    chosen: NDArray[np.intp] | None  # the peer chosen at every event; None for a random peer
+    correct: FloatArray  # how right it was, from 0 to 1; an expectation for a random peer and a majority
+    selections: Mapping[str, int]  # how often each peer was chosen
 
     @property
     def accuracy(self) -> float:
@@ -97,11 +87,6 @@ def majority_correct(stream: Stream) -> FloatArray:
         groups = group_answers(canons)
         counts = np.bincount(groups[groups >= 0])
         leading = np.flatnonzero(counts == counts.max(initial=1))
-        shares = [_mean_known(r[t, groups == number]) for number in leading]
-        out[t] = np.mean(shares) if shares else 0.0
+        known = [r[t, (groups == number) & ~np.isnan(r[t])] for number in leading]
+        out[t] = np.mean([part.mean() if len(part) else 0.0 for part in known]) if known else 0.0
     return out
-
-
-def _mean_known(r: FloatArray) -> float:
-    known = r[r == r]  # NaN differs from itself
-    return float(known.mean()) if len(known) else 0.0

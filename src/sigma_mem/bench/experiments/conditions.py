@@ -29,27 +29,27 @@ def gradual(stream: Stream, seed: int = 0) -> Stream:
 def _exchanged(stream: Stream, when: Callable[[int, Event], bool]) -> Stream:
     order = strongest(stream)
     best, worst = order[0], order[-1]
-    events = tuple(_swap(e, best, worst) if when(t, e) else e for t, e in enumerate(stream))
-    return Stream(stream.name, stream.peers, events)
 
+    def swap(event: Event) -> Event:
+        if not {best, worst} <= event.answers.keys() & event.correct.keys():
+            return event
+        answers = {**event.answers, best: event.answers[worst], worst: event.answers[best]}
+        correct = {**event.correct, best: event.correct[worst], worst: event.correct[best]}
+        return replace(event, answers=answers, correct=correct)
 
-def _swap(event: Event, a: str, b: str) -> Event:
-    if not (a in event.answers and b in event.answers and a in event.correct and b in event.correct):
-        return event
-    answers = {**event.answers, a: event.answers[b], b: event.answers[a]}
-    correct = {**event.correct, a: event.correct[b], b: event.correct[a]}
-    return replace(event, answers=answers, correct=correct)
+    return replace(stream, events=tuple(swap(e) if when(t, e) else e for t, e in enumerate(stream)))
 
 
 def late_peer(stream: Stream) -> tuple[Stream, str]:
     """The best peer is there from the middle on only, listed last; also its name."""
     newcomer, half = strongest(stream)[0], len(stream) // 2
-    peers = (*(p for p in stream.peers if p != newcomer), newcomer)
-    events = tuple(_without(e, newcomer) if t < half else e for t, e in enumerate(stream))
-    return Stream(stream.name, peers, events), newcomer
+    others = tuple(p for p in stream.peers if p != newcomer)
 
+    def without(event: Event) -> Event:
+        answers = {p: a for p, a in event.answers.items() if p != newcomer}
+        return replace(
+            event, answers=answers, correct={p: c for p, c in event.correct.items() if p != newcomer}
+        )
 
-def _without(event: Event, peer: str) -> Event:
-    answers = {p: a for p, a in event.answers.items() if p != peer}
-    correct = {p: c for p, c in event.correct.items() if p != peer}
-    return replace(event, answers=answers, correct=correct)
+    events = (*map(without, stream.events[:half]), *stream.events[half:])
+    return Stream(stream.name, (*others, newcomer), events), newcomer

@@ -4,7 +4,7 @@ Memories run through `SigmaMem` itself, routers and rivals beside it on the same
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,6 @@ from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
 
 COLD_START = 200  # events
-_DRAWN = ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +30,11 @@ class Condition:
 
     correct: Mapping[str, FloatArray]
     note: str
+    choices: Choices
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DriftTable(Table):
     """Every condition on one stream."""
 
@@ -42,23 +42,23 @@ class DriftTable(Table):
 
     conditions: Mapping[str, Condition]
 
-    def values(self) -> dict[str, Any]:
-        """The object that ``bench drift --json`` prints."""
+    def results(self) -> dict[str, Any]:
+        """Accuracy by condition, over the stream and late in it, over its last quarter."""
         return {
-            "stream": self.stream.name,
-            "events": len(self.stream),
-            "peers": list(self.stream.peers),
             "conditions": {
                 name: {
                     "note": condition.note,
                     "mechanisms": {
-                        row: {"accuracy": round(float(right.mean()), 6), "late": round(_late(right), 6)}
+                        row: {
+                            "accuracy": round(float(right.mean()), 6),
+                            "late": round(float(right[-max(len(right) // 4, 1) :].mean()), 6),
+                        }
                         for row, right in condition.correct.items()
                     },
                     **condition.facts,
                 }
                 for name, condition in self.conditions.items()
-            },
+            }
         }
 
     def grid(self) -> Grid:
@@ -76,24 +76,18 @@ class DriftTable(Table):
 
     def figures(self, folder: Path) -> list[Path]:
         """Accuracy over time, where something changes on the way."""
-        return [
-            figures.curves(
-                {n: _rolling(c.correct[n]) for n in c.correct},
-                "event",
-                "accuracy over the last 200 events (%)",
-                f"{self.stream.name}: {name}",
-                folder / f"{name}.png",
-            )
-            for name, c in self.conditions.items()
-            if name in _DRAWN
-        ]
+        label = "accuracy over the last 200 events (%)"
+        drawn = []
+        for name in ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned"):
+            if name in self.conditions:
+                lines = {n: _rolling(right) for n, right in self.conditions[name].correct.items()}
+                title = f"{self.stream.name}: {name}"
+                drawn.append(figures.curves(lines, "event", label, title, folder / f"{name}.png"))
+        return drawn
 
 
 def drift_table(
-    stream: Stream,
-    phis: FloatArray,
-    conditions: Sequence[str] | None = None,
-    setup: Setup = DEFAULT,
+    stream: Stream, phis: FloatArray, conditions: Sequence[str] | None = None, setup: Setup = DEFAULT
 ) -> DriftTable:
     """Play the stream under every condition asked for, all by default."""
     names = CONDITIONS if conditions is None else conditions
@@ -104,8 +98,8 @@ def drift_table(
     found = {}
     for done, name in enumerate(names, start=1):
         found[name] = _CONDITIONS[name](run)
-        run.setup.progress(name, done, len(names))
-    return DriftTable(stream, phis, found)
+        setup.progress(name, done, len(names))
+    return DriftTable(stream=stream, conditions=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +108,6 @@ class _Run:
     phis: FloatArray
     setup: Setup
 
-    @property
-    def seed(self) -> int:
-        return self.setup.seed
-
-    @property
-    def lies(self) -> Dishonest:
-        return Dishonest(0.2, seed=self.seed)
-
     def memory(self, peers: Sequence[str] | None = None, path: Path | None = None) -> SigmaMem:
         return SigmaMem(
             peers or self.stream.peers,
@@ -129,7 +115,7 @@ class _Run:
             rank=self.phis.shape[1],
             settings=self.setup.settings,
             keep_text=False,
-            seed=self.seed,
+            seed=self.setup.seed,
             reads=self.setup.reads,
         )
 
@@ -151,10 +137,8 @@ class _Run:
         choices: Choices = {}
         for player in players:
             choices.update(play(stream, self.phis[: len(stream)], player, reveal))
-        return Condition(self.correct(stream, choices), note)
-
-    def correct(self, stream: Stream, choices: Choices) -> dict[str, FloatArray]:
-        return {name: row.correct for name, row in rows_of(stream, choices, self.setup.reads).items()}
+        rows = rows_of(stream, choices, self.setup.reads)
+        return Condition({name: row.correct for name, row in rows.items()}, note, choices)
 
 
 def _cold_start(run: _Run) -> Condition:
@@ -174,12 +158,17 @@ def _bandit_only(run: _Run) -> Condition:
     return run.played(run.stream, [*ours, *run.routers(run.stream, explore=True)], note, Bandit())
 
 
+def _lies(run: _Run) -> Dishonest:
+    return Dishonest(0.2, seed=run.setup.seed)
+
+
 def _revoked(run: _Run) -> Condition:
-    player = run.player(run.memory(), lambda p: p.revoke(run.lies.source))
-    return run.played(run.stream, [player], "the same lies, their source revoked halfway", run.lies)
+    player = run.player(run.memory(), lambda p: p.revoke(_lies(run).source))
+    return run.played(run.stream, [player], "the same lies, their source revoked halfway", _lies(run))
 
 
 def _restart(run: _Run) -> Condition:
+    note = "the memory's process ends halfway and starts again from its file"
     whole = play(run.stream, run.phis, run.player(run.memory()))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
@@ -189,34 +178,30 @@ def _restart(run: _Run) -> Condition:
             player.memory = run.memory(path=path)
 
         player = run.player(run.memory(path=path), reopen)
-        found = play(run.stream, run.phis, player)
+        found = run.played(run.stream, [player], note)
         player.memory.close()
-    same = all(np.array_equal(whole[name], found[name]) for name in whole)
-    note = "the memory's process ends halfway and starts again from its file"
-    return Condition(run.correct(run.stream, found), note, {"same_choices_as_without_restart": same})
+    same = all(np.array_equal(whole[name], found.choices[name]) for name in whole)
+    return replace(found, facts={"same_choices_as_without_restart": same})
 
 
 _CONDITIONS: dict[str, Callable[[_Run], Condition]] = {
     "stationary": lambda run: run.everyone(run.stream, "the stream as it is"),
     "abrupt": lambda run: run.everyone(abrupt(run.stream), "best and worst peer exchange answers halfway"),
-    "gradual": lambda run: run.everyone(gradual(run.stream, run.seed), "the same, ever more often"),
+    "gradual": lambda run: run.everyone(gradual(run.stream, run.setup.seed), "the same, ever more often"),
     "cold-start": _cold_start,
     "new-peer": _new_peer,
-    "sparse": lambda run: run.everyone(run.stream, "one event in ten is labelled", Share(0.1, run.seed)),
+    "sparse": lambda run: run.everyone(
+        run.stream, "one event in ten is labelled", Share(0.1, run.setup.seed)
+    ),
     "delayed": lambda run: run.everyone(run.stream, "labels come 100 events late", Delayed(100)),
     "bandit-only": _bandit_only,
     "poisoned": lambda run: run.everyone(
-        run.stream, "one source flips the labels of 20 % of the events", run.lies
+        run.stream, "one source flips the labels of 20 % of the events", _lies(run)
     ),
     "poisoned-revoked": _revoked,
     "restart": _restart,
 }
 CONDITIONS = tuple(_CONDITIONS)
-
-
-def _late(right: FloatArray) -> float:
-    """Accuracy over the last quarter: what a mechanism has come to."""
-    return float(right[-max(len(right) // 4, 1) :].mean())
 
 
 def _rolling(right: FloatArray, width: int = 200) -> FloatArray:
