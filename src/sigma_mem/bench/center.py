@@ -16,7 +16,7 @@ of it, in order; the table is then about the judged events for all rows alike, a
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,7 @@ class BenchCenter:
     after: int = 0  # with limit and seed: which events are judged, see `judged_events`
     limit: int | None = None
     seed: int = 0
+    w_g: float = 1.0  # weight of G in the posterior
     bases: dict[tuple[str, str], float] = field(default_factory=dict)  # unsteered, kept between tables
 
     def places(self, stream: Stream) -> list[int]:
@@ -100,28 +101,63 @@ class BenchCenter:
         *,
         warm: Stream | None = None,
         shown: NDArray[np.bool_] | None = None,
-        rows: Sequence[str] | None = None,
+        rows: Sequence[str] = ROWS,
     ) -> dict[str, TableRow]:
-        """The center's rows (or only some) on a stream as it stands under attack.
+        """What each of the rows chooses at the judged events of a stream, and whether it was right.
 
-        The memory is written from ``warm``, a stream of the same peers, first, and is told the labels of the
-        ``shown`` events, (T,); the grading knows all.
+        The memory is written from ``warm``, a stream of the same peers, first. It is told the labels of the
+        ``shown`` events, (T,), all by default; the others only decay. The grading knows all.
         """
-        events = () if warm is None else warm.events
-        whole = Stream(stream.name, stream.peers, (*events, *stream.events))
+        wanted = [name for name in self.rows if name in rows and (name != "fast" or self.fast is not None)]
+        places, labels, before = self.places(stream), stream.labels(), () if warm is None else warm.events
+        whole = replace(stream, events=(*before, *stream.events))
+        told = whole.labels()
         if shown is not None:
-            shown = np.concatenate((np.ones(len(events), dtype=bool), shown))
-        return center_rows(
-            whole,
-            np.stack([self.phi[event.question] for event in whole]),
-            [place + len(events) for place in self.places(stream)],
-            self.scorer,
-            fast=self.fast,
-            settings=Settings(gamma=self.gamma),
-            bases=self.bases,
-            rows=[name for name in self.rows if rows is None or name in rows],
-            shown=shown,
-        )
+            told[len(before) :][~shown] = np.nan
+        phis = np.stack([self.phi[event.question] for event in whole])
+        readouts, relations = self._memory(whole.peers, phis, told, {len(before) + place for place in places})
+        pairs = [pair for place in places for pair in _pairs(stream, place)]
+        n, p = len(places), len(stream.peers)
+
+        def steered(by: FloatArray) -> FloatArray:
+            return self.scorer(pairs, by.reshape(n * p, -1)).reshape(n, p)
+
+        utilities: dict[str, FloatArray] = {}
+        if {"base", "zero-M", "fast"} & set(wanted):
+            missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.bases]
+            if missing:
+                self.bases.update(zip(missing, self.scorer(missing, None).tolist(), strict=True))
+            base = np.array([self.bases[pair] for pair in pairs]).reshape(n, p)
+            utilities["base"] = utilities["zero-M"] = base
+        if self.fast is not None and "fast" in wanted:
+            utilities["fast"] = utilities["base"] + readouts @ self.fast
+        if {"sigma", "sigma-no-g"} & set(wanted):
+            utilities["sigma"] = utilities["sigma-no-g"] = steered(readouts)
+        if "swapped-M" in wanted:
+            utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
+        at = phis[len(before) :][places]
+        utilities["m-route-learned"] = np.einsum("npr,nr->np", readouts, at)  # eq:direct_m_score
+        out = {}
+        for name in wanted:
+            chosen = utilities[name].argmax(axis=1)
+            if name not in _HIGHEST:
+                rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
+                chosen = np.array([posterior(z, G, 1.0, self.w_g).peer for z, G in rows_z], dtype=np.intp)
+            out[name] = row_of(chosen, correct_at(labels[places], chosen), stream.peers)
+        return out
+
+    def _memory(
+        self, peers: tuple[str, ...], phis: FloatArray, told: FloatArray, judged: set[int]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
+        state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma))
+        readouts, relations = [], []
+        for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
+            if place in judged:
+                readouts.append(state.readout(phi))
+                relations.append(state.G)
+            state.write(phi, c, state.begin_event())
+        return np.array(readouts), np.array(relations)
 
 
 @contextmanager
@@ -198,88 +234,6 @@ def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, s
         return list(places)
     ranked = sorted(places, key=lambda i: chance(seed, "judged", stream.events[i].id))
     return sorted(ranked[:limit])
-
-
-def center_rows(
-    stream: Stream,
-    phis: FloatArray,
-    judged: Sequence[int],
-    scorer: Scorer,
-    *,
-    fast: FloatArray | None,
-    settings: Settings | None = None,
-    w_g: float = 1.0,
-    bases: dict[tuple[str, str], float] | None = None,
-    rows: Sequence[str] = ROWS,
-    shown: NDArray[np.bool_] | None = None,
-) -> dict[str, TableRow]:
-    """What every row chooses at the ``judged`` places of a stream, and whether it was right.
-
-    Parameters
-    ----------
-    phis : (T, rank)
-        φ of every event, by the encoder that the steering was learned with.
-    fast : (rank,)
-        w of the fast read; None leaves that row out.
-    bases
-        Base utilities by (question, answer), filled as they are needed: the same at every attack ratio.
-    shown : bool array (T,)
-        Events whose labels the memory is told, all by default; the others only decay. The grading knows all.
-    """
-    unknown = [name for name in rows if name not in ROWS]
-    if unknown:
-        raise InputError(f"no row {unknown[0]!r}; expected among {', '.join(ROWS)}")
-    wanted = [name for name in rows if name != "fast" or fast is not None]
-    labels = stream.labels()
-    told = labels if shown is None else np.where(shown[:, None], labels, np.nan)
-    readouts, relations = _memory(stream, phis, judged, told, settings or Settings())
-    pairs = [pair for place in judged for pair in _pairs(stream, place)]
-    n, p = len(judged), len(stream.peers)
-
-    def steered(by: FloatArray) -> FloatArray:
-        return scorer(pairs, by.reshape(n * p, -1)).reshape(n, p)
-
-    utilities: dict[str, FloatArray] = {}
-    if {"base", "zero-M", "fast"} & set(wanted):
-        bases = {} if bases is None else bases
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in bases]
-        if missing:
-            bases.update(zip(missing, scorer(missing, None).tolist(), strict=True))
-        base = np.array([bases[pair] for pair in pairs]).reshape(n, p)
-        utilities["base"] = utilities["zero-M"] = base
-    if fast is not None and "fast" in wanted:
-        utilities["fast"] = utilities["base"] + readouts @ fast
-    if {"sigma", "sigma-no-g"} & set(wanted):
-        utilities["sigma"] = utilities["sigma-no-g"] = steered(readouts)
-    if "swapped-M" in wanted:
-        utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
-    # eq:direct_m_score
-    utilities["m-route-learned"] = np.einsum("npr,nr->np", readouts, phis[list(judged)])
-    out = {}
-    for name in wanted:
-        chosen = utilities[name].argmax(axis=1)
-        if name not in _HIGHEST:
-            rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
-            chosen = np.array([posterior(z, G, 1.0, w_g).peer for z, G in rows_z], dtype=np.intp)
-        out[name] = row_of(chosen, correct_at(labels[list(judged)], chosen), stream.peers)
-    return out
-
-
-def _memory(
-    stream: Stream, phis: FloatArray, judged: Sequence[int], told: FloatArray, settings: Settings
-) -> tuple[FloatArray, FloatArray]:
-    """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
-    if len(phis) != len(stream):
-        raise InputError(f"got φ of {len(phis)} events for a stream of {len(stream)}; expected one each")
-    state, wanted = SigmaState(stream.peers, phis.shape[1], settings), set(judged)
-    readouts, relations = [], []
-    for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
-        if place in wanted:
-            readouts.append(state.readout(phi))
-            relations.append(state.G)
-        state.write(phi, c, state.begin_event())
-    shape = (len(judged), len(stream.peers))
-    return np.array(readouts).reshape(*shape, phis.shape[1]), np.array(relations).reshape(*shape, shape[1])
 
 
 def _pairs(stream: Stream, place: int) -> list[tuple[str, str]]:

@@ -133,13 +133,12 @@ class MemoryPlayer:
         self.revoked.add(source)
 
 
-class ExploringPlayer:
+class ExploringPlayer(MemoryPlayer):
     """The memory's own route, exploring or not: for streams where only the chosen peer is ever labelled."""
 
     def __init__(self, memory: SigmaMem, *, explore: bool = True) -> None:
-        self.memory = memory
+        super().__init__(memory)
         self._explore = explore
-        self._ids: list[str] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.route`; where its peer is absent, the one with the highest p̂ among those present."""
@@ -149,10 +148,6 @@ class ExploringPlayer:
         if not present[peer]:
             peer = best_present(np.array(list(decision.probs.values())), present)
         return {decision.read: peer}
-
-    def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
-        """`SigmaMem.feedback`."""
-        self.memory.feedback(self._ids[place], labels, source=source)
 
 
 class RouterPlayer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sigma_mem.cli.options import Json
+from sigma_mem.cli.options import Json, check_folder
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError, MissingExtraError
 
@@ -49,7 +49,13 @@ def demo(
     from sigma_mem.demo.run import run
     from sigma_mem.demo.screen import result, table
 
-    _check(picture, memory)
+    if picture.suffix not in _PICTURES:
+        raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
+    check_folder("--picture", picture)
+    if memory is not None and memory.exists():
+        raise InputError(
+            f"got --memory {memory}, which exists; expected a new file: the demo starts from nothing"
+        )
     out = console()
     shown = None if quiet or json else out
     if speed is None and out.is_terminal and shown:
@@ -64,18 +70,6 @@ def demo(
         out.print(f"picture: {drawn}", markup=False)
     if memory is not None:
         out.print(f"memory: {memory} (look into it with sigma-mem inspect --memory {memory})", markup=False)
-
-
-def _check(picture: Path, memory: Path | None) -> None:
-    """Refuse before the run what could not be written after it."""
-    if picture.suffix not in _PICTURES:
-        raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
-    if not picture.absolute().parent.is_dir():
-        raise InputError(f"got --picture {picture}, in a folder that does not exist; make the folder first")
-    if memory is not None and memory.exists():
-        raise InputError(
-            f"got --memory {memory}, which exists; expected a new file: the demo starts from nothing"
-        )
 
 
 def _drawn(story: Story, picture: Path) -> str | None:

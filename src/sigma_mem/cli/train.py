@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import print_json
-from sigma_mem.cli.progress import progress_bar
+from sigma_mem.cli.options import Json, check_folder, names_of
+from sigma_mem.cli.output import print_json, progress_bar
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
@@ -46,7 +45,7 @@ def phi(
     from sigma_mem.encode import open_encoder
     from sigma_mem.train.phi import PhiSettings, save_phi, train_phi
 
-    _writable(out)
+    check_folder("--out", out)
     learn = _leading(stream, peers, seed, share)
     whole = load_stream(stream, peers=names_of(test_peers or peers), seed=seed)
     base = open_encoder(encoder)
@@ -104,7 +103,7 @@ def steering(
     from sigma_mem.center.trained import open_features
     from sigma_mem.train.steering import SteeringSettings, train_steering
 
-    _writable(out)
+    check_folder("--out", out)
     part = _leading(stream, peers, seed, share)
     settings = SteeringSettings(seed=seed, judged=events, gamma=gamma, threads=threads)
     settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
@@ -133,12 +132,6 @@ def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
         raise InputError(f"share is {share}; expected a number in (0, 1], such as 0.5 for the first half")
     whole = load_stream(file, peers=names_of(peers), seed=seed)
     return whole.select(limit=int(share * len(whole)))
-
-
-def _writable(out: Path) -> None:
-    """Say now, and not after the training, that the file could not be written."""
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"got --out {out}, in a folder that does not exist; make the folder first")
 
 
 def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
