@@ -17,19 +17,13 @@ class Router(Protocol):
 
     def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
         """Index of the present peer to trust with this task; ties go to the one listed first."""
-        ...
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """Take the labels c ∈ [−1, 1] of an event, NaN where there is none; ``chosen`` was chosen for it."""
-        ...
 
 
 def best_present(values: FloatArray, present: NDArray[np.bool_]) -> int:
-    """Index of the largest value among those present.
-
-    >>> best_present(np.array([0.9, 0.5, 0.5]), np.array([False, True, True]))
-    1
-    """
+    """Index of the largest value among those present."""
     return int(np.where(present, values, -np.inf).argmax())
 
 
@@ -64,13 +58,7 @@ class Beta:
 
 
 class ClusterBeta:
-    """A `Beta` per cluster of questions, as LiteLLM's adaptive router keeps; only the cell of φ decays.
-
-    >>> router = ClusterBeta(n_peers=2, centres=np.eye(2), gamma=0.99)
-    >>> router.learn(np.array([1.0, 0.0]), np.array([-1.0, 1.0]), chosen=0)
-    >>> [router.choose(phi, np.full(2, True)) for phi in np.eye(2)]
-    [1, 0]
-    """
+    """A `Beta` per cluster of questions, as LiteLLM's adaptive router keeps; only the cell of φ decays."""
 
     def __init__(self, n_peers: int, centres: FloatArray, gamma: float) -> None:
         self.centres = centres
@@ -122,12 +110,6 @@ class NearestNeighbours:
     """Smoothed success rate over the k labelled events nearest to φ; keeps every event it learned from.
 
     Unlike the memory, whose state has one size, this one grows with the stream.
-
-    >>> router = NearestNeighbours(n_peers=2, k=1)
-    >>> router.learn(np.array([1.0, 0.0]), np.array([1.0, -1.0]), chosen=0)
-    >>> router.learn(np.array([0.0, 1.0]), np.array([-1.0, 1.0]), chosen=0)
-    >>> [router.choose(np.array(phi), np.full(2, True)) for phi in ([0.8, 0.6], [0.6, 0.8])]
-    [0, 1]
     """
 
     def __init__(self, n_peers: int, k: int = 32) -> None:

@@ -43,23 +43,19 @@ NO_SIGMA = "there is no row sigma without a steering; train one with  sigma-mem 
 
 @dataclass(frozen=True, slots=True)
 class JudgedEvents:
-    """What a table with a center is about: ``events`` of the ``of`` events that were played."""
+    """What a table with a center is about, as ``--json`` says it under ``center``."""
 
-    center: str
+    name: str
     steering: str | None
-    events: int
-    of: int
-
-    def values(self) -> dict[str, Any]:
-        """The object under ``center`` in ``--json``."""
-        return {"name": self.center, "steering": self.steering, "judged": self.events, "played": self.of}
+    judged: int  # events, of those that were played
+    played: int
 
     @property
     def note(self) -> str:
         """One sentence for below the table."""
         how = "unsteered" if self.steering is None else f"steered by {self.steering}"
         return (
-            f"center {self.center}, {how}: {self.events} of {self.of} events judged; every row is about "
+            f"center {self.name}, {how}: {self.judged} of {self.played} events judged; every row is about "
             "these events, every memory went through all"
         )
 

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.baselines import Router, best_present
-from sigma_mem.bench.row import present_peers
+from sigma_mem.bench.row import Present, present_peers
 from sigma_mem.decide import READS, Read, Reads, View
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Everything, Reveal, Revealed, Stream
 
 Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event
-Present = NDArray[np.bool_]
 
 
 class Player(Protocol):
@@ -30,11 +29,9 @@ class Player(Protocol):
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """The present peer that each of its mechanisms chooses; the first one is acted upon."""
-        ...
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """Labels of the event decided at ``place``, from a source."""
-        ...
 
 
 def play(

@@ -29,10 +29,7 @@ Scorer = Callable[[Pairs, FloatArray | None], FloatArray]
 
 
 def load_scorer(center: str | None, steering: str | Path | None, **options: Any) -> Scorer:
-    """A scorer in this process: the center and the steering of a checkpoint, or a bare model.
-
-    ``options`` are those of ``Center.load``: cache, device, dtype, device_map …
-    """
+    """A scorer by a bare model, or by the center of a checkpoint, with the options of ``Center.load``."""
     from sigma_mem.center import Center, open_checkpoint
 
     if steering is None:
@@ -66,13 +63,8 @@ def ray_scorer(
 ) -> Iterator[Scorer]:
     """A scorer spread over workers of a Ray cluster while the ``with`` lasts.
 
-    Parameters
-    ----------
-    build
-        Makes the scorer in each worker, such as ``partial(load_scorer, None, "steering.safetensors")``; the
-        file must be readable there.
-    address
-        Of the cluster, as ``ray.init`` takes it: ``auto``, ``ray://host:10001``; ``local`` starts one here.
+    ``build`` makes the scorer in each worker, where its files must be readable. The address is what
+    ``ray.init`` takes (``auto``, ``ray://host:10001``); ``local`` starts a cluster here.
     """
     if workers < 1 or chunk < 1:
         raise InputError(f"got {workers} workers and chunks of {chunk}; expected at least 1 of each")

@@ -42,6 +42,7 @@ def replayed(
     groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
     features = _features(stream) if settings.text_features else None
     past = replay(phis, labels, settings, groups, features=features)
+    available = [i for i, read in enumerate(reads) if read.needs != "center"]
     used = [read for read in reads if read.needs != "center"]
     first = np.zeros((len(stream), len(used)), dtype=np.intp)  # among all peers: what the memory learns from
     chosen = np.zeros_like(first)  # among those present
@@ -62,9 +63,13 @@ def replayed(
         ]
         if progress is not None and (t % 256 == 255 or t + 1 == len(stream)):
             progress(t + 1, len(stream))
-    best = _best_reads(phis, first, _answer_labels(labels, groups), settings, reads)
+    events = np.arange(len(stream))
+    of_reads = np.full((len(stream), len(reads)), np.nan)  # without a center, its reads are not labelled
+    of_reads[:, available] = _answer_labels(labels, groups)[events[:, None], first]
+    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
+    best = [available.index(adaptive(p, available)) for p in prob]
     by_read = {read.name: chosen[:, i] for i, read in enumerate(used)}
-    return {"adaptive": chosen[np.arange(len(chosen)), best], **by_read}
+    return {"adaptive": chosen[events, best], **by_read}
 
 
 def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
@@ -74,17 +79,6 @@ def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
         same = labels[t, groups[t] == groups[t, peer]]
         out[t, peer] = next((c for c in same if not np.isnan(c)), np.nan)
     return out
-
-
-def _best_reads(
-    phis: FloatArray, chosen: NDArray[np.intp], labels: FloatArray, settings: Settings, reads: Reads
-) -> NDArray[np.intp]:
-    """Which column of ``chosen`` the adaptive read takes at every event."""
-    available = [i for i, read in enumerate(reads) if read.needs != "center"]
-    of_reads = np.full((len(chosen), len(reads)), np.nan)  # without a center, its reads are not labelled
-    of_reads[:, available] = labels[np.arange(len(chosen))[:, None], chosen]
-    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
-    return np.array([available.index(adaptive(p, available)) for p in prob], dtype=np.intp)
 
 
 def _features(stream: Stream) -> FloatArray:

@@ -64,8 +64,7 @@ class ParetoBandit:
 class MabWiser:
     """`MAB` of mabwiser with `LearningPolicy.LinUCB` at its defaults (α = 1, λ = 1); it never forgets.
 
-    With full feedback every peer has seen the same φ, so the bonus is the same for all and needs no switching
-    off.
+    With full feedback every peer has seen the same φ: the bonus is the same for all, and stays switched on.
     """
 
     def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:

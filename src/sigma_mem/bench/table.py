@@ -7,7 +7,7 @@ person reads, and `write_report` puts all of it, with the figures, into a folder
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,9 +41,9 @@ class Table(ABC):
 
     def values(self) -> dict[str, Any]:
         """The plain object that ``--json`` prints."""
-        events = len(self.stream) if self.judged is None else self.judged.events
+        events = len(self.stream) if self.judged is None else self.judged.judged
         about = {"stream": self.stream.name, "events": events, "peers": list(self.stream.peers)}
-        center = {} if self.judged is None else {"center": self.judged.values()}
+        center = {} if self.judged is None else {"center": asdict(self.judged)}
         return {**about, **self.results(), **center}
 
     @abstractmethod
@@ -151,7 +151,7 @@ def row_values(rows: Rows, seed: int = 0) -> dict[str, Any]:
 
 def selection_counts(row: TableRow) -> str:
     """How often each peer was chosen, in the peers' order."""
-    return "/".join(str(count) for count in row.selections.values())
+    return "/".join(map(str, row.selections.values()))
 
 
 def standing(rows: Rows) -> str:

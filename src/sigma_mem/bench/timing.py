@@ -87,18 +87,13 @@ class Timings:
 
     def grid(self) -> Grid:
         """A line per timing."""
-        return ["what", "µs", "beside", "µs", "ratio", "target", ""], [
-            [
-                t.what,
-                f"{1e6 * t.ours:.1f}",
-                t.beside,
-                f"{1e6 * t.theirs:.1f}",
-                f"{t.ratio:.2f}",
-                f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}",
-                "met" if t.met else "NOT met",
-            ]
-            for t in self.rows
-        ]
+        body = []
+        for t in self.rows:
+            target = f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}"
+            ours, theirs = f"{1e6 * t.ours:.1f}", f"{1e6 * t.theirs:.1f}"
+            met = "met" if t.met else "NOT met"
+            body.append([t.what, ours, t.beside, theirs, f"{t.ratio:.2f}", target, met])
+        return ["what", "µs", "beside", "µs", "ratio", "target", ""], body
 
     def remarks(self) -> list[str]:
         """How the cost of an event grows, and what could not be timed."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sigma_mem.events import Decision
     from sigma_mem.session import SigmaMem
 
-_SUMMARY = ("id", "event", "read", "peer", "answer", "confidence", "question")
-
 
 def inspect(
     memory: MemoryFile,
@@ -82,8 +80,9 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         }
         for i, peer in enumerate(mem.peers)
     }
+    kept = ("id", "event", "read", "peer", "answer", "confidence", "question")
     last = [
-        {**{key: getattr(made, key) for key in _SUMMARY}, "labels": mem.labels(made.id)}
+        {**{key: getattr(made, key) for key in kept}, "labels": mem.labels(made.id)}
         for made in recent[:decisions]
     ]
     return {

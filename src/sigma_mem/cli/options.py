@@ -42,11 +42,7 @@ def names_of(text: str | None) -> list[str] | None:
 
 
 def numbers_of(text: str, what: str) -> list[float]:
-    """Numbers separated by commas.
-
-    >>> numbers_of("0, 0.5", "--ratios")
-    [0.0, 0.5]
-    """
+    """Numbers separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:

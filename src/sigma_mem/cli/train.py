@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Learn φ or a steering from a recorded stream.")
 
 
-@app.callback()
-def _train() -> None:
-    """Learn φ or a steering from a recorded stream."""
-
-
 @app.command()
 def phi(
     stream: Annotated[Path, typer.Argument(help="JSON-lines stream, plain, .gz or .zst.")],
@@ -136,8 +131,7 @@ def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
 
 def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
     """Accuracy behind the first ``skip`` events, in a memory that went through all of them."""
-    from sigma_mem.bench.hindsight import domain_oracle
-    from sigma_mem.bench.row import correct_at, present_peers
+    from sigma_mem.bench.row import correct_at, domain_oracle, present_peers
 
     labels = stream.labels()
     past = replay(phis, labels)
@@ -156,32 +150,30 @@ def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: boo
 
     trained.steering.save(out)
     out.with_name(f"{out.name}.run").unlink(missing_ok=True)
-    picture: Path | None = plot or out.with_suffix(".png")
+    picture = [plot or out.with_suffix(".png")]
     try:
-        plot_checks(trained.checks, plot or out.with_suffix(".png"))
+        plot_checks(trained.checks, picture[0])
     except MissingExtraError:
         if plot is not None:
             raise
-        picture = None  # nobody asked for it
+        picture = []  # nobody asked for it
     first, saved, gain = trained.checks[0], trained.saved, float(trained.steering.gain)
     if as_json:
-        print_json(
-            {
-                "checkpoint": str(out),
-                "picture": None if picture is None else str(picture),
-                "model": trained.steering.info.model,
-                "gain": gain,
-                "base": asdict(first),
-                "best": asdict(saved),
-                "phi": [list(row) for row in trained.phi_history],
-                "checks": [asdict(check) for check in trained.checks],
-            }
-        )
+        values = {
+            "checkpoint": str(out),
+            "picture": str(picture[0]) if picture else None,
+            "model": trained.steering.info.model,
+            "gain": gain,
+            "base": asdict(first),
+            "best": asdict(saved),
+            "phi": [list(row) for row in trained.phi_history],
+            "checks": [asdict(check) for check in trained.checks],
+        }
+        print_json(values)
         return
     typer.echo(
         f"held-out listwise loss {first.held_loss:.4f} → {saved.held_loss:.4f}, "
         f"accuracy on contested events {first.held_accuracy:.1%} → {saved.held_accuracy:.1%}, g = {gain:.4f}"
     )
-    for file in (out, picture):
-        if file is not None:
-            typer.echo(str(file))
+    for file in (out, *picture):
+        typer.echo(str(file))

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer
 from sigma_mem.bench.league import DEFAULT, Setup, routers, rows_of
 from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.errors import InputError
-from sigma_mem.events import FloatArray
+from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
+from sigma_mem.streams.stream import chance
 
 COLD_START = 200  # events
 
@@ -78,9 +78,9 @@ class DriftTable(Table):
         """Accuracy over time, where something changes on the way."""
         label = "accuracy over the last 200 events (%)"
         drawn = []
-        for name in ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned"):
-            if name in self.conditions:
-                lines = {n: _rolling(right) for n, right in self.conditions[name].correct.items()}
+        for name, condition in self.conditions.items():
+            if name in ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned"):
+                lines = {n: _rolling(right) for n, right in condition.correct.items()}
                 title = f"{self.stream.name}: {name}"
                 drawn.append(figures.curves(lines, "event", label, title, folder / f"{name}.png"))
         return drawn
@@ -139,6 +139,53 @@ class _Run:
             choices.update(play(stream, self.phis[: len(stream)], player, reveal))
         rows = rows_of(stream, choices, self.setup.reads)
         return Condition({name: row.correct for name, row in rows.items()}, note, choices)
+
+
+def strongest(stream: Stream) -> list[str]:
+    """The peers by their mean label over the whole stream, best first."""
+    labels = {p: [e.correct[p] for e in stream if p in e.correct] for p in stream.peers}
+    return sorted(stream.peers, key=lambda p: -sum(labels[p]) / max(len(labels[p]), 1))
+
+
+def abrupt(stream: Stream) -> Stream:
+    """From the middle on, the best and the worst peer exchange answers and labels."""
+    half = len(stream) // 2
+    return _exchanged(stream, lambda t, event: t >= half)
+
+
+def gradual(stream: Stream, seed: int = 0) -> Stream:
+    """The same exchange with a probability that grows from 0 to 1 along the stream."""
+    n = max(len(stream) - 1, 1)
+    return _exchanged(stream, lambda t, event: chance(seed, "gradual", event.id) < t / n)
+
+
+def _exchanged(stream: Stream, when: Callable[[int, Event], bool]) -> Stream:
+    order = strongest(stream)
+    best, worst = order[0], order[-1]
+
+    def swap(event: Event) -> Event:
+        if not {best, worst} <= event.answers.keys() & event.correct.keys():
+            return event
+        answers = {**event.answers, best: event.answers[worst], worst: event.answers[best]}
+        correct = {**event.correct, best: event.correct[worst], worst: event.correct[best]}
+        return replace(event, answers=answers, correct=correct)
+
+    return replace(stream, events=tuple(swap(e) if when(t, e) else e for t, e in enumerate(stream)))
+
+
+def late_peer(stream: Stream) -> tuple[Stream, str]:
+    """The best peer is there from the middle on only, listed last; also its name."""
+    newcomer, half = strongest(stream)[0], len(stream) // 2
+    others = tuple(p for p in stream.peers if p != newcomer)
+
+    def without(event: Event) -> Event:
+        answers = {p: a for p, a in event.answers.items() if p != newcomer}
+        return replace(
+            event, answers=answers, correct={p: c for p, c in event.correct.items() if p != newcomer}
+        )
+
+    events = (*map(without, stream.events[:half]), *stream.events[half:])
+    return Stream(stream.name, (*others, newcomer), events), newcomer
 
 
 def _cold_start(run: _Run) -> Condition:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Share, Stream
 
-JUDGED = ("base", "sigma")  # the rows of a center that the figure shows
-
 
 @dataclass(frozen=True, kw_only=True)
 class FeedbackTable(Table):
@@ -25,7 +24,7 @@ class FeedbackTable(Table):
     title = "Feedback availability"
 
     seeds: tuple[int, ...]
-    accuracy: Mapping[float, Mapping[str, tuple[float, ...]]]
+    accuracy: Mapping[float, Mapping[str, Sequence[float]]]
 
     def results(self) -> dict[str, Any]:
         """Mean, lowest and highest accuracy over the seeds, by share."""
@@ -75,20 +74,15 @@ def feedback_table(
     The masks are nested: the events labelled at 5 % are labelled at 10 % too (`streams.Share`).
     """
     places = range(len(stream)) if center is None else center.places(stream)
-    accuracy: dict[float, dict[str, tuple[float, ...]]] = {}
-    runs, done = len(shares) * len(seeds), 0
-    for share in shares:
-        found: dict[str, list[float]] = {}
-        for seed in seeds:
-            reveal = Share(share, seed)
-            shown = np.array([bool(reveal.reveal(t, e, stream.peers[0])) for t, e in enumerate(stream)])
-            choices = replayed(stream, phis, setup.settings, shown, reads=setup.reads)
-            judged = {} if center is None else center.judge(stream, shown=shown, rows=JUDGED)
-            for name, row in merged(rows_of(stream, choices, setup.reads), judged, places).items():
-                found.setdefault(name, []).append(row.accuracy)
-            done += 1
-            setup.progress(f"{share:.0%} of labels", done, runs)
-        accuracy[share] = {name: tuple(values) for name, values in found.items()}
+    accuracy: dict[float, dict[str, list[float]]] = {}
+    for done, (share, seed) in enumerate(product(shares, seeds), start=1):
+        reveal = Share(share, seed)
+        shown = np.array([bool(reveal.reveal(t, e, stream.peers[0])) for t, e in enumerate(stream)])
+        choices = replayed(stream, phis, setup.settings, shown, reads=setup.reads)
+        judged = {} if center is None else center.judge(stream, shown=shown, rows=("base", "sigma"))
+        for name, row in merged(rows_of(stream, choices, setup.reads), judged, places).items():
+            accuracy.setdefault(share, {}).setdefault(name, []).append(row.accuracy)
+        setup.progress(f"{share:.0%} of labels", done, len(shares) * len(seeds))
     about = None if center is None else center.judged(stream)
     return FeedbackTable(stream=stream, judged=about, seeds=tuple(seeds), accuracy=accuracy)
 
