@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Router, cluster
-from sigma_mem.bench.hindsight import any_right, best_fixed, domain_oracle, random_correct
+from sigma_mem.bench.row import any_right, best_fixed, domain_oracle, random_correct
 from sigma_mem.encode.base import unit
 
 RANK, PEERS = 6, 3

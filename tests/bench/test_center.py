@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from sigma_mem.bench.center import ROWS, BenchCenter, center_rows, judged_events
+from sigma_mem.bench.center import ROWS, BenchCenter, judged_events
 from sigma_mem.bench.experiments.cf import counterfactual_table
+from sigma_mem.bench.ray_scoring import Scorer
 from sigma_mem.bench.row import TableRow
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event, FloatArray
@@ -49,9 +51,14 @@ class Linear:
         return base if readouts is None else base + readouts @ W
 
 
-def rows_of(stream: Stream = STREAM, **settings: object) -> dict[str, TableRow]:
-    options: dict[str, object] = {"fast": W, **settings}
-    return center_rows(stream, PHIS, JUDGED, Linear(), **options)  # type: ignore[arg-type]
+def center_of(scorer: Scorer, **fields: Any) -> BenchCenter:
+    phi = {event.question: row for event, row in zip(STREAM, PHIS, strict=True)}
+    options = {"fast": W, "gamma": Settings().gamma, "after": 30, **fields}
+    return BenchCenter("linear", "made up", scorer, phi, **options)
+
+
+def rows_of(stream: Stream = STREAM, **fields: Any) -> dict[str, TableRow]:
+    return center_of(Linear(), **fields).judge(stream)
 
 
 def test_the_memory_finds_who_is_right() -> None:
@@ -92,8 +99,8 @@ def test_readouts_are_those_of_the_memory_before_the_event() -> None:
             caught.append(readouts)
         return np.zeros(len(pairs))
 
-    center_rows(STREAM, PHIS, [40, 77], scorer, fast=None, rows=["sigma", "swapped-M"])
-    np.testing.assert_array_equal(caught[0], np.concatenate([seen[40], seen[77]]))
+    center_of(scorer, after=40).judge(STREAM, rows=["sigma", "swapped-M"])
+    np.testing.assert_array_equal(caught[0], np.concatenate([seen[place] for place in range(40, 90)]))
     np.testing.assert_array_equal(caught[1][:3], seen[40][[2, 0, 1]])
 
 
@@ -115,8 +122,7 @@ def test_selections_and_correct_say_the_same_as_the_labels() -> None:
 
 def test_base_is_asked_once_for_all_ratios() -> None:
     scorer = Linear()
-    phi = {event.question: row for event, row in zip(STREAM, PHIS, strict=True)}
-    center = BenchCenter("linear", "made up", scorer, phi, fast=W, gamma=0.99, after=30)
+    center = center_of(scorer, gamma=0.99)
     table = counterfactual_table(STREAM, PHIS, (0.0, 0.5, 0.9), center=center)
     assert scorer.asked <= 60 * 3 * (1 + 3 * 2)
     values = table.values()
@@ -125,9 +131,7 @@ def test_base_is_asked_once_for_all_ratios() -> None:
     gap = values["ratios"]["0"]["sigma"]["vs_base"]
     assert 0 < gap["interval"][0] <= gap["difference"] <= gap["interval"][1]
     assert values["ratios"]["0"]["swapped-M"]["vs_sigma"]["interval"][1] < 0
-    want = center_rows(
-        counterfactual(STREAM, 0.9), PHIS, JUDGED, Linear(), fast=W, settings=Settings(gamma=0.99)
-    )
+    want = rows_of(counterfactual(STREAM, 0.9), gamma=0.99)
     np.testing.assert_array_equal(table.ratios[0.9]["sigma"].chosen, want["sigma"].chosen)
 
 
@@ -140,10 +144,8 @@ def test_samples_of_judged_events_are_nested_and_shared_by_all_ratios() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(InputError, match="no row 'sigmaa'"):
-        rows_of(rows=["sigmaa"])
-    with pytest.raises(InputError, match="φ of 5 events"):
-        center_rows(STREAM, PHIS[:5], JUDGED, Linear(), fast=W)
+    with pytest.raises(InputError, match="no event is left to judge behind the first 90 of 90"):
+        rows_of(after=90)
     holes = replace(STREAM.events[40], answers={"a": Answer("x", "x")})
     with pytest.raises(InputError, match="no answer of 'b'"):
         rows_of(replace(STREAM, events=(*STREAM.events[:40], holes, *STREAM.events[41:])))

@@ -12,8 +12,15 @@ from madeup import made_up
 from partial import with_absent_peers, without_answers
 
 from sigma_mem.bench.experiments.cf import counterfactual_table
-from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer, strongest
-from sigma_mem.bench.experiments.drift import COLD_START, CONDITIONS, drift_table
+from sigma_mem.bench.experiments.drift import (
+    COLD_START,
+    CONDITIONS,
+    abrupt,
+    drift_table,
+    gradual,
+    late_peer,
+    strongest,
+)
 from sigma_mem.bench.experiments.feedback import feedback_table
 from sigma_mem.bench.experiments.mechanisms import mechanism_table
 from sigma_mem.bench.experiments.ood import transfer_table

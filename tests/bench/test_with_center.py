@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from madeup import made_up
 
-from sigma_mem.bench.center import ROWS, better_than_sigma, center_rows, judged_events, merged
+from sigma_mem.bench.center import ROWS, BenchCenter, better_than_sigma, judged_events, merged
 from sigma_mem.bench.league import league, row_names
 from sigma_mem.bench.row import TableRow
 from sigma_mem.cli.app import run
@@ -198,8 +198,10 @@ def test_hidden_labels_are_hidden_from_the_memory_and_not_from_the_grading() -> 
         return np.arange(len(pairs), dtype=float)
 
     judged = list(range(50, 60))
+    phi = {event.question: row for event, row in zip(stream, phis, strict=True)}
+    center = BenchCenter("c", "s", scorer, phi, None, 0.9995, rows=("base", "sigma-no-g"), after=50)
     for shown in (None, np.arange(60) < 30, np.zeros(60, dtype=bool)):
-        rows = center_rows(stream, phis, judged, scorer, fast=None, rows=("base", "sigma-no-g"), shown=shown)
+        rows = center.judge(stream, shown=shown)
         expected = stream.labels()[judged, rows["base"].chosen] > 0
         np.testing.assert_array_equal(rows["base"].correct, expected)
     everything, half, nothing = (np.abs(r).sum() for r in heard)

@@ -17,19 +17,13 @@ class Router(Protocol):
 
     def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
         """Index of the present peer to trust with this task; ties go to the one listed first."""
-        ...
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """Take the labels c ∈ [−1, 1] of an event, NaN where there is none; ``chosen`` was chosen for it."""
-        ...
 
 
 def best_present(values: FloatArray, present: NDArray[np.bool_]) -> int:
-    """Index of the largest value among those present.
-
-    >>> best_present(np.array([0.9, 0.5, 0.5]), np.array([False, True, True]))
-    1
-    """
+    """Index of the largest value among those present."""
     return int(np.where(present, values, -np.inf).argmax())
 
 
@@ -41,8 +35,6 @@ class Beta:
     The largest posterior mean is chosen. The paper's B1 has γ = 0.9, about ten events of memory. A peer
     without a label is left as it is.
 
-    Examples
-    --------
     >>> b1 = Beta(n_peers=2, gamma=0.9)
     >>> b1.learn(np.zeros(1), np.array([-1.0, 1.0]), chosen=0)
     >>> b1.choose(np.zeros(1), np.full(2, True)), b1.alpha.round(2).tolist(), b1.beta.round(2).tolist()
@@ -60,44 +52,31 @@ class Beta:
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """Update every labelled peer."""
-        r = successes(labels)
-        known = r == r  # NaN differs from itself
+        r, known = successes(labels), ~np.isnan(labels)
         self.alpha[known] = self.gamma * self.alpha[known] + r[known]
         self.beta[known] = self.gamma * self.beta[known] + (1.0 - r[known])
 
 
 class ClusterBeta:
-    """A `Beta` per cluster of questions, as LiteLLM's adaptive router keeps; only the cell of φ decays.
-
-    Examples
-    --------
-    >>> router = ClusterBeta(n_peers=2, centres=np.eye(2), gamma=0.99)
-    >>> router.learn(np.array([1.0, 0.0]), np.array([-1.0, 1.0]), chosen=0)
-    >>> [router.choose(phi, np.full(2, True)) for phi in np.eye(2)]
-    [1, 0]
-    """
+    """A `Beta` per cluster of questions, as LiteLLM's adaptive router keeps; only the cell of φ decays."""
 
     def __init__(self, n_peers: int, centres: FloatArray, gamma: float) -> None:
         self.centres = centres
         self.cells = [Beta(n_peers, gamma) for _ in centres]
 
-    def _cell(self, phi: FloatArray) -> Beta:
-        return self.cells[int(_nearest(phi[None, :], self.centres)[0])]
-
     def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
         """The peer with the largest posterior mean in the cluster of φ."""
-        return self._cell(phi).choose(phi, present)
+        return self.cells[int(_nearest(phi[None, :], self.centres)[0])].choose(phi, present)
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """Update every labelled peer in the cluster of φ."""
-        self._cell(phi).learn(phi, labels, chosen)
+        self.cells[int(_nearest(phi[None, :], self.centres)[0])].learn(phi, labels, chosen)
 
 
 def cluster(phis: FloatArray, k: int, seed: int, rounds: int = 20) -> FloatArray:
     """Centres (k, rank) of the φ's by k-means from a seeded k-means++ start. No label is looked at.
 
-    The bench hands in every φ of the stream, the later ones too: more than a router in use would
-    know, in favour of this baseline.
+    The bench hands in every φ of the stream, more than a router in use would know, in this baseline's favour.
     """
     rng = np.random.default_rng(seed)
     k = min(k, len(phis))
@@ -131,42 +110,31 @@ class NearestNeighbours:
     """Smoothed success rate over the k labelled events nearest to φ; keeps every event it learned from.
 
     Unlike the memory, whose state has one size, this one grows with the stream.
-
-    Examples
-    --------
-    >>> router = NearestNeighbours(n_peers=2, k=1)
-    >>> router.learn(np.array([1.0, 0.0]), np.array([1.0, -1.0]), chosen=0)
-    >>> router.learn(np.array([0.0, 1.0]), np.array([-1.0, 1.0]), chosen=0)
-    >>> [router.choose(np.array(phi), np.full(2, True)) for phi in ([0.8, 0.6], [0.6, 0.8])]
-    [0, 1]
     """
 
     def __init__(self, n_peers: int, k: int = 32) -> None:
         self.k = k
         self._n = 0
-        self._phis = np.zeros((64, 0))
-        self._r = np.zeros((64, n_peers))
+        self._phis, self._r = np.zeros((0, 0)), np.zeros((0, n_peers))
 
     def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
         """The peer with the largest (successes + 1)/(labels + 2) among the neighbours of φ."""
         if self._n == 0:
             return int(present.argmax())
-        similarity = self._phis[: self._n] @ phi
         near = self._r[: self._n]
         if self._n > self.k:
+            similarity = self._phis[: self._n] @ phi
             near = near[np.argpartition(similarity, self._n - self.k)[self._n - self.k :]]
-        known = near == near  # NaN differs from itself
-        right = np.where(known, near, 0.0).sum(axis=0)
-        return best_present((right + 1.0) / (known.sum(axis=0) + 2.0), present)
+        labels = (~np.isnan(near)).sum(axis=0)
+        return best_present((np.nansum(near, axis=0) + 1.0) / (labels + 2.0), present)
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """Keep the event, if it has any label."""
         if np.isnan(labels).all():
             return
-        if self._phis.shape[1] == 0:
-            self._phis = np.zeros((len(self._r), len(phi)))
-        if self._n == len(self._phis):  # double the room, so that learning is O(1) on average
-            self._phis = np.concatenate((self._phis, np.zeros_like(self._phis)))
-            self._r = np.concatenate((self._r, np.zeros_like(self._r)))
+        if self._n == len(self._r):  # double the room, so that learning is O(1) on average
+            room = max(64, 2 * self._n)
+            self._phis = np.resize(self._phis, (room, len(phi)))
+            self._r = np.resize(self._r, (room, len(labels)))
         self._phis[self._n], self._r[self._n] = phi, successes(labels)
         self._n += 1

@@ -15,8 +15,8 @@ of it, in order; the table is then about the judged events for all rows alike, a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,54 +37,45 @@ from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
 
 ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M", "m-route-learned")
-_UNSTEERED = ("base", "zero-M")  # what can be said of a center without a steering
 _HIGHEST = ("base", "sigma-no-g", "m-route-learned")  # the others select by the posterior with G
 NO_SIGMA = "there is no row sigma without a steering; train one with  sigma-mem train steering"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedEvents:
-    """What a table with a center is about: ``events`` of the ``of`` events that were played."""
+    """What a table with a center is about, as ``--json`` says it under ``center``."""
 
-    center: str
+    name: str
     steering: str | None
-    events: int
-    of: int
-
-    def values(self) -> dict[str, Any]:
-        """The object under ``center`` in ``--json``."""
-        return {"name": self.center, "steering": self.steering, "judged": self.events, "played": self.of}
+    judged: int  # events, of those that were played
+    played: int
 
     @property
     def note(self) -> str:
         """One sentence for below the table."""
         how = "unsteered" if self.steering is None else f"steered by {self.steering}"
         return (
-            f"center {self.center}, {how}: {self.events} of {self.of} events judged; every row is about "
+            f"center {self.name}, {how}: {self.judged} of {self.played} events judged; every row is about "
             "these events, every memory went through all"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class BenchCenter:
-    """A center that is ready to judge events of a stream; `open_bench_center` makes one.
-
-    ``phi`` maps a question to φ by the encoder that the steering was learned with, ``gamma`` is of the memory
-    it was learned with, ``fast`` is w of the fast read. ``bases`` keeps the utilities of the unsteered judge
-    between attack ratios, pools and masks.
-    """
+    """A center that is ready to judge events of a stream; `open_bench_center` makes one."""
 
     name: str
     steering: str | None
-    scorer: Scorer
-    phi: Mapping[str, FloatArray]
-    fast: FloatArray | None
-    gamma: float
-    rows: Sequence[str] = ROWS
-    after: int = 0
+    scorer: Scorer  # utilities of (question, answer) pairs under readouts, here or on a cluster
+    phi: Mapping[str, FloatArray]  # of every question, by the encoder that the steering was learned with
+    fast: FloatArray | None  # w of the fast read, (rank,)
+    gamma: float  # of the memory that the steering was learned with
+    rows: Sequence[str] = ROWS  # those that can be made
+    after: int = 0  # with limit and seed: which events are judged, see `judged_events`
     limit: int | None = None
     seed: int = 0
-    bases: dict[tuple[str, str], float] = field(default_factory=dict)
+    w_g: float = 1.0  # weight of G in the posterior
+    bases: dict[tuple[str, str], float] = field(default_factory=dict)  # unsteered, kept between tables
 
     def places(self, stream: Stream) -> list[int]:
         """The events that are judged, and that the table is about."""
@@ -106,34 +97,63 @@ class BenchCenter:
         *,
         warm: Stream | None = None,
         shown: NDArray[np.bool_] | None = None,
-        rows: Sequence[str] | None = None,
+        rows: Sequence[str] = ROWS,
     ) -> dict[str, TableRow]:
-        """The center's rows on a stream as it stands under attack.
+        """What each of the rows chooses at the judged events of a stream, and whether it was right.
 
-        Parameters
-        ----------
-        warm
-            A stream of the same peers that the memory is written from first.
-        shown : bool array (T,)
-            Events whose labels the memory is told; the grading knows all.
-        rows
-            Only these, as far as they can be made.
+        The memory is written from ``warm``, a stream of the same peers, first. It is told the labels of the
+        ``shown`` events, (T,), all by default; the others only decay. The grading knows all.
         """
-        events = () if warm is None else warm.events
-        whole = Stream(stream.name, stream.peers, (*events, *stream.events))
+        wanted = [name for name in self.rows if name in rows and (name != "fast" or self.fast is not None)]
+        places, labels, before = self.places(stream), stream.labels(), () if warm is None else warm.events
+        whole = replace(stream, events=(*before, *stream.events))
+        told = whole.labels()
         if shown is not None:
-            shown = np.concatenate((np.ones(len(events), dtype=bool), shown))
-        return center_rows(
-            whole,
-            np.stack([self.phi[event.question] for event in whole]),
-            [place + len(events) for place in self.places(stream)],
-            self.scorer,
-            fast=self.fast,
-            settings=Settings(gamma=self.gamma),
-            bases=self.bases,
-            rows=[name for name in self.rows if rows is None or name in rows],
-            shown=shown,
-        )
+            told[len(before) :][~shown] = np.nan
+        phis = np.stack([self.phi[event.question] for event in whole])
+        readouts, relations = self._memory(whole.peers, phis, told, {len(before) + place for place in places})
+        pairs = [pair for place in places for pair in _pairs(stream, place)]
+        n, p = len(places), len(stream.peers)
+
+        def steered(by: FloatArray) -> FloatArray:
+            return self.scorer(pairs, by.reshape(n * p, -1)).reshape(n, p)
+
+        utilities: dict[str, FloatArray] = {}
+        if {"base", "zero-M", "fast"} & set(wanted):
+            missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.bases]
+            if missing:
+                self.bases.update(zip(missing, self.scorer(missing, None).tolist(), strict=True))
+            base = np.array([self.bases[pair] for pair in pairs]).reshape(n, p)
+            utilities["base"] = utilities["zero-M"] = base
+        if self.fast is not None and "fast" in wanted:
+            utilities["fast"] = utilities["base"] + readouts @ self.fast
+        if {"sigma", "sigma-no-g"} & set(wanted):
+            utilities["sigma"] = utilities["sigma-no-g"] = steered(readouts)
+        if "swapped-M" in wanted:
+            utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
+        at = phis[len(before) :][places]
+        utilities["m-route-learned"] = np.einsum("npr,nr->np", readouts, at)  # eq:direct_m_score
+        out = {}
+        for name in wanted:
+            chosen = utilities[name].argmax(axis=1)
+            if name not in _HIGHEST:
+                rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
+                chosen = np.array([posterior(z, G, 1.0, self.w_g).peer for z, G in rows_z], dtype=np.intp)
+            out[name] = row_of(chosen, correct_at(labels[places], chosen), stream.peers)
+        return out
+
+    def _memory(
+        self, peers: tuple[str, ...], phis: FloatArray, told: FloatArray, judged: set[int]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
+        state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma))
+        readouts, relations = [], []
+        for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
+            if place in judged:
+                readouts.append(state.readout(phi))
+                relations.append(state.G)
+            state.write(phi, c, state.begin_event())
+        return np.array(readouts), np.array(relations)
 
 
 @contextmanager
@@ -160,12 +180,8 @@ def open_bench_center(
     center, steering
         Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
         model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
-    after, limit, seed
-        Which events are judged; see `judged_events`.
     ray, workers
         Address of a Ray cluster over which the judging is spread, and how many centers to load there.
-    cache
-        Folder for lower-half states and features; by default the user's cache folder.
     options
         More of ``Center.load``: device, dtype, device_map.
     """
@@ -176,35 +192,31 @@ def open_bench_center(
     given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
     texts = list(dict.fromkeys(questions))
     build = partial(load_scorer, center, steering, **given)
-    fast: FloatArray | None = None
-    if steering is None:
-        name, gamma = center or "smollm2", Settings().gamma
+    trained = None if steering is None else open_checkpoint(steering, center=center, **given)
+    if trained is None:
         phis = open_encoder("static").encode(texts)
     else:
-        trained = open_checkpoint(steering, center=center, **given)
-        name, fast, gamma = trained.center.name, trained.fast, trained.gamma
-        source = trained.encoder.source
-        phis = trained.encoder.phi(
-            cached_features(source, texts, given["cache"], say=partial(progress, "features"))
-        )
-    made = partial(
-        BenchCenter,
-        name=name,
-        steering=None if steering is None else str(steering),
-        phi=dict(zip(texts, phis, strict=True)),
-        fast=fast,
-        gamma=gamma,
-        rows=_UNSTEERED if steering is None else ROWS,
-        after=after,
-        limit=limit,
-        seed=seed,
-    )
+        say = partial(progress, "features")
+        phis = trained.encoder.phi(cached_features(trained.encoder.source, texts, given["cache"], say=say))
+    scoring: AbstractContextManager[Scorer]
     if ray is None:
-        scorer = build() if steering is None else center_scorer(trained.center)
-        yield made(scorer=in_chunks(scorer, say=partial(progress, "prompts")))
-        return
-    with ray_scorer(build, address=ray, workers=workers) as scorer:
-        yield made(scorer=scorer)
+        here = build() if trained is None else center_scorer(trained.center)
+        scoring = nullcontext(in_chunks(here, say=partial(progress, "prompts")))
+    else:
+        scoring = ray_scorer(build, address=ray, workers=workers)
+    with scoring as scorer:
+        yield BenchCenter(
+            name=center or "smollm2" if trained is None else trained.center.name,
+            steering=None if steering is None else str(steering),
+            scorer=scorer,
+            phi=dict(zip(texts, phis, strict=True)),
+            fast=None if trained is None else trained.fast,
+            gamma=Settings().gamma if trained is None else trained.gamma,
+            rows=("base", "zero-M") if trained is None else ROWS,
+            after=after,
+            limit=limit,
+            seed=seed,
+        )
 
 
 def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, seed: int = 0) -> list[int]:
@@ -220,106 +232,14 @@ def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, s
     return sorted(ranked[:limit])
 
 
-def center_rows(
-    stream: Stream,
-    phis: FloatArray,
-    judged: Sequence[int],
-    scorer: Scorer,
-    *,
-    fast: FloatArray | None,
-    settings: Settings | None = None,
-    w_u: float = 1.0,
-    w_g: float = 1.0,
-    bases: dict[tuple[str, str], float] | None = None,
-    rows: Sequence[str] = ROWS,
-    shown: NDArray[np.bool_] | None = None,
-) -> dict[str, TableRow]:
-    """What every row chooses at some events of a stream, and whether it was right.
-
-    Parameters
-    ----------
-    phis : (T, rank)
-        φ of every event, by the encoder that the steering was learned with.
-    judged
-        Places of the events to judge; see `judged_events`.
-    fast : (rank,)
-        w of the fast read; None leaves that row out.
-    bases
-        Base utilities by (question, answer), filled as they are needed: the same at every attack ratio.
-    rows
-        Which rows to compute.
-    shown : bool array (T,)
-        Events whose labels the memory is told, all by default; the others only decay. The grading knows all.
-    """
-    unknown = [name for name in rows if name not in ROWS]
-    if unknown:
-        raise InputError(f"no row {unknown[0]!r}; expected among {', '.join(ROWS)}")
-    wanted = [name for name in rows if name != "fast" or fast is not None]
-    labels = stream.labels()
-    told = labels if shown is None else np.where(shown[:, None], labels, np.nan)
-    readouts, relations = _memory(stream, phis, judged, told, settings or Settings())
-    pairs = [pair for place in judged for pair in _pairs(stream, place)]
-    n, p = len(judged), len(stream.peers)
-
-    def steered(by: FloatArray) -> FloatArray:
-        return scorer(pairs, by.reshape(n * p, -1)).reshape(n, p)
-
-    utilities: dict[str, FloatArray] = {}
-    if {"base", "zero-M", "fast"} & set(wanted):
-        utilities["base"] = utilities["zero-M"] = _base(pairs, scorer, bases).reshape(n, p)
-    if fast is not None and "fast" in wanted:
-        utilities["fast"] = utilities["base"] + readouts @ fast
-    if {"sigma", "sigma-no-g"} & set(wanted):
-        utilities["sigma"] = utilities["sigma-no-g"] = steered(readouts)
-    if "swapped-M" in wanted:
-        utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
-    # eq:direct_m_score
-    utilities["m-route-learned"] = np.einsum("npr,nr->np", readouts, phis[list(judged)])
-    out = {}
-    for name in wanted:
-        chosen = utilities[name].argmax(axis=1)
-        if name not in _HIGHEST:
-            rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
-            chosen = np.array([posterior(z, G, w_u, w_g).peer for z, G in rows_z], dtype=np.intp)
-        out[name] = row_of(chosen, correct_at(labels[list(judged)], chosen), stream.peers)
-    return out
-
-
-def _memory(
-    stream: Stream, phis: FloatArray, judged: Sequence[int], told: FloatArray, settings: Settings
-) -> tuple[FloatArray, FloatArray]:
-    """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
-    if len(phis) != len(stream):
-        raise InputError(f"got φ of {len(phis)} events for a stream of {len(stream)}; expected one each")
-    state, wanted = SigmaState(stream.peers, phis.shape[1], settings), set(judged)
-    readouts, relations = [], []
-    for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
-        if place in wanted:
-            readouts.append(state.readout(phi))
-            relations.append(state.G)
-        state.write(phi, c, state.begin_event())
-    shape = (len(judged), len(stream.peers))
-    return np.array(readouts).reshape(*shape, phis.shape[1]), np.array(relations).reshape(*shape, shape[1])
-
-
 def _pairs(stream: Stream, place: int) -> list[tuple[str, str]]:
     event = stream.events[place]
-    missing = [peer for peer in stream.peers if peer not in event.answers]
-    if missing:
-        raise InputError(
-            f"event {event.id!r} has no answer of {missing[0]!r}; expected answers of all chosen peers"
-        )
+    for peer in stream.peers:
+        if peer not in event.answers:
+            raise InputError(
+                f"event {event.id!r} has no answer of {peer!r}; expected answers of all chosen peers"
+            )
     return [(event.question, event.answers[peer].text) for peer in stream.peers]
-
-
-def _base(
-    pairs: Sequence[tuple[str, str]], scorer: Scorer, known: dict[tuple[str, str], float] | None
-) -> FloatArray:
-    known = {} if known is None else known
-    missing = [pair for pair in dict.fromkeys(pairs) if pair not in known]
-    if missing:
-        known.update(zip(missing, scorer(missing, None).tolist(), strict=True))
-    return np.array([known[pair] for pair in pairs])
 
 
 def merged(
@@ -335,12 +255,9 @@ def better_than_sigma(rows: Mapping[str, TableRow], seed: int = 0) -> str:
         return NO_SIGMA
     found = intervals({name: row.correct for name, row in rows.items()}, "sigma", seed=seed)
     above = [name for name in rows if name not in ORACLES and found[name].difference > 0]
-    if not above:
-        return f"better than sigma, {rows['sigma'].accuracy:.2%}: none"
-    above.sort(key=lambda name: -found[name].difference)
-    said = (
-        f"{name} {100 * found[name].difference:+.2f} points "
-        f"({100 * found[name].difference_low:+.2f} … {100 * found[name].difference_high:+.2f})"
-        for name in above
-    )
-    return f"better than sigma, {rows['sigma'].accuracy:.2%}: {', '.join(said)}"
+    said = []
+    for name in sorted(above, key=lambda name: -found[name].difference):
+        i = found[name]
+        interval = f"({100 * i.difference_low:+.2f} … {100 * i.difference_high:+.2f})"
+        said.append(f"{name} {100 * i.difference:+.2f} points {interval}")
+    return f"better than sigma, {rows['sigma'].accuracy:.2%}: {', '.join(said) or 'none'}"

@@ -6,52 +6,48 @@ from typing import Any
 
 import numpy as np
 
+from sigma_mem.bench.bootstrap import Interval
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 
 _COLOURS = ("#4062bb", "#c2453d", "#3d8b63", "#b8862b", "#7a5195", "#2f8fa3", "#8c564b", "#6b6b6b")
 
 
-def _figure(width: float, height: float) -> Any:
+def _axes(width: float, height: float) -> Any:
     matplotlib = require("matplotlib.figure", extra="plot", purpose="drawing figures")
-    return matplotlib.Figure(figsize=(width, height), layout="constrained")  # no pyplot: no global state
+    figure = matplotlib.Figure(figsize=(width, height), layout="constrained")  # no pyplot: no global state
+    return figure.add_subplot()
 
 
 def bars(
-    groups: Mapping[str, Mapping[str, float]],
-    ceiling: Mapping[str, float],
-    errors: Mapping[str, Mapping[str, tuple[float, float]]],
-    title: str,
-    path: Path,
+    groups: Mapping[str, Mapping[str, Interval]], ceiling: Mapping[str, float], title: str, path: Path
 ) -> Path:
     """Grouped bars (group → mechanism → accuracy) with intervals, and a dashed ceiling above each group."""
     names = list(next(iter(groups.values())))
-    figure = _figure(max(7.0, 1.1 * len(groups) * len(names) ** 0.6 + 2.0), 4.6)
-    axes = figure.add_subplot()
+    axes = _axes(max(7.0, 1.1 * len(groups) * len(names) ** 0.6 + 2.0), 4.6)
     width = 0.84 / len(names)
     for i, name in enumerate(names):
         x = np.arange(len(groups)) + (i - (len(names) - 1) / 2) * width
-        heights = np.array([100 * group[name] for group in groups.values()])
-        spans = np.array([errors[g][name] for g in groups]).T * 100
-        whiskers = np.abs(np.stack((heights - spans[0], spans[1] - heights)))
+        spans = [group[name] for group in groups.values()]
+        mean, low, high = 100 * np.array([(span.mean, span.low, span.high) for span in spans]).T
+        whiskers = np.abs(np.stack((mean - low, high - mean)))
         colour = _COLOURS[i % len(_COLOURS)]
-        axes.bar(x, heights, width, yerr=whiskers, label=name, color=colour, error_kw={"lw": 0.7})
+        axes.bar(x, mean, width, yerr=whiskers, label=name, color=colour, error_kw={"lw": 0.7})
     for g, group in enumerate(groups):
         axes.hlines(100 * ceiling[group], g - 0.45, g + 0.45, colors="black", linestyles="dashed", lw=1)
     axes.plot([], [], "k--", lw=1, label="any peer right (ceiling)")
     axes.set_xticks(np.arange(len(groups)), list(groups))
-    low = min(100 * value for group in groups.values() for value in group.values())
-    axes.set_ylim(max(0.0, low - 8.0), 100 * max(ceiling.values()) + 3)
-    return _saved(figure, axes, "accuracy (%)", "", title, path)
+    lowest = min(100 * span.mean for group in groups.values() for span in group.values())
+    axes.set_ylim(max(0.0, lowest - 8.0), 100 * max(ceiling.values()) + 3)
+    return _saved(axes, "accuracy (%)", "", title, path)
 
 
 def curves(lines: Mapping[str, FloatArray], x_label: str, y_label: str, title: str, path: Path) -> Path:
     """One line per name over events."""
-    figure = _figure(7.5, 4.2)
-    axes = figure.add_subplot()
+    axes = _axes(7.5, 4.2)
     for i, (name, values) in enumerate(lines.items()):
         axes.plot(np.arange(len(values)), values, lw=1.3, label=name, color=_COLOURS[i % len(_COLOURS)])
-    return _saved(figure, axes, y_label, x_label, title, path)
+    return _saved(axes, y_label, x_label, title, path)
 
 
 def shaded(
@@ -62,8 +58,7 @@ def shaded(
     path: Path,
 ) -> Path:
     """Mean with a band from the lowest to the highest seed, and dashed levels (fig:feedback_availability)."""
-    figure = _figure(7.0, 4.4)
-    axes = figure.add_subplot()
+    axes = _axes(7.0, 4.4)
     for i, (name, points) in enumerate(lines.items()):
         mean, low, high = (100 * np.array(column) for column in zip(*points, strict=True))
         colour = _COLOURS[i % len(_COLOURS)]
@@ -71,7 +66,7 @@ def shaded(
         axes.fill_between(100 * np.array(x), low, high, color=colour, alpha=0.18, lw=0)
     for name, level in flat.items():
         axes.axhline(100 * level, color="grey", ls="--", lw=1.2, label=name)
-    return _saved(figure, axes, "accuracy (%)", "events with feedback (%)", title, path)
+    return _saved(axes, "accuracy (%)", "events with feedback (%)", title, path)
 
 
 def heatmap(
@@ -84,8 +79,7 @@ def heatmap(
     signed: bool = False,
 ) -> Path:
     """Numbers in coloured cells; signed ones around white at 0."""
-    figure = _figure(2.6 + 0.75 * len(columns), 1.6 + 0.38 * len(rows))
-    axes = figure.add_subplot()
+    axes = _axes(2.6 + 0.75 * len(columns), 1.6 + 0.38 * len(rows))
     bound = float(np.abs(values).max()) or 1.0
     options = {"cmap": "RdBu_r", "vmin": -bound, "vmax": bound} if signed else {"cmap": "YlGnBu"}
     axes.imshow(values, aspect="auto", **options)
@@ -97,19 +91,16 @@ def heatmap(
     axes.set_xticks(np.arange(len(columns)), list(columns), rotation=35, ha="right", fontsize=8)
     axes.set_yticks(np.arange(len(rows)), list(rows), fontsize=8)
     axes.set_title(title, fontsize=10)
-    return _written(figure, path)
+    axes.figure.savefig(path, dpi=140)
+    return path
 
 
-def _saved(figure: Any, axes: Any, y_label: str, x_label: str, title: str, path: Path) -> Path:
+def _saved(axes: Any, y_label: str, x_label: str, title: str, path: Path) -> Path:
     axes.set_ylabel(y_label)
     axes.set_xlabel(x_label)
     axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25)
-    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
-    return _written(figure, path)
-
-
-def _written(figure: Any, path: Path) -> Path:
-    figure.savefig(path, dpi=140)
+    axes.figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    axes.figure.savefig(path, dpi=140)
     return path

@@ -8,11 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from sigma_mem.bench import row
 from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Router, cluster
-from sigma_mem.bench.hindsight import any_right, best_fixed, domain_oracle, random_correct
 from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
-from sigma_mem.bench.row import TableRow, correct_at, has_answers, majority_correct, present_peers, row_of
+from sigma_mem.bench.rivals import RIVALS
+from sigma_mem.bench.row import TableRow, has_answers
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
@@ -23,7 +24,6 @@ from sigma_mem.streams import Stream
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
 BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")
-_CLUSTERS = 16
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
@@ -51,25 +51,13 @@ def reference_row(rows: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How mechanisms are played; the same for every column of a table.
-
-    Attributes
-    ----------
-    rivals
-        Names of the other libraries to play beside the baselines.
-    warm : (Stream, φ)
-        A stream of the same peers that every mechanism learns from first, as the paper does.
-    session : bool
-        Play the memory through `SigmaMem` event by event instead of by exact chunked replay.
-    seed : int
-        Of the attack, the conditions, the clusters and the rivals.
-    """
+    """How mechanisms are played; the same for every column of a table."""
 
     settings: Settings = field(default_factory=Settings)
-    rivals: Sequence[str] = ()
-    warm: tuple[Stream, FloatArray] | None = None
-    session: bool = False
-    seed: int = 0
+    rivals: Sequence[str] = ()  # names of the other libraries to play beside the baselines
+    warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first, as in the paper
+    session: bool = False  # play the memory through `SigmaMem` instead of by exact chunked replay
+    seed: int = 0  # of the attack, the conditions, the clusters and the rivals
     reads: Reads = READS
     progress: Progress = silent
 
@@ -84,7 +72,16 @@ DEFAULT = Setup()
 def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str, TableRow]:
     """Every row of the table, in the order of `row_names`; φ as (T, rank)."""
     reads, settings, progress = setup.reads, setup.settings, partial(partial, setup.progress)
-    whole, directions, skip = join_warm_up(stream, phis, setup.warm)
+    whole, directions, skip = stream, phis, 0
+    if setup.warm is not None:
+        before, of_before = setup.warm
+        if before.peers != stream.peers:
+            raise InputError(
+                f"the warm-up stream has peers {list(before.peers)}; expected those of the stream, "
+                f"{list(stream.peers)}: choose them with --peers"
+            )
+        whole = replace(stream, events=(*before.events, *stream.events))
+        directions, skip = np.concatenate((of_before, phis)), len(before)
     if setup.session:
         rank = phis.shape[1]
         with SigmaMem(whole.peers, rank=rank, settings=settings, keep_text=False, reads=reads) as memory:
@@ -94,15 +91,15 @@ def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str
     for name, router in routers(whole, directions, setup).items():
         player = RouterPlayer(name, router, whole.peers)
         choices.update(play(whole, directions, player, progress=progress(name)))
-    labels, present = stream.labels(), present_peers(stream)
+    labels, present = stream.labels(), row.present_peers(stream)
     found = {
-        "best-fixed": best_fixed(labels, present),
-        "domain-oracle": domain_oracle(labels, [event.domain for event in stream], present),
-        "any-right": any_right(labels, present),
+        "best-fixed": row.best_fixed(labels, present),
+        "domain-oracle": row.domain_oracle(labels, [event.domain for event in stream], present),
+        "any-right": row.any_right(labels, present),
         **{name: peers[skip:] for name, peers in choices.items()},
     }
     rows = {
-        "random": row_of(None, random_correct(labels, present), stream.peers),
+        "random": row.row_of(None, row.random_correct(labels, present), stream.peers),
         **rows_of(stream, found, reads),
     }
     return {name: rows[name] for name in row_names(reads, setup.rivals, answers=has_answers(stream))}
@@ -120,39 +117,20 @@ def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str,
     shown = [name for name in order if name in choices]
     shown += [name for name in choices if name not in order and name not in reads.names]
     labels = stream.labels()
-    correct = {name: correct_at(labels, choices[name]) for name in shown}
+    correct = {name: row.correct_at(labels, choices[name]) for name in shown}
     if MAJORITY in correct:
-        correct[MAJORITY] = majority_correct(stream)
-    return {name: row_of(choices[name], correct[name], stream.peers) for name in shown}
-
-
-def join_warm_up(
-    stream: Stream, phis: FloatArray, warm: tuple[Stream, FloatArray] | None
-) -> tuple[Stream, FloatArray, int]:
-    """The stream behind what it is warmed up with, and how many events that is."""
-    if warm is None:
-        return stream, phis, 0
-    before, directions = warm
-    if before.peers != stream.peers:
-        raise InputError(
-            f"the warm-up stream has peers {list(before.peers)}; expected those of the stream, "
-            f"{list(stream.peers)}: choose them with --peers"
-        )
-    whole = Stream(stream.name, stream.peers, (*before.events, *stream.events))
-    return whole, np.concatenate((directions, phis)), len(before)
+        correct[MAJORITY] = row.majority_correct(stream)
+    return {name: row.row_of(choices[name], correct[name], stream.peers) for name in shown}
 
 
 def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
     """The baselines, and the rivals asked for, fresh."""
     n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
-    cells = ClusterBeta(n, cluster(phis, _CLUSTERS, seed), gamma)
+    cells = ClusterBeta(n, cluster(phis, 16, seed), gamma)
     made: tuple[Router, ...] = (Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
     found = dict(zip(BASELINES, made, strict=True))
-    if setup.rivals:
-        from sigma_mem.bench.rivals import RIVALS
-
-        unknown = [name for name in setup.rivals if name not in RIVALS]
-        if unknown:
-            raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")
-        found.update({name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals})
-    return found
+    unknown = [name for name in setup.rivals if name not in RIVALS]
+    if unknown:
+        raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")
+    rivals = {name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals}
+    return {**found, **rivals}

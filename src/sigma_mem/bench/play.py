@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.baselines import Router, best_present
-from sigma_mem.bench.row import present_peers
+from sigma_mem.bench.row import Present, present_peers
 from sigma_mem.decide import READS, Read, Reads, View
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Everything, Reveal, Revealed, Stream
 
 Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event
-Present = NDArray[np.bool_]
 
 
 class Player(Protocol):
@@ -30,11 +29,9 @@ class Player(Protocol):
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """The present peer that each of its mechanisms chooses; the first one is acted upon."""
-        ...
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """Labels of the event decided at ``place``, from a source."""
-        ...
 
 
 def play(
@@ -44,15 +41,9 @@ def play(
     reveal: Reveal | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Choices:
-    """Play a stream; return what every mechanism chose at every event.
+    """Play a stream with φ of its events, (T, rank); return what every mechanism chose at every event.
 
-    Parameters
-    ----------
-    phis : array (T, rank)
-        φ of every event.
-    reveal : Reveal
-        Which labels are shown, and when; by default all of them right after the decision.
-    progress : callable of (done, total)
+    By default all labels are revealed right after the decision. ``progress`` is told (done, total).
     """
     shown = reveal or Everything()
     waiting: dict[int, list[tuple[int, Revealed]]] = {}
@@ -97,13 +88,8 @@ def choose_present(read: Read, chosen: int, score: FloatArray, prob: FloatArray,
 class MemoryPlayer:
     """Every read of a `SigmaMem`, and the adaptive one, which is acted upon.
 
-    One pass gives all of them: what a read would have chosen is part of the adaptive decision.
-
-    Parameters
-    ----------
-    at, interrupt
-        Call ``interrupt(player)`` before the event at this place: a peer joins, a source is revoked, the
-        memory is opened again.
+    One pass gives all of them: what a read would have chosen is part of the adaptive decision. Before the
+    event ``at``, ``interrupt`` is called: a peer joins, a source is revoked, the memory is opened again.
     """
 
     def __init__(
@@ -116,8 +102,7 @@ class MemoryPlayer:
     ) -> None:
         self.memory = memory
         self.revoked: set[str] = set()  # sources that are not heard any more
-        self._reads = reads
-        self._at, self._interrupt = at, interrupt
+        self._reads, self._at, self._interrupt = reads, at, interrupt
         self._ids: list[str] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
@@ -145,13 +130,12 @@ class MemoryPlayer:
         self.revoked.add(source)
 
 
-class ExploringPlayer:
+class ExploringPlayer(MemoryPlayer):
     """The memory's own route, exploring or not: for streams where only the chosen peer is ever labelled."""
 
     def __init__(self, memory: SigmaMem, *, explore: bool = True) -> None:
-        self.memory = memory
+        super().__init__(memory)
         self._explore = explore
-        self._ids: list[str] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.route`; where its peer is absent, the one with the highest p̂ among those present."""
@@ -162,18 +146,12 @@ class ExploringPlayer:
             peer = best_present(np.array(list(decision.probs.values())), present)
         return {decision.read: peer}
 
-    def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
-        """`SigmaMem.feedback`."""
-        self.memory.feedback(self._ids[place], labels, source=source)
-
 
 class RouterPlayer:
     """A router that does not look at answers: a baseline or a rival."""
 
     def __init__(self, name: str, router: Router, peers: tuple[str, ...]) -> None:
-        self.name = name
-        self._router = router
-        self._peers = peers
+        self.name, self._router, self._peers = name, router, peers
         self._decided: list[tuple[FloatArray, int]] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
@@ -185,5 +163,4 @@ class RouterPlayer:
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """`Router.learn`."""
         phi, peer = self._decided[place]
-        c = np.array([labels.get(p, np.nan) for p in self._peers])
-        self._router.learn(phi, c, peer)
+        self._router.learn(phi, np.array([labels.get(p, np.nan) for p in self._peers]), peer)

@@ -29,15 +29,12 @@ Scorer = Callable[[Pairs, FloatArray | None], FloatArray]
 
 
 def load_scorer(center: str | None, steering: str | Path | None, **options: Any) -> Scorer:
-    """A scorer in this process: the center and the steering of a checkpoint, or a bare model.
-
-    ``options`` are those of ``Center.load``: cache, device, dtype, device_map …
-    """
+    """A scorer by a bare model, or by the center of a checkpoint, with the options of ``Center.load``."""
     from sigma_mem.center import Center, open_checkpoint
 
-    if steering is not None:
-        return center_scorer(open_checkpoint(steering, center=center, **options).center)
-    return center_scorer(Center.load(center or "smollm2", **options))
+    if steering is None:
+        return center_scorer(Center.load(center or "smollm2", **options))
+    return center_scorer(open_checkpoint(steering, center=center, **options).center)
 
 
 def center_scorer(center: Center) -> Scorer:
@@ -66,17 +63,8 @@ def ray_scorer(
 ) -> Iterator[Scorer]:
     """A scorer spread over workers of a Ray cluster while the ``with`` lasts.
 
-    Parameters
-    ----------
-    build
-        Makes the scorer in each worker, such as ``partial(load_scorer, None, "steering.safetensors")``; the
-        file must be readable there.
-    address
-        Of the cluster, as ``ray.init`` takes it: ``auto``, ``ray://host:10001``; ``local`` starts one here.
-    workers
-        How many; each is one process with a center of its own.
-    chunk
-        Prompts per task.
+    ``build`` makes the scorer in each worker, where its files must be readable. The address is what
+    ``ray.init`` takes (``auto``, ``ray://host:10001``); ``local`` starts a cluster here.
     """
     if workers < 1 or chunk < 1:
         raise InputError(f"got {workers} workers and chunks of {chunk}; expected at least 1 of each")
@@ -106,7 +94,7 @@ class _Worker:
         return self._scorer(pairs, readouts)
 
     def process(self) -> int:
-        """Id of the process, for those who want to watch it or to see it die."""
+        """Id of the process, for those who watch it."""
         return os.getpid()
 
 

@@ -30,14 +30,9 @@ def replayed(
     progress: Callable[[int, int], None] | None = None,
     reads: Reads = READS,
 ) -> Choices:
-    """What every read, and the adaptive one, chooses at every event.
+    """What every read, and the adaptive one, chooses at every event, with φ as (T, rank).
 
-    Parameters
-    ----------
-    phis : array (T, rank)
-    shown : bool array (T,), optional
-        Events whose labels are revealed, on time and all of them; the others only decay.
-    progress : callable of (done, total)
+    Events that are not ``shown``, (T,), reveal no label and only decay. ``progress`` is told (done, total).
     """
     settings = settings or Settings()
     labels = stream.labels()
@@ -45,9 +40,9 @@ def replayed(
         labels[~shown] = np.nan
     asked = [[peer in event.answers for peer in stream.peers] for event in stream]
     groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
-    past = replay(
-        phis, labels, settings, groups, features=_features(stream) if settings.text_features else None
-    )
+    features = _features(stream) if settings.text_features else None
+    past = replay(phis, labels, settings, groups, features=features)
+    available = [i for i, read in enumerate(reads) if read.needs != "center"]
     used = [read for read in reads if read.needs != "center"]
     first = np.zeros((len(stream), len(used)), dtype=np.intp)  # among all peers: what the memory learns from
     chosen = np.zeros_like(first)  # among those present
@@ -68,10 +63,13 @@ def replayed(
         ]
         if progress is not None and (t % 256 == 255 or t + 1 == len(stream)):
             progress(t + 1, len(stream))
-    best = _best_reads(phis, first, _answer_labels(labels, groups), settings, reads)
-    out: Choices = {"adaptive": chosen[np.arange(len(chosen)), best]}
-    out.update({read.name: chosen[:, i] for i, read in enumerate(used)})
-    return out
+    events = np.arange(len(stream))
+    of_reads = np.full((len(stream), len(reads)), np.nan)  # without a center, its reads are not labelled
+    of_reads[:, available] = _answer_labels(labels, groups)[events[:, None], first]
+    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
+    best = [available.index(adaptive(p, available)) for p in prob]
+    by_read = {read.name: chosen[:, i] for i, read in enumerate(used)}
+    return {"adaptive": chosen[events, best], **by_read}
 
 
 def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
@@ -79,25 +77,8 @@ def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
     out = labels.copy()
     for t, peer in np.argwhere(np.isnan(labels) & (groups >= 0)):
         same = labels[t, groups[t] == groups[t, peer]]
-        known = same[same == same]  # NaN differs from itself
-        if len(known):
-            out[t, peer] = known[0]
+        out[t, peer] = next((c for c in same if not np.isnan(c)), np.nan)
     return out
-
-
-def _best_reads(
-    phis: FloatArray,
-    chosen: NDArray[np.intp],
-    labels: FloatArray,
-    settings: Settings,
-    reads: Reads,
-) -> NDArray[np.intp]:
-    """Which column of ``chosen`` the adaptive read takes at every event."""
-    available = [i for i, read in enumerate(reads) if read.needs != "center"]
-    of_reads = np.full((len(chosen), len(reads)), np.nan)  # without a center, its reads are not labelled
-    of_reads[:, available] = labels[np.arange(len(chosen))[:, None], chosen]
-    prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
-    return np.array([available.index(adaptive(p, available)) for p in prob], dtype=np.intp)
 
 
 def _features(stream: Stream) -> FloatArray:
@@ -105,7 +86,9 @@ def _features(stream: Stream) -> FloatArray:
     out = np.zeros((len(stream), len(stream.peers), len(FEATURES)))
     for row, event in zip(out, stream, strict=True):
         given = {i: event.answers[peer] for i, peer in enumerate(stream.peers) if peer in event.answers}
-        found = _features_of(event.question, tuple(sorted(given.values(), key=_by_text)))
+        found = _features_of(
+            event.question, tuple(sorted(given.values(), key=lambda a: (a.text, a.canon or "")))
+        )
         row[list(given)] = [found[answer] for answer in given.values()]
     return out
 
@@ -114,7 +97,3 @@ def _features(stream: Stream) -> FloatArray:
 def _features_of(question: str, answers: tuple[Answer, ...]) -> dict[Answer, FloatArray]:
     """Kept, because an attack hands the same answers to other peers."""
     return dict(zip(answers, text_features(question, answers), strict=True))
-
-
-def _by_text(answer: Answer) -> tuple[str, str]:
-    return answer.text, answer.canon or ""

@@ -6,8 +6,9 @@ peer's alone. Every rival keeps its published defaults. Under full feedback ther
 is read greedily, in its favour; ``explore=True`` reads it as its authors mean it to be read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,14 @@ from sigma_mem.bench.row import successes
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 
-_VOWPAL = "--cb_explore_adf --epsilon 0.05 -q ca --quiet"  # φ × peer, its own exploration
-
 
 def _module(name: str) -> Any:
     return require(name, extra="rivals", purpose="this rival")
 
 
-def _labelled(labels: FloatArray) -> Iterator[tuple[int, float]]:
+def _labelled(labels: FloatArray) -> dict[int, float]:
     """Peers that have a label, and their success in [0, 1]."""
-    return (
-        (peer, r) for peer, r in enumerate(successes(labels).tolist()) if r == r
-    )  # NaN differs from itself
+    return {peer: r for peer, r in enumerate(successes(labels).tolist()) if not isnan(r)}
 
 
 class ParetoBandit:
@@ -60,23 +57,20 @@ class ParetoBandit:
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """One `update` per labelled peer; its clock was advanced by `route`."""
-        context = np.append(phi, 1.0)
-        for peer, r in _labelled(labels):
-            self._router.update(str(peer), context, r, advance_time=False)
+        for peer, r in _labelled(labels).items():
+            self._router.update(str(peer), np.append(phi, 1.0), r, advance_time=False)
 
 
 class MabWiser:
     """`MAB` of mabwiser with `LearningPolicy.LinUCB` at its defaults (α = 1, λ = 1); it never forgets.
 
-    With full feedback every peer has seen the same φ, so the bonus is the same for all and needs no switching
-    off.
+    With full feedback every peer has seen the same φ: the bonus is the same for all, and stays switched on.
     """
 
     def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
         module = _module("mabwiser.mab")
-        self._mab = module.MAB(
-            arms=list(range(n_peers)), learning_policy=module.LearningPolicy.LinUCB(), seed=seed
-        )
+        policy = module.LearningPolicy.LinUCB()
+        self._mab = module.MAB(arms=list(range(n_peers)), learning_policy=policy, seed=seed)
         # `fit` must come before `predict`: a zero context with reward zero leaves λI and 0 as they are.
         self._mab.fit(list(range(n_peers)), [0.0] * n_peers, np.zeros((n_peers, rank)))
 
@@ -87,7 +81,7 @@ class MabWiser:
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """One `partial_fit` with a row per labelled peer."""
-        found = dict(_labelled(labels))
+        found = _labelled(labels)
         if found:
             self._mab.partial_fit(list(found), list(found.values()), np.tile(phi, (len(found), 1)))
 
@@ -100,7 +94,8 @@ class VowpalWabbit:
     """
 
     def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
-        self._vw = _module("vowpalwabbit").Workspace(f"{_VOWPAL} --random_seed {seed}")
+        options = "--cb_explore_adf --epsilon 0.05 -q ca --quiet"  # φ × peer, its own exploration
+        self._vw = _module("vowpalwabbit").Workspace(f"{options} --random_seed {seed}")
         self._actions = [f"|a p{p}" for p in range(n_peers)]
         self._rng = np.random.default_rng(seed)
         self._explore = explore
@@ -118,12 +113,11 @@ class VowpalWabbit:
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """One `learn` per labelled peer, with cost −r."""
-        shared = _shared(phi)
-        for peer, r in _labelled(labels):
+        for peer, r in _labelled(labels).items():
             propensity = self._propensity if self._explore and peer == chosen else 1.0
             actions = list(self._actions)
             actions[peer] = f"0:{-r}:{propensity} {actions[peer]}"
-            self._vw.learn([shared, *actions])
+            self._vw.learn([_shared(phi), *actions])
 
 
 def _shared(phi: FloatArray) -> str:
@@ -138,10 +132,8 @@ class BayesianBandits:
 
     def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
         module = _module("bayesianbandits")
-        arms = [
-            module.Arm(p, learner=module.NormalRegressor(alpha=1.0, beta=4.0, random_state=seed))
-            for p in range(n_peers)
-        ]
+        learners = [module.NormalRegressor(alpha=1.0, beta=4.0, random_state=seed) for _ in range(n_peers)]
+        arms = [module.Arm(p, learner=learner) for p, learner in enumerate(learners)]
         self._agent = module.ContextualAgent(arms, module.ThompsonSampling(), random_seed=seed)
         self._explore = explore
 
@@ -156,7 +148,7 @@ class BayesianBandits:
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
         """One `update` per labelled peer."""
-        for peer, r in _labelled(labels):
+        for peer, r in _labelled(labels).items():
             self._agent.select_for_update(peer).update(phi[None, :], np.array([r]))
 
 

@@ -1,4 +1,8 @@
-"""A row of a table: what one mechanism chose at every event of a stream, and how right it was."""
+"""A row of a table: what one mechanism chose at every event of a stream, and how right it was.
+
+The rows that see every label of the stream at once (expectations, ceilings and oracles, not mechanisms) are
+here too. Each takes the labels c of a stream, (T, P), NaN where there is none, and which peers are present.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +16,16 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
+Present = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One mechanism on one stream.
+    """One mechanism on one stream."""
 
-    Attributes
-    ----------
-    chosen : int array (T,), or None
-        The peer chosen at every event; None for a random peer.
-    correct : array (T,)
-        How right that peer was, from 0 to 1; an expectation for a random peer and for a majority.
-    selections : mapping
-        How often each peer was chosen.
-    """
-
-    chosen: NDArray[np.intp] | None
-    correct: FloatArray
-    selections: Mapping[str, int]
+    chosen: NDArray[np.intp] | None  # the peer chosen at every event; None for a random peer
+    correct: FloatArray  # how right it was, from 0 to 1; an expectation for a random peer and a majority
+    selections: Mapping[str, int]  # how often each peer was chosen
 
     @property
     def accuracy(self) -> float:
@@ -69,7 +65,7 @@ def correct_at(labels: FloatArray, chosen: NDArray[np.intp]) -> FloatArray:
     return r
 
 
-def present_peers(stream: Stream) -> NDArray[np.bool_]:
+def present_peers(stream: Stream) -> Present:
     """Which peers can be chosen at every event, (T, P): those with an answer or a label."""
     rows = [[p in event.answers or p in event.correct for p in stream.peers] for event in stream]
     return np.array(rows, dtype=bool).reshape(len(stream), len(stream.peers))
@@ -84,12 +80,6 @@ def majority_correct(stream: Stream) -> FloatArray:
     """Expected rightness of the most frequent answer at every event; 0 where no answer can be read.
 
     Answers that tie for the lead share the event equally, so the order of the peers plays no part.
-
-    >>> from sigma_mem.events import Answer, Event
-    >>> a, b = Answer("4", "4"), Answer("5", "5")
-    >>> tied = Event("e", "2+2?", {"x": a, "y": b}, {"x": 1.0, "y": -1.0})
-    >>> majority_correct(Stream("tiny", ("x", "y"), (tied,))).tolist()
-    [0.5]
     """
     r = successes(stream.labels())
     out = np.zeros(len(stream))
@@ -97,11 +87,39 @@ def majority_correct(stream: Stream) -> FloatArray:
         groups = group_answers(canons)
         counts = np.bincount(groups[groups >= 0])
         leading = np.flatnonzero(counts == counts.max(initial=1))
-        shares = [_mean_known(r[t, groups == number]) for number in leading]
-        out[t] = np.mean(shares) if shares else 0.0
+        known = [r[t, (groups == number) & ~np.isnan(r[t])] for number in leading]
+        out[t] = np.mean([part.mean() if len(part) else 0.0 for part in known]) if known else 0.0
     return out
 
 
-def _mean_known(r: FloatArray) -> float:
-    known = r[r == r]  # NaN differs from itself
-    return float(known.mean()) if len(known) else 0.0
+def best_fixed(labels: FloatArray, present: Present) -> NDArray[np.intp]:
+    """At every event the present peer that is right most often over the whole stream."""
+    return domain_oracle(labels, [""] * len(labels), present)
+
+
+def domain_oracle(labels: FloatArray, domains: Sequence[str], present: Present) -> NDArray[np.intp]:
+    """At every event the present peer that is right most often in its domain (the paper's oracle reputation).
+
+    >>> domain_oracle(np.array([[1.0, -1.0], [-1.0, 1.0]]), ["math", "law"], np.full((2, 2), True)).tolist()
+    [0, 1]
+    """
+    names, which = np.unique(np.asarray(domains, dtype=str), return_inverse=True)
+    r = successes(labels)
+    wins, seen = np.zeros((2, len(names), labels.shape[1]))
+    np.add.at(wins, which, np.nan_to_num(r))
+    np.add.at(seen, which, ~np.isnan(r))
+    rate = np.where(seen > 0, wins / np.maximum(seen, 1.0), -1.0)
+    return np.asarray(np.where(present, rate[which], -2.0).argmax(axis=1), dtype=np.intp)
+
+
+def any_right(labels: FloatArray, present: Present) -> NDArray[np.intp]:
+    """The most right of the peers present: the ceiling of every choice among these answers."""
+    r = np.where(present, np.nan_to_num(successes(labels)), -1.0)
+    return np.asarray(r.argmax(axis=1), dtype=np.intp)
+
+
+def random_correct(labels: FloatArray, present: Present) -> FloatArray:
+    """Expected rightness of a present peer chosen at random, at every event."""
+    r = np.where(present, np.nan_to_num(successes(labels)), 0.0)
+    mean: FloatArray = r.sum(axis=1) / np.maximum(present.sum(axis=1), 1)
+    return mean

@@ -6,8 +6,8 @@ person reads, and `write_report` puts all of it, with the figures, into a folder
 
 import csv
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,26 +26,40 @@ Grid = tuple[list[str], list[list[str]]]  # header and rows
 Rows = Mapping[str, TableRow]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table(ABC):
     """The result of one experiment on a stream."""
 
     title: ClassVar[str]
 
     stream: Stream
-    phis: FloatArray  # of the stream's events
+    judged: JudgedEvents | None = None  # by a center; then all rows are about these events
 
     @abstractmethod
+    def results(self) -> dict[str, Any]:
+        """What ``--json`` prints between the stream and the center."""
+
     def values(self) -> dict[str, Any]:
         """The plain object that ``--json`` prints."""
+        events = len(self.stream) if self.judged is None else self.judged.judged
+        about = {"stream": self.stream.name, "events": events, "peers": list(self.stream.peers)}
+        center = {} if self.judged is None else {"center": asdict(self.judged)}
+        return {**about, **self.results(), **center}
 
     @abstractmethod
     def grid(self) -> Grid:
         """The table as text."""
 
+    def beside_sigma(self) -> dict[str, str]:
+        """For parts of the table, which rows are better than the center's own."""
+        return {}
+
     def remarks(self) -> list[str]:
-        """Lines to print below the table."""
-        return []
+        """Lines to print below the table; by default what a center judged, if there is one."""
+        if self.judged is None:
+            return []
+        better = [f"- {part}: {said}." for part, said in self.beside_sigma().items()]
+        return ["", f"{self.judged.note}.", "", *better]
 
     def figures(self, folder: Path) -> list[Path]:
         """Draw the figures that belong to the table; return the files."""
@@ -66,22 +80,12 @@ def write_report(table: Table, folder: Path) -> list[Path]:
     return [folder / "report.md", folder / "table.csv", *drawn]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LeagueTable(Table):
     """A table whose columns hold every mechanism's row, such as one column per attack ratio."""
 
+    phis: FloatArray  # of the stream's events
     columns: Mapping[str, Rows]
-    judged: JudgedEvents | None  # by a center; then all rows are about these events
-
-    @property
-    def events(self) -> int:
-        """How many events the rows are about."""
-        return len(self.stream) if self.judged is None else self.judged.events
-
-    @property
-    def center_values(self) -> dict[str, Any]:
-        """What ``--json`` says of the center, if there is one."""
-        return {} if self.judged is None else {"center": self.judged.values()}
 
     @property
     def shows_selections(self) -> bool:
@@ -89,38 +93,29 @@ class LeagueTable(Table):
         return self.judged is not None
 
     def grid(self) -> Grid:
-        """A line per mechanism: accuracy with half its interval in every column."""
+        """A line per mechanism, a column per column."""
         header = ["mechanism"]
         for name in self.columns:
             header += [name, f"{name} selections"] if self.shows_selections else [name]
-        spans = {name: row_intervals(rows) for name, rows in self.columns.items()}
-        body = []
-        for mechanism in next(iter(self.columns.values())):
-            line = [mechanism]
-            for name, rows in self.columns.items():
-                found, row = spans[name][mechanism], rows[mechanism]
-                line.append(f"{row.accuracy:.2%} ± {50 * (found.high - found.low):.2f}")
-                line += [selection_counts(row)] if self.shows_selections else []
-            body.append(line)
-        return header, body
+        body = {name: [name] for name in next(iter(self.columns.values()))}
+        for rows in self.columns.values():
+            spans = row_intervals(rows)
+            for name, line in body.items():
+                line.append(f"{rows[name].accuracy:.2%} ± {50 * (spans[name].high - spans[name].low):.2f}")
+                line += [selection_counts(rows[name])] if self.shows_selections else []
+        return header, list(body.values())
 
-    def remarks(self) -> list[str]:
-        """How many events a center judged, and which rows are better than its own."""
-        if self.judged is None:
-            return []
-        better = [f"- {name}: {better_than_sigma(rows)}." for name, rows in self.columns.items()]
-        return ["", f"{self.judged.note}.", "", *better]
+    def beside_sigma(self) -> dict[str, str]:
+        """In every column."""
+        return {name: better_than_sigma(rows) for name, rows in self.columns.items()}
 
     def accuracy_figures(self, folder: Path) -> list[Path]:
         """Accuracy of every row that uses no oracle, then what the stream itself looks like."""
-        columns = self.columns
-        shown = [name for name in next(iter(columns.values())) if name not in ORACLES]
-        groups = {c: {n: rows[n].accuracy for n in shown} for c, rows in columns.items()}
-        spans = {c: row_intervals(rows) for c, rows in columns.items()}
-        errors = {c: {n: (found[n].low, found[n].high) for n in shown} for c, found in spans.items()}
-        ceiling = {c: rows["any-right"].accuracy for c, rows in columns.items()}
-        title = f"{self.stream.name}: accuracy"
-        drawn = figures.bars(groups, ceiling, errors, title, folder / "accuracy.png")
+        shown = [name for name in next(iter(self.columns.values())) if name not in ORACLES]
+        spans = {column: row_intervals(rows) for column, rows in self.columns.items()}
+        bars = {column: {name: found[name] for name in shown} for column, found in spans.items()}
+        ceiling = {column: rows["any-right"].accuracy for column, rows in self.columns.items()}
+        drawn = figures.bars(bars, ceiling, f"{self.stream.name}: accuracy", folder / "accuracy.png")
         return [drawn, *_stream_figures(folder, self.stream, self.phis)]
 
 
@@ -138,72 +133,60 @@ def row_values(rows: Rows, seed: int = 0) -> dict[str, Any]:
     reference = reference_row(rows)
     references = [reference, *(name for name in ("base", "sigma") if name in rows)]
     spans = {name: row_intervals(rows, name, seed) for name in references}
-    found = spans[reference]
+
+    def difference(found: Interval) -> dict[str, Any]:
+        ends = [round(found.difference_low, 6), round(found.difference_high, 6)]
+        return {"difference": round(found.difference, 6), "interval": ends}
+
     return {
         name: {
             "accuracy": round(row.accuracy, 6),
             "selections": dict(row.selections),
-            "interval": [round(found[name].low, 6), round(found[name].high, 6)],
-            **{f"vs_{other}": _difference(span[name]) for other, span in spans.items()},
+            "interval": [round(spans[reference][name].low, 6), round(spans[reference][name].high, 6)],
+            **{f"vs_{other}": difference(span[name]) for other, span in spans.items()},
         }
         for name, row in rows.items()
     }
 
 
-def _difference(found: Interval) -> dict[str, Any]:
-    span = [round(found.difference_low, 6), round(found.difference_high, 6)]
-    return {"difference": round(found.difference, 6), "interval": span}
-
-
 def selection_counts(row: TableRow) -> str:
     """How often each peer was chosen, in the peers' order."""
-    return "/".join(str(count) for count in row.selections.values())
+    return "/".join(map(str, row.selections.values()))
 
 
 def standing(rows: Rows) -> str:
     """One honest sentence: who is on top among those that use no oracle, and where adaptive stands."""
     fair = {name: row.accuracy for name, row in rows.items() if name not in ORACLES}
     best = max(fair, key=lambda name: fair[name])
-    others = {name: a for name, a in fair.items() if name != "adaptive"}
-    rival = max(others, key=lambda name: others[name])
-    gap = 100 * (fair["adaptive"] - others[rival])
+    rival = max((name for name in fair if name != "adaptive"), key=lambda name: fair[name])
+    gap = 100 * (fair["adaptive"] - fair[rival])
     where = "above" if gap > 0 else "level with" if gap == 0 else "below"
-    return (
-        f"best without an oracle: {best} {fair[best]:.2%}; adaptive is {abs(gap):.2f} points {where} {rival}"
-    )
+    top = f"best without an oracle: {best} {fair[best]:.2%}"
+    return f"{top}; adaptive is {abs(gap):.2f} points {where} {rival}"
 
 
 def _stream_figures(folder: Path, stream: Stream, phis: FloatArray) -> list[Path]:
     """Reliability over time, peer × domain, and G, of the stream as it is."""
-    labels, peers, name = stream.labels(), list(stream.peers), stream.name
+    labels, peers, name = stream.labels(), stream.peers, stream.name
     past = replay(phis, labels)
     rate = 50 + 50 * past.total / np.maximum(past.labels, 1e-12)
     domains = np.asarray([event.domain or "all" for event in stream], dtype=str)
     names = [str(domain) for domain in np.unique(domains)]
-    right = _by_domain(successes(labels), domains, names)
-    believed = np.array([past.prob[domains == domain][-50:].mean(axis=0) for domain in names]).T
+    parts = [domains == domain for domain in names]
+    r = successes(labels)
+    # The mean of what is known in every domain, (P, domains); 0 where a peer was never there.
+    right = [np.nansum(r[part], axis=0) / np.maximum((~np.isnan(r[part])).sum(axis=0), 1) for part in parts]
+    believed = [past.prob[part][-50:].mean(axis=0) for part in parts]
+    lines = {peer: rate[20:, i] for i, peer in enumerate(peers)}
+    title = f"{name}: reliability over time"
+    said = f"{name}: p̂ at the end, from φ alone (%)"
     return [
-        figures.curves(
-            {peer: rate[20:, i] for i, peer in enumerate(peers)},
-            "event",
-            "decayed rate of being right (%)",
-            f"{name}: reliability over time",
-            folder / "reliability.png",
-        ),
-        figures.heatmap(right, peers, names, f"{name}: right in each domain (%)", folder / "domains.png"),
+        figures.curves(lines, "event", "decayed rate of being right (%)", title, folder / "reliability.png"),
         figures.heatmap(
-            believed, peers, names, f"{name}: p̂ at the end, from φ alone (%)", folder / "believed.png"
+            np.array(right).T, peers, names, f"{name}: right in each domain (%)", folder / "domains.png"
         ),
+        figures.heatmap(np.array(believed).T, peers, names, said, folder / "believed.png"),
         figures.heatmap(
             past.G[-1], peers, peers, f"{name}: relation G", folder / "relation.png", signed=True
         ),
     ]
-
-
-def _by_domain(r: FloatArray, domains: np.ndarray[Any, Any], names: Sequence[str]) -> FloatArray:
-    """Mean of what is known in every domain, (P, domains); 0 where a peer was never there."""
-    known = r == r  # NaN differs from itself
-    total = np.array([np.where(known, r, 0.0)[domains == name].sum(axis=0) for name in names])
-    count = np.array([known[domains == name].sum(axis=0) for name in names])
-    rate: FloatArray = (total / np.maximum(count, 1)).T
-    return rate

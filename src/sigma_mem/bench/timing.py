@@ -21,7 +21,6 @@ from sigma_mem.memory import SigmaState, replay
 from sigma_mem.session import SigmaMem
 
 RANK, PEERS, THEIR_SIZE = 64, ("a", "b", "c", "d", "e"), 26
-_BLOCK = 400
 _QUESTION = (
     "A reversible heat engine works between two reservoirs at 600 K and 300 K and takes in 1200 J of heat "
     "per cycle from the hot one. How much work does it deliver per cycle, and how much heat does it reject?"
@@ -60,20 +59,21 @@ class Timings:
 
     def values(self) -> dict[str, Any]:
         """The object that ``bench speed --json`` prints."""
+        timings = [
+            {
+                "what": t.what,
+                "beside": t.beside,
+                "ours_us": 1e6 * t.ours,
+                "theirs_us": 1e6 * t.theirs,
+                "ratio": t.ratio,
+                "target": t.target,
+                "target_is": "at least" if t.faster else "at most",
+                "met": t.met,
+            }
+            for t in self.rows
+        ]
         return {
-            "timings": [
-                {
-                    "what": t.what,
-                    "beside": t.beside,
-                    "ours_us": 1e6 * t.ours,
-                    "theirs_us": 1e6 * t.theirs,
-                    "ratio": t.ratio,
-                    "target": t.target,
-                    "target_is": "at least" if t.faster else "at most",
-                    "met": t.met,
-                }
-                for t in self.rows
-            ],
+            "timings": timings,
             "per_event_us": {str(n): 1e6 * seconds for n, seconds in self.per_event.items()},
             "flat": self.flat,
             "notes": list(self.notes),
@@ -87,18 +87,13 @@ class Timings:
 
     def grid(self) -> Grid:
         """A line per timing."""
-        return ["what", "µs", "beside", "µs", "ratio", "target", ""], [
-            [
-                t.what,
-                f"{1e6 * t.ours:.1f}",
-                t.beside,
-                f"{1e6 * t.theirs:.1f}",
-                f"{t.ratio:.2f}",
-                f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}",
-                "met" if t.met else "NOT met",
-            ]
-            for t in self.rows
-        ]
+        body = []
+        for t in self.rows:
+            target = f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}"
+            ours, theirs = f"{1e6 * t.ours:.1f}", f"{1e6 * t.theirs:.1f}"
+            met = "met" if t.met else "NOT met"
+            body.append([t.what, ours, t.beside, theirs, f"{t.ratio:.2f}", target, met])
+        return ["what", "µs", "beside", "µs", "ratio", "target", ""], body
 
     def remarks(self) -> list[str]:
         """How the cost of an event grows, and what could not be timed."""
@@ -126,7 +121,7 @@ def measure_speed(rounds: int = 5, longest: int = 1_000_000, progress: Progress 
     return Timings(tuple(rows), _per_event(phis, labels, longest, progress), tuple(notes))
 
 
-def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _BLOCK) -> dict[str, float]:
+def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int) -> dict[str, float]:
     """Seconds per call of each, in turns; the best block counts."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(2 * rounds):
@@ -138,71 +133,59 @@ def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int = _
     return best
 
 
+def _compared(found: dict[str, float], *targets: tuple[str, str, float]) -> list[Timing]:
+    """What stands beside what, and the target of the ratio."""
+    return [Timing(what, beside, found[what], found[beside], target) for what, beside, target in targets]
+
+
 def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Timing]:
-    router = _pareto(_optional("pareto_bandit", "rivals"))
-    contexts = np.random.default_rng(1).normal(size=(_BLOCK, THEIR_SIZE))
+    module = require("pareto_bandit", extra="rivals", purpose="this timing")
+    router = _pareto(module, module.FeatureService.for_precomputed(dimension=THEIR_SIZE))
+    contexts = np.random.default_rng(1).normal(size=(400, THEIR_SIZE))
     state = SigmaState(PEERS, RANK)
     memory = SigmaMem(PEERS, rank=RANK, keep_text=False)
-    says = [dict(zip(PEERS, row.tolist(), strict=True)) for row in labels[:_BLOCK]]
+    says = [dict(zip(PEERS, row.tolist(), strict=True)) for row in labels[:400]]
     ids: list[str] = []
     requests: list[str] = []
-
-    def feedback(i: int) -> None:
-        memory.feedback(ids.pop(), says[i])
-
-    found = _best(
-        {
-            "read": lambda i: state.read(phis[i]),
-            "route of ParetoBandit": lambda i: requests.append(router.route(contexts[i])[1].request_id),
-            "feedback of ParetoBandit": lambda i: router.process_feedback(requests.pop(), 1.0),
-            "write": lambda i: state.write(phis[i], labels[i], state.begin_event()),
-            "update of ParetoBandit": lambda i: router.update(
-                str(i % 5), contexts[i], 1.0, advance_time=False
-            ),
-            "route": lambda i: ids.append(memory.route(phi=phis[i]).id),
-            "feedback": feedback,
-        },
-        rounds,
+    read, write = "state read, rank 64, 5 peers", "state write, 5 labels"
+    route, feedback = "SigmaMem.route(phi=…)", "SigmaMem.feedback, 5 labels"
+    their_route, their_update = "ParetoBandit route, d = 26", "ParetoBandit update, 1 label"
+    by_request = "ParetoBandit process_feedback, 1 label"  # like ours, it looks the decision up by its id
+    calls: dict[str, Callable[[int], object]] = {
+        read: lambda i: state.read(phis[i]),
+        their_route: lambda i: requests.append(router.route(contexts[i])[1].request_id),
+        by_request: lambda i: router.process_feedback(requests.pop(), 1.0),
+        write: lambda i: state.write(phis[i], labels[i], state.begin_event()),
+        their_update: lambda i: router.update(str(i % 5), contexts[i], 1.0, advance_time=False),
+        route: lambda i: ids.append(memory.route(phi=phis[i]).id),
+        feedback: lambda i: memory.feedback(ids.pop(), says[i]),
+    }
+    return _compared(
+        _best(calls, rounds, block=400),
+        (read, their_route, 0.5),
+        (write, their_update, 0.5),
+        (route, their_route, 1.0),
+        (feedback, by_request, 1.0),
     )
-    route, update = found["route of ParetoBandit"], found["update of ParetoBandit"]
-    by_request = found["feedback of ParetoBandit"]  # like ours, it looks the decision up by its id
-    return [
-        Timing("state read, rank 64, 5 peers", "ParetoBandit route, d = 26", found["read"], route, 0.5),
-        Timing("state write, 5 labels", "ParetoBandit update, 1 label", found["write"], update, 0.5),
-        Timing("SigmaMem.route(phi=…)", "ParetoBandit route, d = 26", found["route"], route, 1.0),
-        Timing(
-            "SigmaMem.feedback, 5 labels",
-            "ParetoBandit process_feedback, 1 label",
-            found["feedback"],
-            by_request,
-            1.0,
-        ),
-    ]
 
 
-def _optional(module: str, extra: str) -> Any:
-    return require(module, extra=extra, purpose="this timing")
-
-
-def _pareto(module: Any, features: Any = None) -> Any:
+def _pareto(module: Any, features: Any) -> Any:
     price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
+    registry = {str(i): dict(price) for i in range(len(PEERS))}
     return module.BanditRouter.create(
-        model_registry={str(i): dict(price) for i in range(len(PEERS))},
-        priors="none",
-        feature_service=features or module.FeatureService.for_precomputed(dimension=THEIR_SIZE),
-        bandit_seed=0,
+        model_registry=registry, priors="none", feature_service=features, bandit_seed=0
     )
 
 
 def _from_text(rounds: int) -> list[Timing]:
     """From a question, and from five answers of a hundred words, to a decision.
 
-    Their encoder, all-MiniLM-L6-v2, is rebuilt with random weights.
-    Its time does not depend on the weights, and no model hub is needed. The tokenizer's time is left
-    out on their side, in their favour.
+    Their encoder, all-MiniLM-L6-v2, is rebuilt with random weights: its time does not depend on them, and no
+    model hub is needed. The tokenizer's time is left out on their side, in their favour.
     """
-    module = _optional("pareto_bandit", "rivals")
-    torch, transformers = _optional("torch", "center"), _optional("transformers", "center")
+    module = require("pareto_bandit", extra="rivals", purpose="this timing")
+    torch = require("torch", extra="center", purpose="this timing")
+    transformers = require("transformers", extra="center", purpose="this timing")
     config = transformers.BertConfig(
         hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
     )
@@ -214,26 +197,19 @@ def _from_text(rounds: int) -> list[Timing]:
         with torch.inference_mode():
             return np.asarray(model(input_ids=tokens).last_hidden_state.mean(dim=1)[0], dtype=np.float64)
 
-    features = module.FeatureService(custom_encoder=encode, embedding_dim=384)
-    router = _pareto(module, features)
+    router = _pareto(module, module.FeatureService(custom_encoder=encode, embedding_dim=384))
     rng = np.random.default_rng(2)
     words = _QUESTION.split()
     answers = {peer: " ".join(rng.choice(words, 99)) + f" {peer}" for peer in PEERS}
     memory.feedback(memory.vote(_QUESTION, answers).id, dict.fromkeys(PEERS, True))
-    found = _best(
-        {
-            "route": lambda i: memory.route(_QUESTION),
-            "vote": lambda i: memory.vote(_QUESTION, answers),
-            "theirs": lambda i: router.route(_QUESTION),
-        },
-        rounds,
-        block=20,
-    )
-    beside = "ParetoBandit from text (MiniLM-L6)"
-    return [
-        Timing("from text to decision", beside, found["route"], found["theirs"], 0.1),
-        Timing("vote on 5 answers of 100 words, from text", beside, found["vote"], found["theirs"], 0.1),
-    ]
+    route, vote = "from text to decision", "vote on 5 answers of 100 words, from text"
+    theirs = "ParetoBandit from text (MiniLM-L6)"
+    calls: dict[str, Callable[[int], object]] = {
+        route: lambda i: memory.route(_QUESTION),
+        vote: lambda i: memory.vote(_QUESTION, answers),
+        theirs: lambda i: router.route(_QUESTION),
+    }
+    return _compared(_best(calls, rounds, block=20), (route, theirs, 0.1), (vote, theirs, 0.1))
 
 
 def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
@@ -249,22 +225,23 @@ def _replay(phis: FloatArray, labels: FloatArray, rounds: int) -> Timing:
 
 
 def _per_event(phis: FloatArray, labels: FloatArray, longest: int, progress: Progress) -> dict[int, float]:
-    """Seconds of a read and a write after 10³, 10⁴, … events: the best of ten blocks of 100."""
-    state = SigmaState(PEERS, RANK)
+    """Seconds of a read and a write after 10³, 10⁴, … events: the best of the ten blocks of 100 before."""
+    state, n = SigmaState(PEERS, RANK), 0
     marks = [10**k for k in range(3, 10) if 10**k <= longest]
     found: dict[int, float] = {}
-    best = float("inf")
-    start = perf_counter()
-    for n in range(1, marks[-1] + 1):
-        i = n % len(phis)
-        state.read(phis[i])
-        state.write(phis[i], labels[i], state.begin_event())
-        if n % 100 == 0:
-            best = min(best, (perf_counter() - start) / 100)
-            start = perf_counter()
-        if n in marks:
-            found[n], best = best, float("inf")
-        elif n % 1000 == 0:
-            best = float("inf")  # only the thousand events before a mark count
+
+    def block() -> float:
+        nonlocal n
+        start = perf_counter()
+        for _ in range(100):
+            n += 1
+            i = n % len(phis)
+            state.read(phis[i])
+            state.write(phis[i], labels[i], state.begin_event())
+        return (perf_counter() - start) / 100
+
+    for mark in marks:
+        while n < mark:
+            found[mark] = min(block() for _ in range(10))
             progress("cost per event", n, marks[-1])
     return found

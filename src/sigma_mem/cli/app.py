@@ -58,7 +58,10 @@ def run(arguments: Sequence[str] | None = None, reads: Reads = READS) -> int:
     try:
         code = get_command(build_app(reads)).main(args=given, prog_name="sigma-mem", standalone_mode=False)
     except typer.TyperException as error:
-        return _fail(_usage(error), 2)
+        message, context = error.format_message(), getattr(error, "ctx", None)
+        if message and context is not None:
+            message = f"{message.rstrip('.')}; see {context.command_path} --help"
+        return _fail(message, 2)
     except typer.Abort:
         return _fail("stopped", 130)
     except (InputError, EncoderMismatchError) as error:
@@ -66,15 +69,6 @@ def run(arguments: Sequence[str] | None = None, reads: Reads = READS) -> int:
     except (SigmaMemError, OSError) as error:
         return _fail(str(error), 1)
     return code if isinstance(code, int) else 0
-
-
-def _usage(error: typer.TyperException) -> str:
-    """What is wrong with the command line, and where its help is."""
-    context = getattr(error, "ctx", None)
-    message = error.format_message()
-    if not message or context is None:
-        return message
-    return f"{message.rstrip('.')}; see {context.command_path} --help"
 
 
 def _fail(message: str, code: int) -> int:

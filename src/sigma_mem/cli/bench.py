@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sigma_mem.cli.bench_options import (
+    CenterChoice,
     Limit,
     Ratios,
     Rivals,
@@ -14,18 +15,20 @@ from sigma_mem.cli.bench_options import (
     StreamFile,
     Warm,
     WarmShare,
+    experiment_command,
 )
-from sigma_mem.cli.center_options import CenterChoice
-from sigma_mem.cli.options import Json, expand_options, names_of, numbers_of
-from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.cli.progress import progress_bar
+from sigma_mem.cli.options import Json, names_of, numbers_of
+from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.memory import Settings
+
+if TYPE_CHECKING:
+    from sigma_mem.bench.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The paper's experiments, and timings.")
 
 
 @app.command()
-@expand_options
+@experiment_command
 def cf(
     stream: StreamFile,
     ratios: Ratios = "0,0.5,0.7,0.9",
@@ -45,7 +48,7 @@ def cf(
     *,
     options: RunOptions,
     center: CenterChoice,
-) -> None:
+) -> "Table":
     """Accuracy and selections of every mechanism under the counterfactual attack."""
     from sigma_mem.bench.experiments.cf import counterfactual_table
 
@@ -55,12 +58,11 @@ def cf(
         stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
     ) as e:
         setup = replace(e.setup, settings=settings, session=session)
-        table = counterfactual_table(e.stream, e.phis, at, setup, e.center)
-    options.show(table)
+        return counterfactual_table(e.stream, e.phis, at, setup, e.center)
 
 
 @app.command()
-@expand_options
+@experiment_command
 def peers(
     stream: StreamFile,
     sizes: Annotated[str | None, typer.Option(help="Sizes of the pool, separated by commas.")] = None,
@@ -70,19 +72,18 @@ def peers(
     *,
     options: RunOptions,
     center: CenterChoice,
-) -> None:
+) -> "Table":
     """Pools of 3, 4, 5 … peers with every parameter fixed."""
     from sigma_mem.bench.experiments.peers import peer_table
 
     pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
     at = numbers_of(ratios, "--ratios")
     with options.experiment(stream, limit=limit, rivals=rivals, center=center) as e:
-        table = peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
-    options.show(table)
+        return peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
 
 
 @app.command()
-@expand_options
+@experiment_command
 def ood(
     learn: Annotated[Path, typer.Argument(help="The stream to learn from.")],
     test: Annotated[Path, typer.Argument(help="The stream to test on; may be the same file.")],
@@ -93,7 +94,7 @@ def ood(
     *,
     options: RunOptions,
     center: CenterChoice,
-) -> None:
+) -> "Table":
     """Learn on one stream (its memory where peers are the same, a learned φ with --phi), test on another."""
     from sigma_mem.bench.experiments.ood import transfer_table
     from sigma_mem.bench.league import Setup
@@ -110,12 +111,11 @@ def ood(
         first, second = before[0][0], after[0][0]
         with center.opened([second, first], options.seed, progress) as opened:
             setup = Setup(seed=options.seed, progress=progress)
-            table = transfer_table(first, second, phis, setup, opened)
-    options.show(table)
+            return transfer_table(first, second, phis, setup, opened)
 
 
 @app.command()
-@expand_options
+@experiment_command
 def mechanisms(
     stream: StreamFile,
     limit: Limit = None,
@@ -125,7 +125,7 @@ def mechanisms(
     *,
     options: RunOptions,
     center: CenterChoice,
-) -> None:
+) -> "Table":
     """Every mechanism on the clean stream, overall and by domain, with paired intervals."""
     from sigma_mem.bench.experiments.cf import counterfactual_table
     from sigma_mem.bench.experiments.mechanisms import mechanism_table
@@ -134,12 +134,11 @@ def mechanisms(
         stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
     ) as e:
         clean = counterfactual_table(e.stream, e.phis, [0.0], e.setup, e.center)
-        table = mechanism_table(clean, None if e.center is None else e.center.places(e.stream))
-    options.show(table)
+        return mechanism_table(clean, None if e.center is None else e.center.places(e.stream))
 
 
 @app.command()
-@expand_options
+@experiment_command
 def feedback(
     stream: StreamFile,
     shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0.05,0.1,0.2,0.4,0.6,0.8,1",
@@ -148,35 +147,33 @@ def feedback(
     *,
     options: RunOptions,
     center: CenterChoice,
-) -> None:
+) -> "Table":
     """Accuracy against the share of events with feedback, over several masks."""
     from sigma_mem.bench.experiments.feedback import feedback_table
 
     at, masks = numbers_of(shares, "--shares"), range(options.seed, options.seed + seeds)
     with options.experiment(stream, limit=limit, center=center) as e:
-        table = feedback_table(e.stream, e.phis, at, masks, e.setup, e.center)
-    options.show(table)
+        return feedback_table(e.stream, e.phis, at, masks, e.setup, e.center)
 
 
 @app.command()
-@expand_options
+@experiment_command
 def theory(
     stream: StreamFile,
     limit: Limit = 1000,
     simulations: Annotated[int, typer.Option(min=2, help="Memories per setting of Theorem 1.")] = 1000,
     *,
     options: RunOptions,
-) -> None:
+) -> "Table":
     """Theorem 1's bound against simulated memories, and Weyl's at every event of the stream."""
     from sigma_mem.bench.experiments.theory import theory_table
 
     with options.experiment(stream, limit=limit) as e:
-        table = theory_table(e.stream, e.phis, e.setup, simulations=simulations)
-    options.show(table)
+        return theory_table(e.stream, e.phis, e.setup, simulations=simulations)
 
 
 @app.command()
-@expand_options
+@experiment_command
 def drift(
     stream: StreamFile,
     conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
@@ -184,13 +181,12 @@ def drift(
     rivals: Rivals = False,
     *,
     options: RunOptions,
-) -> None:
+) -> "Table":
     """Drift, cold start, a new peer, sparse, late, bandit-only and poisoned feedback, a restart."""
     from sigma_mem.bench.experiments.drift import drift_table
 
     with options.experiment(stream, limit=limit, rivals=rivals) as e:
-        table = drift_table(e.stream, e.phis, names_of(conditions), e.setup)
-    options.show(table)
+        return drift_table(e.stream, e.phis, names_of(conditions), e.setup)
 
 
 @app.command()

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sigma_mem.cli.center_options import CenterChoice
 from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.cli.progress import progress_bar
+from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
     from sigma_mem.bench.center import BenchCenter
-    from sigma_mem.bench.league import Setup
+    from sigma_mem.bench.league import Progress, Setup
     from sigma_mem.bench.table import Table
     from sigma_mem.encode import Encoder
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream
-
 
 StreamFile = Annotated[Path, typer.Argument(help="A recorded stream: JSON lines, plain, .gz or .zst.")]
 Limit = Annotated[int | None, typer.Option(help="At most this many events.")]
@@ -33,6 +33,72 @@ Warm = Annotated[Path | None, typer.Option(help="A stream of the same peers to l
 WarmShare = Annotated[
     float, typer.Option(help="Leading share of the stream to learn from first, not in the table.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class CenterChoice:
+    """Which center judges, steered by what, how many events, and where: each field is an option."""
+
+    center: Annotated[
+        str | None, typer.Option(help="Also a center's rows: smollm2, a folder or a hub name.")
+    ] = None
+    steering: Annotated[Path | None, typer.Option(help="A checkpoint of  sigma-mem train steering.")] = None
+    judge: Annotated[
+        int | None, typer.Option(min=1, help="At most this many events that the center judges.")
+    ] = None
+    judge_after: Annotated[
+        int, typer.Option(min=0, help="The center judges only events from this place on.")
+    ] = 0
+    ray: Annotated[
+        str | None, typer.Option(help="Spread the judging over the Ray cluster at this address.")
+    ] = None
+    workers: Annotated[int, typer.Option(min=1, help="Centers on the Ray cluster.")] = 2
+    dtype: Annotated[str, typer.Option(help="Of the center: auto, float32, float16 or bfloat16.")] = "auto"
+    device: Annotated[str | None, typer.Option(help="Of the center, such as cpu or cuda:0.")] = None
+    device_map: Annotated[
+        str | None, typer.Option(help="'auto' spreads the center over several devices.")
+    ] = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a center takes part; a checkpoint brings the name of its own."""
+        return self.center is not None or self.steering is not None
+
+    def check(self) -> None:
+        """Complain before the long work begins: options without a center, or a center without its extra."""
+        if self.wanted:
+            import_module("sigma_mem.center")  # one clear error without the extra
+            if self.steering is not None and not self.steering.is_file():
+                raise InputError(
+                    f"got --steering {self.steering}, where there is no file; expected a checkpoint of "
+                    " sigma-mem train steering"
+                )
+        elif self != CenterChoice():
+            raise InputError("got options of a center without one; give --center NAME or --steering CKPT")
+
+    @contextmanager
+    def opened(
+        self, streams: Sequence[Stream], seed: int, progress: Progress
+    ) -> Iterator[BenchCenter | None]:
+        """The center while the ``with`` lasts, for events of these streams; None where none is wanted."""
+        if not self.wanted:
+            yield None
+            return
+        from sigma_mem.bench.center import open_bench_center
+
+        with open_bench_center(
+            [event.question for stream in streams for event in stream],
+            center=self.center,
+            steering=self.steering,
+            after=self.judge_after,
+            limit=self.judge,
+            seed=seed,
+            ray=self.ray,
+            workers=self.workers,
+            options={"dtype": self.dtype, "device": self.device, "device_map": self.device_map},
+            progress=progress,
+        ) as center:
+            yield center
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +145,33 @@ class RunOptions:
         from sigma_mem.bench.league import Setup
         from sigma_mem.bench.rivals import RIVALS
 
-        names = tuple(RIVALS) if rivals else ()
         choice = center or CenterChoice()
         choice.check()
         encoder = self.open_encoder(self.phi)
         with progress_bar() as progress:
             stream, phis = self.load(file, encoder, limit=limit)
             before = None if warm is None else self.load(warm, encoder)
-            stream, phis, before = _warm_up(stream, phis, warm_share, before)
+            if not 0.0 <= warm_share < 1.0:
+                raise InputError(f"got --warm-share {warm_share}; expected a number in [0, 1), such as 0.5")
+            if warm_share > 0.0:
+                if before is not None:
+                    raise InputError("got --warm and --warm-share; expected one of them")
+                cut = int(warm_share * len(stream))
+                before = stream.select(limit=cut), phis[:cut]
+                stream, phis = replace(stream, events=stream.events[cut:]), phis[cut:]
             streams = [stream] if before is None else [stream, before[0]]
             with choice.opened(streams, self.seed, progress) as opened:
+                names = tuple(RIVALS) if rivals else ()
                 setup = Setup(rivals=names, warm=before, seed=self.seed, progress=progress)
                 yield Experiment(stream, phis, setup, opened)
 
     def open_encoder(self, learned: Path | None) -> Encoder:
         """The encoder of the name given, or the learned one over it."""
         from sigma_mem.encode import open_encoder
-
-        base = open_encoder(self.encoder)
-        if learned is None:
-            return base
         from sigma_mem.encode.learned import LearnedEncoder
 
-        return LearnedEncoder.load(learned, base)
+        base = open_encoder(self.encoder)
+        return base if learned is None else LearnedEncoder.load(learned, base)
 
     def load(
         self,
@@ -133,18 +203,20 @@ class RunOptions:
             print_table(*table.grid(), [*table.remarks(), *map(str, files)])
 
 
-def _warm_up(
-    stream: Stream, phis: FloatArray, share: float, before: tuple[Stream, FloatArray] | None
-) -> tuple[Stream, FloatArray, tuple[Stream, FloatArray] | None]:
-    """The events of the table, and what every mechanism learns from before them."""
-    if not 0.0 <= share < 1.0:
-        raise InputError(f"got --warm-share {share}; expected a number in [0, 1), such as 0.5")
-    if share > 0.0 and before is not None:
-        raise InputError("got --warm and --warm-share; expected one of them")
-    if share == 0.0:
-        return stream, phis, before
-    from sigma_mem.streams import Stream
+def experiment_command(command: Callable[..., Table]) -> Callable[..., None]:
+    """Make an option of each field of every parameter that is a dataclass, and print the command's table."""
+    own = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
+    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
 
-    cut = int(share * len(stream))
-    rest = Stream(stream.name, stream.peers, stream.events[cut:])
-    return rest, phis[cut:], (stream.select(limit=cut), phis[:cut])
+    @wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
+        made["options"].show(command(**given, **made))
+
+    taken = [p for name, p in own.items() if name not in groups]
+    taken += [p for keys in fields.values() for p in keys.values()]
+    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in taken}
+    return run

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import console, print_json
+from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Fetch, check and time the center model.")
@@ -73,10 +72,7 @@ def check(
     if as_json:
         print_json(found)
         return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in found.items():
-        table.add_row(name, f"{value:.4g}" if isinstance(value, float) else str(value))
-    console().print(table)
+    print_table([], [(name, f"{v:.4g}" if isinstance(v, float) else str(v)) for name, v in found.items()])
 
 
 @app.command()
@@ -104,24 +100,17 @@ def speed(
     if as_json:
         print_json({**asdict(found), "ratios": found.ratios, "events": len(pairs), "peers": chosen})
         return
-    table = Table("way", "seconds per event", "times faster", "times less work", box=None, pad_edge=False)
+    ratios, work = found.ratios, found.work
     rows = [
-        ("plain forward per peer", found.plain, 1.0, 1.0),
-        ("fresh", found.fresh, found.ratios["fresh"], found.work["fresh"]),
-        (
-            "only the memory changed",
-            found.cached,
-            found.ratios["memory changed"],
-            found.work["memory changed"],
-        ),
-        ("plain training step", found.plain_step, 1.0, None),
-        ("training step", found.step, found.ratios["training step"], None),
+        ("plain forward per peer", found.plain, 1.0, "1.00×"),
+        ("fresh", found.fresh, ratios["fresh"], f"{work['fresh']:.2f}×"),
+        ("only the memory changed", found.cached, ratios["memory changed"], f"{work['memory changed']:.2f}×"),
+        ("plain training step", found.plain_step, 1.0, ""),
+        ("training step", found.step, ratios["training step"], ""),
     ]
-    for name, seconds, ratio, work in rows:
-        table.add_row(name, f"{seconds:.3f}", f"{ratio:.2f}×", "" if work is None else f"{work:.2f}×")
-    console().print(table)
-    console().print(
+    note = (
         f"{len(pairs)} events, {len(chosen)} peers, {found.tokens:.0f} tokens a prompt, "
-        f"{found.shared:.0%} of them shared by the peers, {threads} thread(s)",
-        markup=False,
+        f"{found.shared:.0%} of them shared by the peers, {threads} thread(s)"
     )
+    body = [(way, f"{seconds:.3f}", f"{ratio:.2f}×", less) for way, seconds, ratio, less in rows]
+    print_table(("way", "seconds per event", "times faster", "times less work"), body, [note])

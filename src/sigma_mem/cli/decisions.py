@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing, named_values, names_of, text_of
-from sigma_mem.cli.output import decision_values, print_decision, print_json
+from sigma_mem.cli.options import (
+    Json,
+    MemoryFile,
+    Namespace,
+    check_folder,
+    existing,
+    named_values,
+    names_of,
+    text_of,
+)
+from sigma_mem.cli.output import console, print_json
 from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
@@ -17,7 +27,8 @@ if TYPE_CHECKING:
     from sigma_mem.events import Decision
     from sigma_mem.session import SigmaMem
 
-
+_VALUES = ("id", "event", "read", "peer", "answer", "confidence", "propensity")  # of a decision, in JSON
+_BY_PEER = ("scores", "probs", "effective", "canons", "reads")
 _WORDS = {"true": True, "right": True, "yes": True, "false": False, "wrong": False, "no": False}
 
 Question = Annotated[str, typer.Argument(help='The task; "-" reads it from standard input.')]
@@ -157,13 +168,11 @@ def _open(
     """Open a memory for decisions; with peers, make it where there is none."""
     from sigma_mem.session import SigmaMem
 
-    if not path.exists():
-        if peers is None:
-            raise InputError(
-                f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
-            )
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"got --memory {path}, in a folder that does not exist; make the folder first")
+    if not path.exists() and peers is None:
+        raise InputError(
+            f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
+        )
+    check_folder("--memory", path)
     settings = None if gamma is None else Settings(gamma=gamma)
     return SigmaMem(
         names_of(peers), path, encoder=encoder, settings=settings, namespace=namespace, reads=reads
@@ -171,7 +180,22 @@ def _open(
 
 
 def _show(decision: Decision, memory: Path, as_json: bool) -> None:
+    """Say who was chosen and why, and how to send feedback."""
     if as_json:
-        print_json(decision_values(decision))
-    else:
-        print_decision(decision, str(memory))
+        by_peer: dict[str, Any] = {key: dict(getattr(decision, key)) for key in _BY_PEER}
+        print_json({**{key: getattr(decision, key) for key in _VALUES}, **by_peer})
+        return
+    out = console()
+    answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
+    out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
+    text = decision.details.get("text_log_odds", {})
+    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
+    table = Table(*columns, box=None, pad_edge=False)
+    for peer, prob in decision.probs.items():
+        cells = [f"{prob:.2f}", f"{decision.effective[peer]:.1f}", f"{decision.scores[peer]:+.4f}"]
+        cells += [f"{text[peer]:+.2f}"] if text else []
+        table.add_row(peer, *cells, style="bold" if peer == decision.peer else None)
+    out.print(table)
+    out.print(f"decision {decision.id} ({decision.read})", markup=False)
+    then = f"sigma-mem feedback --memory {memory} {decision.id} {next(iter(decision.probs))}=true …"
+    out.print(f"then: {then}", markup=False, style="dim")

@@ -1,20 +1,14 @@
 """``sigma-mem demo``: a real little multi-agent system, offline."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.options import Json
+from sigma_mem.cli.options import Json, check_folder
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError, MissingExtraError
-
-if TYPE_CHECKING:
-    from sigma_mem.demo.story import Story
-
 
 _PICTURES = (".png", ".svg", ".pdf")
 _WATCHED = 85.0  # tasks per second that a person can follow
@@ -46,16 +40,28 @@ def demo(
 
     sigma-mem demo --seed 7 --memory demo.db && sigma-mem inspect --memory demo.db
     """
+    from sigma_mem.demo.picture import draw_picture
     from sigma_mem.demo.run import run
     from sigma_mem.demo.screen import result, table
 
-    _check(picture, memory)
+    if picture.suffix not in _PICTURES:
+        raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
+    check_folder("--picture", picture)
+    if memory is not None and memory.exists():
+        raise InputError(
+            f"got --memory {memory}, which exists; expected a new file: the demo starts from nothing"
+        )
     out = console()
     shown = None if quiet or json else out
     if speed is None and out.is_terminal and shown:
         speed = _WATCHED
     story = run(tasks, seed, speed, memory, shown)
-    drawn = _drawn(story, picture)
+    drawn = None
+    try:
+        draw_picture(story, picture)
+        drawn = str(picture)
+    except MissingExtraError as error:  # say so and go on
+        print(f"sigma-mem: {error}", file=sys.stderr)
     if json:
         print_json({**result(story, seed), "picture": drawn})
         return
@@ -64,27 +70,3 @@ def demo(
         out.print(f"picture: {drawn}", markup=False)
     if memory is not None:
         out.print(f"memory: {memory} (look into it with sigma-mem inspect --memory {memory})", markup=False)
-
-
-def _check(picture: Path, memory: Path | None) -> None:
-    """Refuse before the run what could not be written after it."""
-    if picture.suffix not in _PICTURES:
-        raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
-    if not picture.absolute().parent.is_dir():
-        raise InputError(f"got --picture {picture}, in a folder that does not exist; make the folder first")
-    if memory is not None and memory.exists():
-        raise InputError(
-            f"got --memory {memory}, which exists; expected a new file: the demo starts from nothing"
-        )
-
-
-def _drawn(story: Story, picture: Path) -> str | None:
-    """Draw the picture and return its path; say so and go on where matplotlib is missing."""
-    from sigma_mem.demo.picture import draw_picture
-
-    try:
-        draw_picture(story, picture)
-    except MissingExtraError as error:
-        print(f"sigma-mem: {error}", file=sys.stderr)
-        return None
-    return str(picture)

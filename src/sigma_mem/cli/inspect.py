@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sigma_mem.answers.features import FEATURES
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
+from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 
 if TYPE_CHECKING:
+    from sigma_mem.events import Decision
     from sigma_mem.session import SigmaMem
 
 
@@ -41,11 +42,15 @@ def inspect(
 
     sigma-mem inspect --memory memory.db --decision ID --peer coder
     """
-    from sigma_mem.cli.survey import survey
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.open import open_store
 
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
-    with _reading(memory, namespace) as mem:
+    with closing(open_store(existing(memory), readonly=True)) as store:
+        if namespace not in store.namespaces():
+            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
+        mem = SigmaMem(store=store, namespace=namespace)
         if decision is not None:
             found = mem.explain(decision, peer=peer, top=top)
             if json:
@@ -53,40 +58,90 @@ def inspect(
             else:
                 typer.echo(str(found))
             return
-        values = survey(mem, namespace, decisions=top)
+        values = survey(mem, namespace, top)
     if json:
         print_json(values)
     else:
-        _print(console(), values)
+        _print(values)
 
 
-@contextmanager
-def _reading(memory: Path, namespace: str) -> Iterator[SigmaMem]:
-    from sigma_mem.session import SigmaMem
-    from sigma_mem.store.open import open_store
+def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
+    """Everything that is shown of a memory: peers, competence, evidence, relation, last decisions."""
+    state = mem.state
+    recent = mem.decisions(1000)  # among them a question is looked for that illustrates a direction
+    rate, labels = state.overall()
+    spectrum = eigenvalues(state.M)
+    peers = {
+        peer: {
+            "prob": float(rate[i]),
+            "evidence": float(labels[i]),
+            "largest_eigenvalue": float(spectrum[i, 0]),
+            "smallest_eigenvalue": float(spectrum[i, -1]),
+        }
+        for i, peer in enumerate(mem.peers)
+    }
+    kept = ("id", "event", "read", "peer", "answer", "confidence", "question")
+    last = [
+        {**{key: getattr(made, key) for key in kept}, "labels": mem.labels(made.id)}
+        for made in recent[:decisions]
+    ]
+    return {
+        "namespace": namespace,
+        "namespaces": mem.store.namespaces(),
+        "encoder": mem.encoder,
+        "rank": state.rank,
+        "settings": asdict(state.settings),
+        "events": state.clock,
+        "peers": peers,
+        "directions": _directions(mem, recent),
+        "relation": {peer: state.by_peer(row) for peer, row in zip(mem.peers, state.G, strict=True)},
+        "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
+        "effective_votes": effective_votes(state.G),
+        "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "decisions": last,
+    }
 
-    store = open_store(existing(memory), readonly=True)
-    try:
-        if namespace not in store.namespaces():
-            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
-        yield SigmaMem(store=store, namespace=namespace)
-    finally:
-        store.close()
+
+def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
+    """Where most was seen: up to four leading eigenvectors of Σ_p N_p, and what is known of everybody there.
+
+    A direction is illustrated by the recent question whose φ lies nearest to it.
+    """
+    state = mem.state
+    values, vectors = np.linalg.eigh(state.N.sum(axis=0))
+    total = values.sum()
+    asked = [made for made in recent if made.question]
+    out = []
+    for value, vector in zip(values[:-5:-1], vectors.T[:-5:-1], strict=True):
+        if total <= 0 or value <= 1e-9 * total:
+            break
+        reading = state.read(vector)
+        near = max(asked, key=lambda made: float(vector @ made.phi) ** 2, default=None)
+        out.append(
+            {
+                "share": float(value / total),
+                "like": None if near is None else near.question,
+                "probs": state.by_peer(reading.prob),
+                "effective": state.by_peer(reading.effective),
+                "alternatives": state.alternatives(vector),
+            }
+        )
+    return out
 
 
-def _print(out: Console, values: dict[str, Any]) -> None:
-    encoder, settings = values["encoder"], values["settings"]
+def _print(values: dict[str, Any]) -> None:
+    out, encoder, settings = console(), values["encoder"], values["settings"]
     decay = f"half-life {settings['half_life']} s" if settings["half_life"] else f"γ = {settings['gamma']}"
     out.print(
         f"{values['events']} events, namespace {values['namespace']} of {', '.join(values['namespaces'])}; "
         f"encoder {encoder['name']} {encoder['version']}, rank {values['rank']}, {decay}\n",
         markup=False,
     )
-    for table in (_competence(values), _relation(values), _decisions(values)):
-        out.print(table)
-        out.print()
+    tables = [_competence(values), _relation(values), _decisions(values)]
     if any(values["text_features"].values()):
-        out.print(_text_features(values))
+        tables.append(_text_features(values))
+    for table in tables:
+        out.print(table)
         out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
@@ -98,13 +153,8 @@ def _table(title: str, *columns: str) -> Table:
 
 def _competence(values: dict[str, Any]) -> Table:
     columns = [f"{i}: {_short(found['like'], 22)}" for i, found in enumerate(values["directions"], start=1)]
-    table = _table(
-        "Right with p̂ (evidence): overall, and where most was seen",
-        "peer",
-        "overall",
-        *columns,
-        "λ(M) from … to",
-    )
+    title = "Right with p̂ (evidence): overall, and where most was seen"
+    table = _table(title, "peer", "overall", *columns, "λ(M) from … to")
     for peer, known in values["peers"].items():
         cells = [f"{known['prob']:.2f} ({known['evidence']:.0f})"]
         cells += [f"{d['probs'][peer]:.2f} ({d['effective'][peer]:.1f})" for d in values["directions"]]

@@ -1,11 +1,8 @@
 """Options that several commands share, and what their values mean."""
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import is_dataclass
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,30 +13,17 @@ Namespace = Annotated[str, typer.Option(help="Which of the memories in the file.
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Make an option of each field of every parameter that is a dataclass; the command gets the dataclass."""
-    own = inspect.signature(command, eval_str=True).parameters
-    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
-    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
-        command(**given, **made)
-
-    taken = [p for name, p in own.items() if name not in groups]
-    taken += [p for keys in fields.values() for p in keys.values()]
-    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
-    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in taken}
-    return run
-
-
 def existing(path: Path) -> Path:
     """The path of a file that is there."""
     if not path.is_file():
         raise InputError(f"got --memory {path}, where there is no file; expected an existing memory")
     return path
+
+
+def check_folder(option: str, file: Path) -> None:
+    """Say now, and not after the work, that the file could not be written."""
+    if not file.absolute().parent.is_dir():
+        raise InputError(f"got {option} {file}, in a folder that does not exist; make the folder first")
 
 
 def text_of(question: str) -> str:
@@ -58,11 +42,7 @@ def names_of(text: str | None) -> list[str] | None:
 
 
 def numbers_of(text: str, what: str) -> list[float]:
-    """Numbers separated by commas.
-
-    >>> numbers_of("0, 0.5", "--ratios")
-    [0.0, 0.5]
-    """
+    """Numbers separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:

@@ -1,14 +1,14 @@
-"""What commands print: one JSON object, or tables for people."""
+"""What commands print: one JSON object, or tables for people; and the progress of long work."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-
-from sigma_mem.events import Decision
 
 
 def console() -> Console:
@@ -18,8 +18,8 @@ def console() -> Console:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str] = ()) -> None:
-    """Print a table, and lines below it."""
-    table = Table(*header, box=None, pad_edge=False)
+    """Print a table, and lines below it; without a header it has none."""
+    table = Table(*header, box=None, pad_edge=False, show_header=bool(header))
     for row in rows:
         table.add_row(*row)
     out = console()
@@ -33,43 +33,15 @@ def print_json(values: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
 
 
-def decision_values(decision: Decision) -> dict[str, Any]:
-    """A decision as plain values, without φ."""
-    return {
-        "id": decision.id,
-        "event": decision.event,
-        "read": decision.read,
-        "peer": decision.peer,
-        "answer": decision.answer,
-        "confidence": decision.confidence,
-        "propensity": decision.propensity,
-        "scores": dict(decision.scores),
-        "probs": dict(decision.probs),
-        "effective": dict(decision.effective),
-        "canons": dict(decision.canons),
-        "reads": dict(decision.reads),
-    }
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Give a function of (what, done, total) that keeps one line on a terminal's stderr up to date."""
+    stderr = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("", total=None)
 
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
 
-def print_decision(decision: Decision, memory: str) -> None:
-    """Say who was chosen and why, and how to send feedback."""
-    out = console()
-    answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
-    out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
-    text = decision.details.get("text_log_odds", {})
-    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
-    table = Table(*columns, box=None, pad_edge=False)
-    for peer in decision.probs:
-        values = (
-            f"{decision.probs[peer]:.2f}",
-            f"{decision.effective[peer]:.1f}",
-            f"{decision.scores[peer]:+.4f}",
-            *((f"{text[peer]:+.2f}",) if text else ()),
-        )
-        table.add_row(peer, *values, style="bold" if peer == decision.peer else None)
-    out.print(table)
-    out.print(f"decision {decision.id} ({decision.read})", markup=False)
-    labels = " ".join(f"{peer}=true" for peer in list(decision.probs)[:1])
-    out.print(
-        f"then: sigma-mem feedback --memory {memory} {decision.id} {labels} …", markup=False, style="dim"
-    )
+        yield show

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import print_json
-from sigma_mem.cli.progress import progress_bar
+from sigma_mem.cli.options import Json, check_folder, names_of
+from sigma_mem.cli.output import print_json, progress_bar
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(no_args_is_help=True, help="Learn φ or a steering from a recorded stream.")
-
-
-@app.callback()
-def _train() -> None:
-    """Learn φ or a steering from a recorded stream."""
 
 
 @app.command()
@@ -46,7 +40,7 @@ def phi(
     from sigma_mem.encode import open_encoder
     from sigma_mem.train.phi import PhiSettings, save_phi, train_phi
 
-    _writable(out)
+    check_folder("--out", out)
     learn = _leading(stream, peers, seed, share)
     whole = load_stream(stream, peers=names_of(test_peers or peers), seed=seed)
     base = open_encoder(encoder)
@@ -104,7 +98,7 @@ def steering(
     from sigma_mem.center.trained import open_features
     from sigma_mem.train.steering import SteeringSettings, train_steering
 
-    _writable(out)
+    check_folder("--out", out)
     part = _leading(stream, peers, seed, share)
     settings = SteeringSettings(seed=seed, judged=events, gamma=gamma, threads=threads)
     settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
@@ -135,16 +129,9 @@ def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
     return whole.select(limit=int(share * len(whole)))
 
 
-def _writable(out: Path) -> None:
-    """Say now, and not after the training, that the file could not be written."""
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"got --out {out}, in a folder that does not exist; make the folder first")
-
-
 def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
     """Accuracy behind the first ``skip`` events, in a memory that went through all of them."""
-    from sigma_mem.bench.hindsight import domain_oracle
-    from sigma_mem.bench.row import correct_at, present_peers
+    from sigma_mem.bench.row import correct_at, domain_oracle, present_peers
 
     labels = stream.labels()
     past = replay(phis, labels)
@@ -163,32 +150,30 @@ def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: boo
 
     trained.steering.save(out)
     out.with_name(f"{out.name}.run").unlink(missing_ok=True)
-    picture: Path | None = plot or out.with_suffix(".png")
+    picture = [plot or out.with_suffix(".png")]
     try:
-        plot_checks(trained.checks, plot or out.with_suffix(".png"))
+        plot_checks(trained.checks, picture[0])
     except MissingExtraError:
         if plot is not None:
             raise
-        picture = None  # nobody asked for it
+        picture = []  # nobody asked for it
     first, saved, gain = trained.checks[0], trained.saved, float(trained.steering.gain)
     if as_json:
-        print_json(
-            {
-                "checkpoint": str(out),
-                "picture": None if picture is None else str(picture),
-                "model": trained.steering.info.model,
-                "gain": gain,
-                "base": asdict(first),
-                "best": asdict(saved),
-                "phi": [list(row) for row in trained.phi_history],
-                "checks": [asdict(check) for check in trained.checks],
-            }
-        )
+        values = {
+            "checkpoint": str(out),
+            "picture": str(picture[0]) if picture else None,
+            "model": trained.steering.info.model,
+            "gain": gain,
+            "base": asdict(first),
+            "best": asdict(saved),
+            "phi": [list(row) for row in trained.phi_history],
+            "checks": [asdict(check) for check in trained.checks],
+        }
+        print_json(values)
         return
     typer.echo(
         f"held-out listwise loss {first.held_loss:.4f} → {saved.held_loss:.4f}, "
         f"accuracy on contested events {first.held_accuracy:.1%} → {saved.held_accuracy:.1%}, g = {gain:.4f}"
     )
-    for file in (out, picture):
-        if file is not None:
-            typer.echo(str(file))
+    for file in (out, *picture):
+        typer.echo(str(file))

@@ -12,7 +12,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream, counterfactual
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CounterfactualTable(LeagueTable):
     """Rows of every ratio, on the same events in the same order."""
 
@@ -22,15 +22,9 @@ class CounterfactualTable(LeagueTable):
     ratios: Mapping[float, Rows]
     seed: int = 0
 
-    def values(self) -> dict[str, Any]:
-        """The object that ``bench cf --json`` prints."""
-        return {
-            "stream": self.stream.name,
-            "events": self.events,
-            "peers": list(self.stream.peers),
-            "ratios": {f"{ratio:g}": row_values(rows, self.seed) for ratio, rows in self.ratios.items()},
-            **self.center_values,
-        }
+    def results(self) -> dict[str, Any]:
+        """Rows by ratio."""
+        return {"ratios": {f"{ratio:g}": row_values(rows, self.seed) for ratio, rows in self.ratios.items()}}
 
     def remarks(self) -> list[str]:
         """How to read the cells, and who is on top."""
@@ -56,11 +50,14 @@ def counterfactual_table(
     """
     warm = None if setup.warm is None else setup.warm[0]
     found: dict[float, Rows] = {}
+    columns: dict[str, Rows] = {}
     for ratio in ratios:
-        attacked = counterfactual(stream, ratio, seed=setup.seed)
-        found[ratio] = league(attacked, phis, setup.part(f"CF@{100 * ratio:g}"))
+        name, attacked = f"CF@{100 * ratio:g}", counterfactual(stream, ratio, seed=setup.seed)
+        rows = league(attacked, phis, setup.part(name))
         if center is not None:
-            found[ratio] = merged(found[ratio], center.judge(attacked, warm=warm), center.places(stream))
-    columns = {f"CF@{100 * ratio:g}": rows for ratio, rows in found.items()}
-    about = None if center is None else center.judged(stream)
-    return CounterfactualTable(stream, phis, columns, about, found, setup.seed)
+            rows = merged(rows, center.judge(attacked, warm=warm), center.places(stream))
+        found[ratio] = columns[name] = rows
+    judged = None if center is None else center.judged(stream)
+    return CounterfactualTable(
+        stream=stream, judged=judged, phis=phis, columns=columns, ratios=found, seed=setup.seed
+    )

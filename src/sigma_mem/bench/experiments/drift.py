@@ -4,7 +4,7 @@ Memories run through `SigmaMem` itself, routers and rivals beside it on the same
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.experiments.conditions import abrupt, gradual, late_peer
 from sigma_mem.bench.league import DEFAULT, Setup, routers, rows_of
 from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.errors import InputError
-from sigma_mem.events import FloatArray
+from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Bandit, Delayed, Dishonest, Reveal, Share, Stream
+from sigma_mem.streams.stream import chance
 
 COLD_START = 200  # events
-_DRAWN = ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +30,11 @@ class Condition:
 
     correct: Mapping[str, FloatArray]
     note: str
+    choices: Choices
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DriftTable(Table):
     """Every condition on one stream."""
 
@@ -42,23 +42,23 @@ class DriftTable(Table):
 
     conditions: Mapping[str, Condition]
 
-    def values(self) -> dict[str, Any]:
-        """The object that ``bench drift --json`` prints."""
+    def results(self) -> dict[str, Any]:
+        """Accuracy by condition, over the stream and late in it, over its last quarter."""
         return {
-            "stream": self.stream.name,
-            "events": len(self.stream),
-            "peers": list(self.stream.peers),
             "conditions": {
                 name: {
                     "note": condition.note,
                     "mechanisms": {
-                        row: {"accuracy": round(float(right.mean()), 6), "late": round(_late(right), 6)}
+                        row: {
+                            "accuracy": round(float(right.mean()), 6),
+                            "late": round(float(right[-max(len(right) // 4, 1) :].mean()), 6),
+                        }
                         for row, right in condition.correct.items()
                     },
                     **condition.facts,
                 }
                 for name, condition in self.conditions.items()
-            },
+            }
         }
 
     def grid(self) -> Grid:
@@ -76,24 +76,18 @@ class DriftTable(Table):
 
     def figures(self, folder: Path) -> list[Path]:
         """Accuracy over time, where something changes on the way."""
-        return [
-            figures.curves(
-                {n: _rolling(c.correct[n]) for n in c.correct},
-                "event",
-                "accuracy over the last 200 events (%)",
-                f"{self.stream.name}: {name}",
-                folder / f"{name}.png",
-            )
-            for name, c in self.conditions.items()
-            if name in _DRAWN
-        ]
+        label = "accuracy over the last 200 events (%)"
+        drawn = []
+        for name, condition in self.conditions.items():
+            if name in ("abrupt", "gradual", "new-peer", "bandit-only", "poisoned"):
+                lines = {n: _rolling(right) for n, right in condition.correct.items()}
+                title = f"{self.stream.name}: {name}"
+                drawn.append(figures.curves(lines, "event", label, title, folder / f"{name}.png"))
+        return drawn
 
 
 def drift_table(
-    stream: Stream,
-    phis: FloatArray,
-    conditions: Sequence[str] | None = None,
-    setup: Setup = DEFAULT,
+    stream: Stream, phis: FloatArray, conditions: Sequence[str] | None = None, setup: Setup = DEFAULT
 ) -> DriftTable:
     """Play the stream under every condition asked for, all by default."""
     names = CONDITIONS if conditions is None else conditions
@@ -104,8 +98,8 @@ def drift_table(
     found = {}
     for done, name in enumerate(names, start=1):
         found[name] = _CONDITIONS[name](run)
-        run.setup.progress(name, done, len(names))
-    return DriftTable(stream, phis, found)
+        setup.progress(name, done, len(names))
+    return DriftTable(stream=stream, conditions=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +108,6 @@ class _Run:
     phis: FloatArray
     setup: Setup
 
-    @property
-    def seed(self) -> int:
-        return self.setup.seed
-
-    @property
-    def lies(self) -> Dishonest:
-        return Dishonest(0.2, seed=self.seed)
-
     def memory(self, peers: Sequence[str] | None = None, path: Path | None = None) -> SigmaMem:
         return SigmaMem(
             peers or self.stream.peers,
@@ -129,7 +115,7 @@ class _Run:
             rank=self.phis.shape[1],
             settings=self.setup.settings,
             keep_text=False,
-            seed=self.seed,
+            seed=self.setup.seed,
             reads=self.setup.reads,
         )
 
@@ -151,10 +137,55 @@ class _Run:
         choices: Choices = {}
         for player in players:
             choices.update(play(stream, self.phis[: len(stream)], player, reveal))
-        return Condition(self.correct(stream, choices), note)
+        rows = rows_of(stream, choices, self.setup.reads)
+        return Condition({name: row.correct for name, row in rows.items()}, note, choices)
 
-    def correct(self, stream: Stream, choices: Choices) -> dict[str, FloatArray]:
-        return {name: row.correct for name, row in rows_of(stream, choices, self.setup.reads).items()}
+
+def strongest(stream: Stream) -> list[str]:
+    """The peers by their mean label over the whole stream, best first."""
+    labels = {p: [e.correct[p] for e in stream if p in e.correct] for p in stream.peers}
+    return sorted(stream.peers, key=lambda p: -sum(labels[p]) / max(len(labels[p]), 1))
+
+
+def abrupt(stream: Stream) -> Stream:
+    """From the middle on, the best and the worst peer exchange answers and labels."""
+    half = len(stream) // 2
+    return _exchanged(stream, lambda t, event: t >= half)
+
+
+def gradual(stream: Stream, seed: int = 0) -> Stream:
+    """The same exchange with a probability that grows from 0 to 1 along the stream."""
+    n = max(len(stream) - 1, 1)
+    return _exchanged(stream, lambda t, event: chance(seed, "gradual", event.id) < t / n)
+
+
+def _exchanged(stream: Stream, when: Callable[[int, Event], bool]) -> Stream:
+    order = strongest(stream)
+    best, worst = order[0], order[-1]
+
+    def swap(event: Event) -> Event:
+        if not {best, worst} <= event.answers.keys() & event.correct.keys():
+            return event
+        answers = {**event.answers, best: event.answers[worst], worst: event.answers[best]}
+        correct = {**event.correct, best: event.correct[worst], worst: event.correct[best]}
+        return replace(event, answers=answers, correct=correct)
+
+    return replace(stream, events=tuple(swap(e) if when(t, e) else e for t, e in enumerate(stream)))
+
+
+def late_peer(stream: Stream) -> tuple[Stream, str]:
+    """The best peer is there from the middle on only, listed last; also its name."""
+    newcomer, half = strongest(stream)[0], len(stream) // 2
+    others = tuple(p for p in stream.peers if p != newcomer)
+
+    def without(event: Event) -> Event:
+        answers = {p: a for p, a in event.answers.items() if p != newcomer}
+        return replace(
+            event, answers=answers, correct={p: c for p, c in event.correct.items() if p != newcomer}
+        )
+
+    events = (*map(without, stream.events[:half]), *stream.events[half:])
+    return Stream(stream.name, (*others, newcomer), events), newcomer
 
 
 def _cold_start(run: _Run) -> Condition:
@@ -174,12 +205,17 @@ def _bandit_only(run: _Run) -> Condition:
     return run.played(run.stream, [*ours, *run.routers(run.stream, explore=True)], note, Bandit())
 
 
+def _lies(run: _Run) -> Dishonest:
+    return Dishonest(0.2, seed=run.setup.seed)
+
+
 def _revoked(run: _Run) -> Condition:
-    player = run.player(run.memory(), lambda p: p.revoke(run.lies.source))
-    return run.played(run.stream, [player], "the same lies, their source revoked halfway", run.lies)
+    player = run.player(run.memory(), lambda p: p.revoke(_lies(run).source))
+    return run.played(run.stream, [player], "the same lies, their source revoked halfway", _lies(run))
 
 
 def _restart(run: _Run) -> Condition:
+    note = "the memory's process ends halfway and starts again from its file"
     whole = play(run.stream, run.phis, run.player(run.memory()))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "memory.db"
@@ -189,34 +225,30 @@ def _restart(run: _Run) -> Condition:
             player.memory = run.memory(path=path)
 
         player = run.player(run.memory(path=path), reopen)
-        found = play(run.stream, run.phis, player)
+        found = run.played(run.stream, [player], note)
         player.memory.close()
-    same = all(np.array_equal(whole[name], found[name]) for name in whole)
-    note = "the memory's process ends halfway and starts again from its file"
-    return Condition(run.correct(run.stream, found), note, {"same_choices_as_without_restart": same})
+    same = all(np.array_equal(whole[name], found.choices[name]) for name in whole)
+    return replace(found, facts={"same_choices_as_without_restart": same})
 
 
 _CONDITIONS: dict[str, Callable[[_Run], Condition]] = {
     "stationary": lambda run: run.everyone(run.stream, "the stream as it is"),
     "abrupt": lambda run: run.everyone(abrupt(run.stream), "best and worst peer exchange answers halfway"),
-    "gradual": lambda run: run.everyone(gradual(run.stream, run.seed), "the same, ever more often"),
+    "gradual": lambda run: run.everyone(gradual(run.stream, run.setup.seed), "the same, ever more often"),
     "cold-start": _cold_start,
     "new-peer": _new_peer,
-    "sparse": lambda run: run.everyone(run.stream, "one event in ten is labelled", Share(0.1, run.seed)),
+    "sparse": lambda run: run.everyone(
+        run.stream, "one event in ten is labelled", Share(0.1, run.setup.seed)
+    ),
     "delayed": lambda run: run.everyone(run.stream, "labels come 100 events late", Delayed(100)),
     "bandit-only": _bandit_only,
     "poisoned": lambda run: run.everyone(
-        run.stream, "one source flips the labels of 20 % of the events", run.lies
+        run.stream, "one source flips the labels of 20 % of the events", _lies(run)
     ),
     "poisoned-revoked": _revoked,
     "restart": _restart,
 }
 CONDITIONS = tuple(_CONDITIONS)
-
-
-def _late(right: FloatArray) -> float:
-    """Accuracy over the last quarter: what a mechanism has come to."""
-    return float(right[-max(len(right) // 4, 1) :].mean())
 
 
 def _rolling(right: FloatArray, width: int = 200) -> FloatArray:

@@ -15,7 +15,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TransferTable(LeagueTable):
     """Rows on the test stream for everything that was carried over."""
 
@@ -23,16 +23,13 @@ class TransferTable(LeagueTable):
 
     learn: str  # name of the stream that was learned from
 
+    def results(self) -> dict[str, Any]:
+        """Rows by what was carried over."""
+        return {"carried": {what: row_values(rows) for what, rows in self.columns.items()}}
+
     def values(self) -> dict[str, Any]:
-        """The object that ``bench ood --json`` prints."""
-        return {
-            "learn": self.learn,
-            "stream": self.stream.name,
-            "events": self.events,
-            "peers": list(self.stream.peers),
-            "carried": {what: row_values(rows) for what, rows in self.columns.items()},
-            **self.center_values,
-        }
+        """The stream that was learned from comes first."""
+        return {"learn": self.learn, **super().values()}
 
 
 def transfer_table(
@@ -53,16 +50,14 @@ def transfer_table(
     starts: dict[str, Stream | None] = {"empty memory": None}
     if learn.peers == test.peers:
         starts[f"memory of {learn.name}"] = learn
-    judged = (
-        {} if center is None else {start: center.judge(test, warm=warm) for start, warm in starts.items()}
-    )
+    by_center = {} if center is None else {start: center.judge(test, warm=w) for start, w in starts.items()}
     carried: dict[str, Rows] = {}
     for name, (before, after) in phis.items():
         for start, warm in starts.items():
-            taught = replace(setup, warm=None if warm is None else (warm, before))
-            rows: Rows = league(test, after, taught)
+            rows = league(test, after, replace(setup, warm=None if warm is None else (warm, before)))
             if center is not None:
-                rows = merged(rows, judged[start], center.places(test))
+                rows = merged(rows, by_center[start], center.places(test))
             carried[f"{name}, {start}"] = rows
-    about = None if center is None else center.judged(test)
-    return TransferTable(test, next(iter(phis.values()))[1], carried, about, learn.name)
+    judged = None if center is None else center.judged(test)
+    first = next(iter(phis.values()))[1]
+    return TransferTable(stream=test, judged=judged, phis=first, columns=carried, learn=learn.name)

@@ -13,7 +13,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PeerTable(LeagueTable):
     """A counterfactual table for every size of the pool."""
 
@@ -21,17 +21,14 @@ class PeerTable(LeagueTable):
 
     pools: Mapping[int, CounterfactualTable]
 
+    def results(self) -> dict[str, Any]:
+        """Peers and rows of every pool."""
+        pools = {str(n): {"peers": list(t.stream.peers), **t.results()} for n, t in self.pools.items()}
+        return {"pools": pools}
+
     def values(self) -> dict[str, Any]:
-        """The object that ``bench peers --json`` prints."""
-        return {
-            "stream": self.stream.name,
-            "events": self.events,
-            "pools": {
-                str(size): {"peers": list(table.stream.peers), "ratios": table.values()["ratios"]}
-                for size, table in self.pools.items()
-            },
-            **self.center_values,
-        }
+        """Every pool has its own peers."""
+        return {key: value for key, value in super().values().items() if key != "peers"}
 
 
 def peer_table(
@@ -57,9 +54,7 @@ def peer_table(
         pool = stream.select(peers=stream.peers[:size])
         kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
         of_pool = phis[[event.id in kept for event in stream]]
-        part = setup.part(f"{size} peers")
-        pools[size] = counterfactual_table(pool, of_pool, ratios, part, center)
-    columns = {
-        f"{size} peers {name}": rows for size, table in pools.items() for name, rows in table.columns.items()
-    }
-    return PeerTable(stream, phis, columns, next(iter(pools.values())).judged, pools)
+        pools[size] = counterfactual_table(pool, of_pool, ratios, setup.part(f"{size} peers"), center)
+    columns = {f"{size} peers {name}": rows for size, t in pools.items() for name, rows in t.columns.items()}
+    judged = next(iter(pools.values())).judged
+    return PeerTable(stream=stream, judged=judged, phis=phis, columns=columns, pools=pools)

@@ -2,40 +2,24 @@
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.league import DEFAULT, Progress, Setup, silent
+from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Competence, Settings, SigmaState
-from sigma_mem.memory.spectrum import (
-    eigenvalues,
-    signal_to_noise,
-    theorem1_bound,
-    weyl_excess,
-    weyl_excess_relation,
-)
+from sigma_mem.memory import Competence, SigmaState
+from sigma_mem.memory import spectrum as spectra
 from sigma_mem.streams import Stream
 
 
 @dataclass(frozen=True, slots=True)
 class BoundCheck:
-    """One setting of Theorem 1: the bound, and what simulated memories did.
-
-    Attributes
-    ----------
-    violations : float
-        Share of simulated memories below the bound; at most δ if the theorem holds.
-    lowest, mean : float
-        λ_max over the simulations.
-    snr, snr_simulated : float
-        μ√((1+γ)/(1−γ)), and mean over standard deviation of the simulated score times the
-        standard deviation of one label, the same ratio without the bound's constants.
-    """
+    """One setting of Theorem 1: the bound on λ_max, and what simulated memories did."""
 
     mu: float
     gamma: float
@@ -44,9 +28,9 @@ class BoundCheck:
     bound: float
     lowest: float
     mean: float
-    violations: float
-    snr: float
-    snr_simulated: float
+    violations: float  # share of the memories below the bound; at most δ if the theorem holds
+    snr: float  # μ√((1+γ)/(1−γ))
+    snr_simulated: float  # of the simulated score in units of one label's deviation, like `snr`
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +45,7 @@ class WeylCheck:
     holds: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TheoryTable(Table):
     """Both checks."""
 
@@ -71,31 +55,28 @@ class TheoryTable(Table):
     weyl: WeylCheck
     trajectory: FloatArray  # (events, leading eigenvalues) of the first peer, for the figure
 
+    def results(self) -> dict[str, Any]:
+        """Theorem 1 by setting, and Weyl's bound."""
+        return {"theorem1": [asdict(check) for check in self.bounds], "weyl": asdict(self.weyl)}
+
     def values(self) -> dict[str, Any]:
-        """The object that ``bench theory --json`` prints."""
-        return {
-            "stream": self.stream.name,
-            "theorem1": [asdict(check) for check in self.bounds],
-            "weyl": asdict(self.weyl),
-        }
+        """No rows of peers at events, so neither of them is listed."""
+        return {"stream": self.stream.name, **self.results()}
 
     def grid(self) -> Grid:
         """A line per setting of Theorem 1."""
-        header = ["μ", "γ", "T", "bound", "lowest λ_max", "mean λ_max", "below the bound"]
-        return [*header, "SNR", "SNR simulated"], [
-            [
-                f"{check.mu:g}",
-                f"{check.gamma:g}",
-                str(check.horizon),
-                f"{check.bound:+.4f}",
-                f"{check.lowest:.4f}",
-                f"{check.mean:.4f}",
-                f"{check.violations:.2%} (δ = {check.delta:.0%})",
-                f"{check.snr:.2f}",
-                f"{check.snr_simulated:.2f}",
-            ]
-            for check in self.bounds
-        ]
+        formats = {
+            "μ": "{0.mu:g}",
+            "γ": "{0.gamma:g}",
+            "T": "{0.horizon}",
+            "bound": "{0.bound:+.4f}",
+            "lowest λ_max": "{0.lowest:.4f}",
+            "mean λ_max": "{0.mean:.4f}",
+            "below the bound": "{0.violations:.2%} (δ = {0.delta:.0%})",
+            "SNR": "{0.snr:.2f}",
+            "SNR simulated": "{0.snr_simulated:.2f}",
+        }
+        return list(formats), [[cell.format(check) for cell in formats.values()] for check in self.bounds]
 
     def remarks(self) -> list[str]:
         """Whether Weyl's bound holds on the stream."""
@@ -115,25 +96,16 @@ class TheoryTable(Table):
 
 
 def theory_table(
-    stream: Stream,
-    phis: FloatArray,
-    setup: Setup = DEFAULT,
-    *,
-    simulations: int = 1000,
+    stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, *, simulations: int = 1000
 ) -> TheoryTable:
     """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
-    grid = [
-        (mu, gamma, horizon)
-        for mu in (0.1, 0.4, 0.8)
-        for gamma in (0.9, 0.99, 0.999)
-        for horizon in (20, 5000)
-    ]
+    grid = list(product((0.1, 0.4, 0.8), (0.9, 0.99, 0.999), (20, 5000)))
     bounds = []
     for done, (mu, gamma, horizon) in enumerate(grid, start=1):
         bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, setup.seed))
         setup.progress("theorem 1", done, len(grid))
-    weyl, trajectory = weyl_on_stream(stream, phis, setup.settings, setup.progress)
-    return TheoryTable(stream, phis, tuple(bounds), weyl, trajectory)
+    weyl, trajectory = weyl_on_stream(stream, phis, setup)
+    return TheoryTable(stream=stream, bounds=tuple(bounds), weyl=weyl, trajectory=trajectory)
 
 
 def simulate_bound(
@@ -151,43 +123,40 @@ def simulate_bound(
         c = np.where(rng.random(simulations) < (1.0 + mu) / 2.0, 1.0, -1.0)
         memory.decayed.advance(tick)
         memory.write(phi, c, seen, tick)
-    top = eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
+    top = spectra.eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
     score = eta * memory.score(phi, horizon)[0]
-    bound = theorem1_bound(mu, gamma, eta, horizon, delta)
+    bound = spectra.theorem1_bound(mu, gamma, eta, horizon, delta)
     noise = float(score.std()) / np.sqrt(1.0 - mu**2)  # of labels with variance 1, as the corollary has it
     return BoundCheck(
-        mu,
-        gamma,
-        horizon,
-        delta,
-        bound,
-        float(top.min()),
-        float(top.mean()),
-        float((top < bound).mean()),
-        signal_to_noise(mu, gamma),
-        float(score.mean()) / noise,
+        mu=mu,
+        gamma=gamma,
+        horizon=horizon,
+        delta=delta,
+        bound=bound,
+        lowest=float(top.min()),
+        mean=float(top.mean()),
+        violations=float((top < bound).mean()),
+        snr=spectra.signal_to_noise(mu, gamma),
+        snr_simulated=float(score.mean()) / noise,
     )
 
 
-def weyl_on_stream(
-    stream: Stream, phis: FloatArray, settings: Settings, progress: Progress = silent
-) -> tuple[WeylCheck, FloatArray]:
+def weyl_on_stream(stream: Stream, phis: FloatArray, setup: Setup) -> tuple[WeylCheck, FloatArray]:
     """Write a stream event by event and measure how far every eigenvalue of every M_p and of G moves."""
+    settings = setup.settings
     state = SigmaState(stream.peers, phis.shape[1], settings)
-    labels = stream.labels()
     before, relation = state.M, state.G
     worst, worst_g, norm, path = -np.inf, -np.inf, 0.0, []
-    for t, (phi, c) in enumerate(zip(phis, labels, strict=True)):
+    for t, (phi, c) in enumerate(zip(phis, stream.labels(), strict=True), start=1):
         state.write(phi, c, state.begin_event())
         after, now = state.M, state.G
-        for old, new in zip(before, after, strict=True):
-            worst = max(worst, weyl_excess(old, new, settings.gamma, settings.step))
-        worst_g = max(worst_g, weyl_excess_relation(relation, now, settings.gamma_g))
-        spectrum = eigenvalues(after[0])
-        path.append(np.concatenate((spectrum[:3], spectrum[-1:])))
-        norm = max(norm, float(np.abs(eigenvalues(after)).max()))
+        worst = max(worst, spectra.weyl_excess(before, after, settings.gamma, settings.step))
+        worst_g = max(worst_g, spectra.weyl_excess_relation(relation, now, settings.gamma_g))
+        spectrum = spectra.eigenvalues(after)
+        path.append(spectrum[0, [0, 1, 2, -1]])
+        norm = max(norm, float(np.abs(spectrum).max()))
         before, relation = after, now
-        progress("Weyl", t + 1, len(stream))
+        setup.progress("Weyl", t, len(stream))
     limit = settings.step / (1.0 - settings.gamma) if settings.gamma < 1.0 else np.inf
     holds = worst <= 1e-9 and worst_g <= 1e-9 and norm <= limit + 1e-9
     check = WeylCheck(len(stream), float(worst), float(worst_g), norm, float(limit), bool(holds))
