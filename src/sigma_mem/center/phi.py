@@ -101,7 +101,7 @@ def cached_features(
     texts: Sequence[str],
     folder: str | Path | None,
     *,
-    say: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
     chunk: int = 64,
     save_every: int = 16,
 ) -> FloatArray:
@@ -111,7 +111,7 @@ def cached_features(
     ----------
     folder
         None keeps nothing.
-    say
+    progress
         Called with (done, total) as the missing ones are computed.
     save_every
         Chunks between saves, so that a kill loses little.
@@ -130,7 +130,7 @@ def cached_features(
         if file is not None and (start + chunk >= len(todo) or count % save_every == 0):
             names = np.frombuffer(b"".join(known), dtype=np.uint8).reshape(-1, 16)
             write_arrays(file, {"keys": names, "features": np.stack(list(known.values()))}, {})
-        say(min(start + chunk, len(todo)), len(todo))
+        progress(min(start + chunk, len(todo)), len(todo))
     return np.stack([known[key] for key in keys])
 
 

@@ -60,7 +60,7 @@ def fit_kinds(
     z: FloatArray,
     kinds: NDArray[np.intp],
     penalties: tuple[float, float],
-    say: Callable[[str, int, int], None],
+    progress: Callable[[str, int, int], None],
 ) -> Kinds:
     """Fit on texts, whitened features z (T, k) and the kind of every event.
 
@@ -78,9 +78,9 @@ def fit_kinds(
         for i in held:
             places, values = rows[i]
             logits[i] = values @ A[places] + z[i] @ B + bias
-        say("tell kinds", number + 1, _FOLDS + 1)
+        progress("tell kinds", number + 1, _FOLDS + 1)
     A, B, bias = _logistic(words, rows, z, kinds, logits, penalties)
-    say("tell kinds", _FOLDS + 1, _FOLDS + 1)
+    progress("tell kinds", _FOLDS + 1, _FOLDS + 1)
     return Kinds(words, A, B, bias, logits)
 
 
