@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sigma_mem.decide import READS
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -28,3 +30,14 @@ def test_the_readme_starts_with_the_two_commands() -> None:
     first = re.search(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert first is not None
     assert [line.split("#")[0].strip() for line in first.group(1).splitlines()] == ["make run", "make test"]
+
+
+def test_every_read_is_explained_and_no_other() -> None:
+    decisions = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    for read in READS:
+        assert f"`{read.name}`" in decisions or f"mem.{read.name}(" in decisions, read.name
+    for read in READS.in_tables():
+        assert f"`{read.name}`" in benchmarks, read.name
+    table = re.findall(r"^\| (`[^|]*) \|", decisions, re.MULTILINE)
+    assert {name for row in table for name in re.findall(r"`([^`]+)`", row)} == set(READS.votes)
