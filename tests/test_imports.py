@@ -53,3 +53,10 @@ def test_imports_point_down_only():
     assert result.returncode == 0, result.stdout + result.stderr
     assert "KEPT" in result.stdout
     assert "ignore_imports" not in (ROOT / "pyproject.toml").read_text()
+
+
+def test_dir_lists_what_is_imported_when_first_asked_for():
+    import sigma_mem
+
+    assert set(sigma_mem.__all__) <= set(dir(sigma_mem))
+    assert all(hasattr(sigma_mem, name) for name in sigma_mem.__all__)

@@ -2,7 +2,7 @@
 
 >>> import sigma_mem
 >>> sigma_mem.__version__
-'0.1.0'
+'0.2.0.dev0'
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ __all__ = [
     "SigmaState",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def __getattr__(name: str) -> Any:
@@ -41,3 +41,7 @@ def __getattr__(name: str) -> Any:
 
         return AsyncSigmaMem
     raise AttributeError(f"module 'sigma_mem' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from sigma_mem.decide import READS, Choice, Reads, View
 from sigma_mem.decide.posterior import normalized_utility
@@ -97,3 +99,19 @@ def test_confidence_is_the_posterior_of_the_winning_answer():
 
 def test_a_vote_that_nobody_could_win_has_no_confidence():
     assert vote_confidence(Choice(0, -1, np.zeros(0)), 3.0) == 0.0
+
+
+@example(seed=50, n=3)  # the choice differs from that with w_g = 1.1
+@example(seed=153, n=3)  # and from that with w_g = 0.9
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 5))
+def test_the_posterior_reads_are_the_papers_on_scores(seed, n):
+    """With weights 1: the largest expectation among readable answers, by enumeration."""
+    rng = np.random.default_rng(seed)
+    G = rng.uniform(-1.0, 1.0, (n, n))
+    G = (G + G.T) / 2.0
+    np.fill_diagonal(G, 1.0)
+    here = view(rng.normal(size=n), [0.5] * n, np.arange(n), G)
+    for read, w_g in (("posterior", 1.0), ("posterior-no-g", 0.0)):
+        expectation = naive.posterior(normalized_utility(here.score), G, 1.0, w_g)
+        chosen = READS[read].choose(here).peer
+        assert expectation[chosen] == pytest.approx(expectation.max(), abs=1e-9)

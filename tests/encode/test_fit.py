@@ -5,7 +5,7 @@ import pytest
 
 from sigma_mem.encode.fit import logistic, whitening
 from sigma_mem.encode.reference import prompts, subjects
-from sigma_mem.encode.static import _fitted, direction, project
+from sigma_mem.encode.static import StaticEncoder, _fitted, direction, project
 
 pytest.importorskip("wordllama")
 
@@ -45,10 +45,8 @@ def test_every_subject_has_phrases_enough_for_the_forms() -> None:
 
 
 def test_the_shipped_arrays_know_prompts_they_were_not_fitted_on() -> None:
-    from sigma_mem.encode.static import TokenVectors
-
     texts, labels = prompts(6, seed=99)
-    h = TokenVectors.load().embed(texts)
+    h = StaticEncoder().embed(texts)
     fitted = _fitted()
     phi = project(h, **fitted)[:, :-1]
     names = sorted(set(labels))

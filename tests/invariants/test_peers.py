@@ -93,8 +93,9 @@ def test_merged_memories_equal_one_that_saw_all_events(stream, seed):
     assert two.M.tobytes() == untouched.tobytes()
 
 
+@pytest.mark.parametrize("into_the_later", [False, True])
 @given(stream=streams(decay=by_event), cut=st.integers(0, 150))
-def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(stream, cut):
+def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(into_the_later, stream, cut):
     """Whichever of the two is the older one."""
     cut = min(cut, len(stream))
     early, late = stream.state(), stream.state()
@@ -104,9 +105,9 @@ def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(stream, cut):
             early.write(stream.phis[t], stream.c[t], early.begin_event(), groups=stream.groups[t])
         else:
             late.write(stream.phis[t], stream.c[t], tick, groups=stream.groups[t])
-    expected = play(stream)[0]
-    early.merge(late)
-    assert_same(early, expected)
+    merged, other = (late, early) if into_the_later else (early, late)
+    merged.merge(other)
+    assert_same(merged, play(stream)[0])
 
 
 def test_merge_matches_peers_by_name():

@@ -219,3 +219,13 @@ def test_a_peer_that_left_still_centres_the_relation_of_its_events() -> None:
     mem.add_peer("dan")
     assert mem.peers == ("ann", "bob", "dan")
     assert mem.state.overall()[1][2] == 0.0
+
+
+@pytest.mark.parametrize("label", [1.05, -1.05, 2, float("nan"), float("inf"), "yes", None])
+def test_a_label_out_of_range_is_refused(label: object) -> None:
+    mem = SigmaMem(["ann", "bob"], rank=1)
+    d = mem.route(phi=[1.0])
+    with pytest.raises(InputError, match="expected a bool or a number in"):
+        mem.feedback(d.id, {"ann": label})
+    assert mem.labels(d.id) == {}
+    assert mem.feedback(d.id, {"ann": 1.0, "bob": -1.0}).labels == {"ann": 1.0, "bob": -1.0}

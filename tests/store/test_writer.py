@@ -11,7 +11,7 @@ from sigma_mem.store.writer import Writer
 
 
 class Gate:
-    """A real, small `Durable`: a list behind a gate that the test opens, shuts and breaks."""
+    """A small stand-in of the tables: a list behind a gate that the test opens, shuts and breaks."""
 
     def __init__(self):
         self.rows = []
@@ -53,7 +53,7 @@ def writer(gate):
 
 
 def append(writer, id):
-    return writer.append("ns", [Record("decision", id, id, {})])
+    return writer.append("ns", [Record("decision", id, id, {})], None)
 
 
 def test_what_gathers_during_a_commit_is_written_together(writer, gate):

@@ -205,7 +205,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
         ("x.jsonl", b'{"a": 1}\n{', "line 2: not JSON"),
         ("x.json", b"\xff", "not UTF-8"),
         ("x.csv", b'a,b\n1,"2', "not CSV"),
-        ("x.csv", b"a,b\n1\n", "line 2: has not as many fields"),
+        ("x.csv", b"a,b\n1\n", r"line 2: not CSV \(it has not as many fields"),
         ("x.txt", b"a", "got the ending '.txt'"),
         ("x.eval", b"a", "inspect log convert"),
         ("x.json.gz", b"a", "damaged"),

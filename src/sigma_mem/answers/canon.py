@@ -24,22 +24,11 @@ _PROSE = 400  # characters; unmarked mathematics or code that is longer is reaso
 def canon(text: str, kind: Kind = "auto") -> str | None:
     r"""Return the canonical form of an answer, or None where nothing can be read.
 
-    Parameters
-    ----------
-    text : str
-        The answer, or a whole response that states it ("… the answer is (F).").
-    kind : {"auto", "number", "math", "choice", "code", "text"}
-        The type of task. ``"auto"`` looks at the answer itself: it ignores case, articles and
-        punctuation, except where punctuation tells answers apart (C++, 3:45), needs no extra and
-        takes microseconds. ``"math"`` compares by math-verify, ``"code"`` by value.
+    The text may be a whole response that states its answer ("… the answer is (F)."). ``kind`` is the type of
+    task: ``"auto"`` looks at the answer itself, ignores case, articles and punctuation, except where
+    punctuation tells answers apart (C++, 3:45), needs no extra and takes microseconds. ``"math"`` compares by
+    math-verify (MissingExtraError without the extra ``streams``), ``"code"`` by value.
 
-    Raises
-    ------
-    MissingExtraError
-        Where ``"math"`` needs math-verify and the extra ``streams`` is not installed.
-
-    Examples
-    --------
     >>> canon("391"), canon("The answer is 391."), canon("$1,200.00"), canon("(B)")
     ('391', '391', '1200', 'B')
     >>> canon("The Eiffel Tower."), canon("[1,2]"), canon(r"\boxed{\frac12}"), canon(" ")
@@ -49,8 +38,6 @@ def canon(text: str, kind: Kind = "auto") -> str | None:
     >>> canon("The answer is (F).", "choice"), canon("abc", "code") == canon("'abc'", "code")
     ('F', True)
     """
-    if kind == "choice" and (letter := _stated_choice(text)) is not None:
-        return letter
     stated = final_answer(text)
     answer = text if stated is None else stated
     if kind == "auto":
@@ -58,7 +45,7 @@ def canon(text: str, kind: Kind = "auto") -> str | None:
     if kind == "number":  # the first number of a stated answer, the last one of any other text
         return _number(_SPACING.sub("", answer), last=stated is None)
     if kind == "choice":
-        return _leading_choice(unwrap(answer))
+        return _choice(text, unwrap(answer))
     if kind == "text":
         return _short_text(unwrap(answer)) or None
     if kind == "math":
@@ -119,12 +106,8 @@ def final_answer(text: str) -> str | None:
     last ``#### …``, the first ``answer is …`` or ``Answer: …``. The first, because models
     that run on after their answer go on with another question.
 
-    Examples
-    --------
     >>> final_answer("Half of 34 is 17. The answer is (B). Q: next …")
     '(B)'
-    >>> final_answer(r"so $x = \boxed{\frac{1}{2}}$")
-    '\\frac{1}{2}'
     """
     if '"' in text and (fields := list(_JSON_FIELD.finditer(text))):
         return _json_value(text[fields[-1].end() :])
@@ -198,16 +181,10 @@ _LEADING_CHOICE = re.compile(r"\(?([A-Z])(?:[).:]|\s*$)")
 _WHOLE_CHOICE = re.compile(r"\(?([A-Za-z])(?:[).:]?|\)\s.*)$", re.DOTALL)
 
 
-def _stated_choice(text: str) -> str | None:
-    for pattern in _CHOICES:
-        if (found := pattern.search(text)) is not None:
-            return found[1]
-    return None
-
-
-def _leading_choice(answer: str) -> str | None:
-    found = _LEADING_CHOICE.match(answer)
-    return found[1] if found else _whole_choice(answer)
+def _choice(text: str, answer: str) -> str | None:
+    """The letter that a text states, or else the one that its answer begins with or is."""
+    found = [pattern.search(text) for pattern in _CHOICES] + [_LEADING_CHOICE.match(answer)]
+    return next((letter[1] for letter in found if letter), None) or _whole_choice(answer)
 
 
 def _whole_choice(text: str) -> str | None:
@@ -232,8 +209,8 @@ _MOST_DIGITS = 400  # longer numbers are not read
 
 def _number(text: str, last: bool) -> str | None:
     """The first or the last number of a text."""
-    found = list(_NUMBER.finditer(text)) if last else [_NUMBER.search(text)]
-    return _write_number(found[-1]) if found and found[-1] is not None else None
+    found = list(_NUMBER.finditer(text))
+    return _write_number(found[-1 if last else 0]) if found else None
 
 
 def _whole_number(text: str) -> str | None:
@@ -261,14 +238,9 @@ def _write_decimal(value: Decimal) -> str:
 
 def write_fraction(value: Fraction) -> str:
     """Write a fraction: as a decimal where that ends, else in lowest terms."""
-    rest = value.denominator
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-    if rest != 1:
+    if 10 ** value.denominator.bit_length() % value.denominator:  # another prime than 2 or 5
         return str(value)
-    exact = _EXACT.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return _write_decimal(exact)
+    return _write_decimal(_EXACT.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 # --- short text: "The Eiffel Tower." and "eiffel tower" are the same answer ---

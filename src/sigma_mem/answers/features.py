@@ -20,22 +20,11 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 
 FEATURES = (
-    "length",
-    "repeats",
-    "variety",
-    "digits",
-    "equations",
-    "code",
-    "hedges",
-    "names answer",
-    "of question",
-    "own numbers",
-    "like others",
-)
+    "length", "repeats", "variety", "digits", "equations", "code", "hedges", "names answer",
+    "of question", "own numbers", "like others",
+)  # fmt: skip
 FEATURES_VERSION = 1  # kept with the features in the ledger; a memory never mixes two versions
 _LAST = 4000  # characters read: the end of a text, where the answer is
-_RUN = 4  # words that make a repetition
-_DECIMALS = 4  # as the ledger keeps them
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _DOUBT = """almost apologize approx approximate approximately assume assumed assumes assuming assumption
@@ -54,8 +43,6 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
     the share of distinct words that are in the question; ``own numbers`` the share of distinct numbers that
     are not; ``like others`` the mean Jaccard overlap of its words with those of the other answers.
 
-    Examples
-    --------
     >>> answers = [Answer("17 * 23 = 340 + 51 = 391", "391"), Answer("391", "391")]
     >>> rows = text_features("What is 17 * 23?", answers)
     >>> dict(zip(FEATURES, rows[0].tolist(), strict=True))["own numbers"]
@@ -71,22 +58,21 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
     for i, (answer, end) in enumerate(zip(answers, ends, strict=True)):
         size, numbers = len(vocabularies[i]) + 1, _NUMBER.findall(end)
         hedges = 0 if _HEDGES.isdisjoint(vocabularies[i]) else sum(map(_HEDGES.__contains__, words[i]))
-        rows.append(
-            (
-                math.log1p(len(end)),
-                _repeats(words[i]),
-                len(vocabularies[i]) / (len(words[i]) + 1),
-                len("".join(numbers).replace(".", "")) / (len(end) + 1),
-                math.log1p(end.count("=")),
-                float("```" in end),
-                math.log1p(hedges),
-                math.log1p(end.count(answer.canon)) if answer.canon else 0.0,
-                len(vocabularies[i] & words_asked) / size,
-                len(set(numbers) - numbers_asked) / (len(set(numbers)) + 1),
-                overlap[i],
-            )
+        row = (
+            math.log1p(len(end)),
+            _repeats(words[i]),
+            len(vocabularies[i]) / (len(words[i]) + 1),
+            len("".join(numbers).replace(".", "")) / (len(end) + 1),
+            math.log1p(end.count("=")),
+            float("```" in end),
+            math.log1p(hedges),
+            math.log1p(end.count(answer.canon)) if answer.canon else 0.0,
+            len(vocabularies[i] & words_asked) / size,
+            len(set(numbers) - numbers_asked) / (len(set(numbers)) + 1),
+            overlap[i],
         )
-    return np.array(rows).reshape(len(rows), len(FEATURES)).round(_DECIMALS)
+        rows.append(row)
+    return np.array(rows).reshape(len(rows), len(FEATURES)).round(4)  # as the ledger keeps them
 
 
 def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
@@ -103,7 +89,7 @@ def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
 
 
 def _repeats(words: list[str]) -> float:
-    runs = list(zip(*(words[start:] for start in range(_RUN)), strict=False))
+    runs = list(zip(words, words[1:], words[2:], words[3:], strict=False))
     return 1.0 - len(set(runs)) / len(runs) if runs else 0.0
 
 
@@ -118,11 +104,8 @@ class Answers(NamedTuple):
         unknown = [peer for peer in self.by_peer if peer not in peers]
         if unknown:
             raise InputError(f"peer {unknown[0]!r} is not in the pool {list(peers)}; add it with add_peer")
-        ordered = [peer for peer in peers if peer in self.by_peer]
-        return Answers(
-            {peer: self.by_peer[peer] for peer in ordered},
-            {peer: self.features[peer] for peer in ordered if peer in self.features},
-        )
+        features = {peer: self.features[peer] for peer in peers if peer in self.features}
+        return Answers({peer: self.by_peer[peer] for peer in peers if peer in self.by_peer}, features)
 
     def canons(self) -> dict[str, str | None]:
         """Canonical answers by peer."""

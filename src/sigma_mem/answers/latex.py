@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import subprocess
 import sys
 import threading
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from importlib.util import find_spec
 
 from sigma_mem.extras import require
@@ -56,11 +56,6 @@ def simplify_math(answer: str) -> str | None:
     return _worker().simplify(_CONSTANTS.sub(r"\\\g<0>", answer))
 
 
-@lru_cache(maxsize=1)
-def _worker() -> MathWorker:
-    return MathWorker()
-
-
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
@@ -74,7 +69,6 @@ class MathWorker:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._process: subprocess.Popen[str] | None = None
-        self._replies: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def simplify(self, answer: str) -> str | None:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
@@ -83,12 +77,13 @@ class MathWorker:
             if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
                 self._process, self._owner = None, os.getpid()
             if self._process is None or self._process.poll() is not None:
-                self._start()
+                self._end()
+                self._process = self._start()
                 wait += _START_SECONDS
-            reply = self._ask(answer, wait)
-        if not reply:
-            return None
-        form: str | None = json.loads(reply)
+            reply = _ask(self._process, answer, wait)
+            if not reply:
+                self._end()
+        form: str | None = json.loads(reply or "null")
         return form
 
     def close(self) -> None:
@@ -96,9 +91,14 @@ class MathWorker:
         with self._lock:
             self._end()
 
-    def _start(self) -> None:
-        self._replies = queue.SimpleQueue()
-        self._process = subprocess.Popen(
+    def _end(self) -> None:
+        if self._process is not None:
+            with suppress(BrokenPipeError), self._process:  # closes its pipes and waits for its end
+                self._process.kill()
+            self._process = None
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             [sys.executable, "-m", "sigma_mem.answers.simplify", str(int(self._timeout) + 5)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -106,35 +106,28 @@ class MathWorker:
             text=True,
             encoding="utf-8",
         )
-        threading.Thread(target=_forward, args=(self._process, self._replies), daemon=True).start()
-
-    def _ask(self, answer: str, wait: float) -> str:
-        process = self._process
-        if process is None or process.stdin is None:
-            return ""
-        try:
-            process.stdin.write(json.dumps(answer) + "\n")
-            process.stdin.flush()
-            reply = self._replies.get(timeout=wait)
-        except (queue.Empty, BrokenPipeError):
-            reply = ""
-        if not reply:
-            self._end()
-        return reply
-
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-            self._process = None
 
 
-def _forward(process: subprocess.Popen[str], replies: queue.SimpleQueue[str]) -> None:
-    """Pass every line on; an empty one says that the process has ended."""
-    if process.stdout is not None:
-        with process.stdout as lines:
-            for line in lines:
-                replies.put(line)
-    replies.put("")
+def _ask(process: subprocess.Popen[str], answer: str, wait: float) -> str:
+    """The process's reply; "" if it has ended, as it must after ``wait`` seconds without one."""
+    if process.stdin is None or process.stdout is None:
+        return ""
+    clock = threading.Timer(wait, _kill, [process])
+    clock.start()
+    try:
+        process.stdin.write(json.dumps(answer) + "\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    except BrokenPipeError:
+        return ""
+    finally:
+        clock.cancel()
+        clock.join()  # a kill that has begun is over: the next answer sees that the process has ended
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
+_worker = cache(MathWorker)  # one for this process

@@ -3,6 +3,7 @@
 import ast
 import re
 import warnings
+from contextlib import nullcontext
 
 _WARNS = re.compile(r"\\|\d[A-Za-z_]")  # the parser may warn of "\d" and of 1if
 _LONGEST = 20_000  # characters that are parsed
@@ -11,15 +12,15 @@ _LONGEST = 20_000  # characters that are parsed
 def parse_literal(text: str) -> str | None:
     """Return the canonical form if the whole text is a Python literal, else None.
 
-    Examples
-    --------
     >>> parse_literal("[1,2, 'a']"), parse_literal("'abc'"), parse_literal("abc")
     ("[1, 2, 'a']", 'abc', None)
     """
     if len(text) > _LONGEST:
         return None
+    may_warn = _WARNS.search(text) is not None
     try:
-        value = _parse_quietly(text) if _WARNS.search(text) else ast.literal_eval(text)
+        with warnings.catch_warnings(action="ignore") if may_warn else nullcontext():
+            value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     return value if isinstance(value, str) else _write(value)
@@ -28,12 +29,6 @@ def parse_literal(text: str) -> str | None:
 def parse_simple_literal(text: str) -> str | None:
     """Like `parse_literal`, but None where the parser may warn: warnings filters are not thread-safe."""
     return None if _WARNS.search(text) else parse_literal(text)
-
-
-def _parse_quietly(text: str) -> object:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.literal_eval(text)
 
 
 def _write(value: object) -> str:

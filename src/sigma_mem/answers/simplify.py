@@ -6,8 +6,7 @@ It runs as ``python -m sigma_mem.answers.simplify SECONDS``.
 import json
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -35,7 +34,7 @@ def canonical(answer: str) -> str | None:
 def _form(value: Any) -> str:
     sympy: Any = import_module("sympy")
     if isinstance(value, sympy.Expr):
-        return _expression(value)
+        return _expression(sympy, value)
     if isinstance(value, sympy.FiniteSet):
         return f"{{{','.join(sorted(map(_form, value.args)))}}}"
     if isinstance(value, sympy.Tuple | tuple | list):
@@ -46,14 +45,11 @@ def _form(value: Any) -> str:
     return "".join(str(value).split())
 
 
-def _expression(value: Any) -> str:
-    sympy: Any = import_module("sympy")
+def _expression(sympy: Any, value: Any) -> str:
     exact = sympy.nsimplify(value, rational=True) if value.atoms(sympy.Float) else value
-    simple = sympy.simplify(exact)
+    simple = sympy.expand(sympy.simplify(exact))
     if not simple.free_symbols:
-        simple = sympy.radsimp(sympy.expand(simple))
-    else:
-        simple = sympy.expand(simple)
+        simple = sympy.radsimp(simple)
     if isinstance(simple, sympy.Rational):
         return write_fraction(Fraction(int(simple.p), int(simple.q)))
     return "".join(str(simple).split())
@@ -61,38 +57,22 @@ def _expression(value: Any) -> str:
 
 def main(seconds: int) -> None:
     """Answer every line of standard input until it ends, or an answer takes more than ``seconds``."""
-    _bound_memory()
-    import_module("math_verify")  # before the clock runs
-    for line in sys.stdin:
-        try:
-            with _last_resort(seconds):
-                form = canonical(json.loads(line))
-        except _UNREADABLE:
-            form = None
-        sys.stdout.write(json.dumps(form) + "\n")
-        sys.stdout.flush()
-
-
-def _bound_memory() -> None:
-    """Let 9^{9^{9^9}} fail instead of filling the machine; where the system can do that."""
-    try:
+    with suppress(ImportError, ValueError, OSError):  # let 9^{9^{9^9}} fail instead of filling the machine
         limits: Any = import_module("resource")
         limits.setrlimit(limits.RLIMIT_AS, (_MEMORY, _MEMORY))
-    except (ImportError, ValueError, OSError):
-        return
-
-
-@contextmanager
-def _last_resort(seconds: int) -> Iterator[None]:
-    """Have the system end this process if nobody else does: its parent may have been killed."""
-    if not hasattr(signal, "alarm"):
-        yield
-        return
-    signal.alarm(seconds)  # not handled in Python, so that it works inside a long power too
-    try:
-        yield
-    finally:
-        signal.alarm(0)
+    import_module("math_verify")  # before the clock runs
+    # The system ends this process if nobody else does: its parent may have been killed. The signal is not
+    # handled in Python, so that it works inside a long power too.
+    alarm = getattr(signal, "alarm", lambda seconds: None)
+    for line in sys.stdin:
+        alarm(seconds)
+        try:
+            form = canonical(json.loads(line))
+        except _UNREADABLE:
+            form = None
+        alarm(0)
+        sys.stdout.write(json.dumps(form) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

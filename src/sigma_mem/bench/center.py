@@ -196,12 +196,14 @@ def open_bench_center(
     if trained is None:
         phis = open_encoder("static").encode(texts)
     else:
-        say = partial(progress, "features")
-        phis = trained.encoder.phi(cached_features(trained.encoder.source, texts, given["cache"], say=say))
+        shown = partial(progress, "features")
+        phis = trained.encoder.phi(
+            cached_features(trained.encoder.source, texts, given["cache"], progress=shown)
+        )
     scoring: AbstractContextManager[Scorer]
     if ray is None:
         here = build() if trained is None else center_scorer(trained.center)
-        scoring = nullcontext(in_chunks(here, say=partial(progress, "prompts")))
+        scoring = nullcontext(in_chunks(here, progress=partial(progress, "prompts")))
     else:
         scoring = ray_scorer(build, address=ray, workers=workers)
     with scoring as scorer:

@@ -43,7 +43,7 @@ def center_scorer(center: Center) -> Scorer:
 
 
 def in_chunks(
-    scorer: Scorer, chunk: int = 48, say: Callable[[int, int], None] = lambda done, total: None
+    scorer: Scorer, chunk: int = 48, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Scorer:
     """The same scorer, asked for ``chunk`` prompts at a time: bounded memory, and a cluster's numbers."""
 
@@ -51,7 +51,7 @@ def in_chunks(
         parts = []
         for part in _parts(pairs, readouts, chunk):
             parts.append(scorer(*part))
-            say(min(chunk * len(parts), len(pairs)), len(pairs))
+            progress(min(chunk * len(parts), len(pairs)), len(pairs))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     return score

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["by_length", "pad_ids", "pad_states"]
-
 
 def by_length(lengths: Sequence[int], max_tokens: int, slack: float = 1.0) -> list[list[int]]:
     """Indices grouped into batches of similar length.

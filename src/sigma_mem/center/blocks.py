@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from sigma_mem.center.errors import ModelShapeError
 
-__all__ = ["Decoder", "block_input", "find_decoder"]
-
 # Names under which a decoder keeps its blocks: nearly every family, GPT-2 and its kin, MPT and DBRX.
 _LIST_NAMES = ("layers", "h", "blocks")
 # Where the decoder itself may sit when the model does not say so through get_decoder().

@@ -26,8 +26,6 @@ from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["Center", "JudgeResult"]
-
 _SAMPLE = (
     "Which planet of the solar system has the most mass, and how many moons of it are known?",
     "Jupiter.",

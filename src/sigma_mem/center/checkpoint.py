@@ -19,8 +19,6 @@ from sigma_mem.center.errors import CheckpointError
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
 
-__all__ = ["load_checkpoint", "read_arrays", "save_checkpoint", "write_arrays"]
-
 Arrays = dict[str, NDArray[Any]]
 
 

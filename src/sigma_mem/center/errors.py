@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sigma_mem.errors import SigmaMemError
 
-__all__ = ["CenterError", "CheckpointError", "DownloadError", "ModelShapeError", "SteeringMismatchError"]
-
 
 class CenterError(SigmaMemError):
     """The center model cannot be had or cannot do what was asked."""

@@ -11,8 +11,6 @@ from torch import Tensor, nn
 from sigma_mem.center.errors import ModelShapeError
 from sigma_mem.center.prompt import PromptWriter
 
-__all__ = ["PAIRS", "Verdict", "yes_no_tokens"]
-
 # Matched forms: a form of Yes counts only where the same form of No is one token too, for an unmatched
 # union would lean to one side (SmolLM2 writes NO in one token and YES in two).
 PAIRS = (("Yes", "No"), (" Yes", " No"), ("yes", "no"), (" yes", " no"), ("YES", "NO"), (" YES", " NO"))

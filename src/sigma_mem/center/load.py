@@ -13,8 +13,6 @@ from sigma_mem.center.errors import CenterError
 from sigma_mem.center.pull import bars_on_terminals_only, pull_default
 from sigma_mem.errors import InputError
 
-__all__ = ["DEFAULT", "fingerprint", "load_model"]
-
 DEFAULT = "smollm2"
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 

@@ -21,8 +21,6 @@ from sigma_mem.center.prompt import PromptRow
 from sigma_mem.center.split import Split, close
 from sigma_mem.center.state_cache import StateCache, state_key
 
-__all__ = ["LowerHalf", "PromptStates"]
-
 Ids = tuple[int, ...]
 
 

@@ -24,8 +24,6 @@ from sigma_mem.encode.learned import features_of
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-__all__ = ["CenterEncoder", "CenterFeatures", "EncoderFeatures", "Features", "PhiMap", "cached_features"]
-
 _FORMAT = "sigma-mem center encoder 1"
 
 
@@ -46,12 +44,7 @@ class EncoderFeatures:
     """What an encoder of `sigma_mem.encode` makes of a text: its embedding if it has one, else its φ."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
-
-    @property
-    def name(self) -> str:
-        """Name and version of the encoder."""
-        return f"{self.encoder.name}/{self.encoder.version}"
+        self.encoder, self.name = encoder, f"{encoder.name}/{encoder.version}"
 
     def features(self, texts: Sequence[str]) -> FloatArray:
         """(n, D) embeddings, or φ."""
@@ -79,11 +72,7 @@ class CenterFeatures:
             raise InputError(f"tokens is {tokens}; expected at least 4")
         self.center, self.tokens = center, tokens
         self.block = max(len(center.decoder.blocks) // 4, 1) if block is None else block
-
-    @property
-    def name(self) -> str:
-        """Weights, block and cut."""
-        return f"center/{self.center.fingerprint}/{self.block}/{self.tokens}"
+        self.name = f"center/{center.fingerprint}/{self.block}/{tokens}"
 
     def features(self, texts: Sequence[str]) -> FloatArray:
         """(n, d) means over the question's tokens."""
@@ -112,7 +101,7 @@ def cached_features(
     texts: Sequence[str],
     folder: str | Path | None,
     *,
-    say: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
     chunk: int = 64,
     save_every: int = 16,
 ) -> FloatArray:
@@ -122,7 +111,7 @@ def cached_features(
     ----------
     folder
         None keeps nothing.
-    say
+    progress
         Called with (done, total) as the missing ones are computed.
     save_every
         Chunks between saves, so that a kill loses little.
@@ -141,7 +130,7 @@ def cached_features(
         if file is not None and (start + chunk >= len(todo) or count % save_every == 0):
             names = np.frombuffer(b"".join(known), dtype=np.uint8).reshape(-1, 16)
             write_arrays(file, {"keys": names, "features": np.stack(list(known.values()))}, {})
-        say(min(start + chunk, len(todo)), len(todo))
+        progress(min(start + chunk, len(todo)), len(todo))
     return np.stack([known[key] for key in keys])
 
 
@@ -191,13 +180,8 @@ class PhiMap:
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything, under the names of a checkpoint."""
-        const = np.array([self.const])
-        return {
-            "phi.mean": self.mean,
-            "phi.whiten": self.whiten,
-            "phi.weight": self.weight,
-            "phi.const": const,
-        }
+        named = {"mean": self.mean, "whiten": self.whiten, "weight": self.weight}
+        return {**{f"phi.{k}": v for k, v in named.items()}, "phi.const": np.array([self.const])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> PhiMap:
@@ -232,25 +216,12 @@ class CenterEncoder:
                 f"the checkpoint's φ was learned on features {expected}, got {source.name}; "
                 "use that model and encoder, or train a steering for this one"
             )
-        self.source, self.phi = source, phi
-
-    @property
-    def name(self) -> str:
-        """What the map was learned on."""
-        return f"learned on {self.source.name}"
-
-    @property
-    def version(self) -> str:
-        """Hash of the map."""
+        self.source, self.phi, self.rank = source, phi, phi.rank
+        self.name = f"learned on {source.name}"
         digest = hashlib.sha256()
-        for name, value in sorted(self.phi.arrays().items()):
+        for name, value in sorted(phi.arrays().items()):
             digest.update(name.encode() + np.ascontiguousarray(value, dtype="<f8").tobytes())
-        return digest.hexdigest()[:16]
-
-    @property
-    def rank(self) -> int:
-        """Dimension of φ."""
-        return self.phi.rank
+        self.version = digest.hexdigest()[:16]
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""

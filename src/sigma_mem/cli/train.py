@@ -112,7 +112,7 @@ def steering(
         questions = [event.question for event in part]
         trained = train_steering(
             part,
-            cached_features(source, questions, folder, say=lambda n, of: show("features", n, of)),
+            cached_features(source, questions, folder, progress=lambda n, of: show("features", n, of)),
             model,
             encoder=source.name,
             settings=settings,

@@ -5,6 +5,8 @@ import numpy as np
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
 
+_NO_TOTALS = np.zeros(0)
+
 
 def m_route(score: FloatArray) -> int:
     """argmax_p φᵀM_pφ, exactly as the paper writes it (eq:direct_m_route).
@@ -26,7 +28,7 @@ def calibrated_route(prob: FloatArray) -> int:
 
 def peer_choice(view: View, peer: int) -> Choice:
     """The choice of a read that picks a peer rather than an answer."""
-    return Choice(peer, int(view.groups[peer]), np.zeros(0))
+    return Choice(peer, int(view.groups[peer]), _NO_TOTALS)
 
 
 def peer_prob(view: View, choice: Choice) -> float:

@@ -4,9 +4,11 @@ An agent answers a question from its text alone, "" where it has nothing to say.
 set anywhere: an agent is right where its method works and wrong where it does not.
 """
 
+import calendar
 import contextlib
 import re
 from collections.abc import Callable
+from functools import partial
 
 from sigma_mem.demo.interpreter import Interpreter, Unsupported, evaluate, expressions, spell
 
@@ -19,17 +21,14 @@ FAULTY = "calculator"
 
 def team(calculator_version: int = 1) -> dict[str, Agent]:
     """The agents by name; the guesser copies the very calculator of this team."""
-
-    def this_calculator(question: str) -> str:
-        return calculator(question, calculator_version)
-
+    this_calculator = partial(calculator, version=calculator_version)
     return {
         "generalist": generalist,
         "calculator": this_calculator,
         "runner": runner,
         "reader": reader,
         "almanac": almanac,
-        "guesser": lambda question: guesser(question, this_calculator),
+        "guesser": partial(guesser, neighbour=this_calculator),
     }
 
 
@@ -53,7 +52,7 @@ def guesser(question: str, neighbour: Agent) -> str:
     """
     if re.search(r"\d [-+*/] ", question):
         return neighbour(question)
-    guesses = re.findall(r"\d+", question) or re.findall(r"\b[A-Z][a-z]+\b", question) or [""]
+    guesses = re.findall(r"\d+", question) or re.findall(_NAME, question) or [""]
     return str(guesses[-1])
 
 
@@ -64,23 +63,17 @@ _SPOKEN = {"plus": "+", "minus": "-", "times": "*"}
 
 
 def runner(question: str) -> str:
-    r"""What a program prints, run by an interpreter that knows no dictionaries.
+    """What a program prints, run by an interpreter that knows no dictionaries; "" where that is nothing.
 
-    Without a program it tries the question's figures as a Python expression; of words it
-    knows plus, minus and times. Where nothing was printed it has no answer.
-
-    >>> runner("What does this Python program print?\n```python\nprint(2 + 3 * 4)\n```")
-    '14'
-    >>> runner("Compute 2 plus 3 times 4.")
-    '14'
+    Without a program it tries the question's figures as a Python expression; of words it knows plus, minus
+    and times.
     """
-    block = _BLOCK.search(question)
-    if block is None:
+    if block := _BLOCK.search(question):
+        program = block[1]
+    else:
         text = " ".join(_SPOKEN.get(word, word) for word in question.split())
         span = re.search(r"[\d(].*[\d)]", text)  # from the first figure to the last
         program = f"print({span[0] if span else text})"
-    else:
-        program = block[1]
     interpreter = Interpreter()
     with contextlib.suppress(Unsupported):
         interpreter.run(program)
@@ -89,11 +82,8 @@ def runner(question: str) -> str:
 
 # --- the reader: passages ---
 
-_COMMON = frozenset(
-    re.findall(
-        r"\w+", "a an and are as by did do does from how in is many of the there to what which who with"
-    )
-)
+_COMMON = "a an and are as by did do does from how in is many of the there to what which who with"
+_NAME = r"\b[A-Z][a-z]+\b"
 
 
 def reader(question: str) -> str:
@@ -113,7 +103,7 @@ def reader(question: str) -> str:
     elif "city" in asked:
         found = re.findall(r"\b(?:in|to|from) ([A-Z][a-z]+)", sentence)
     elif asked.startswith("Who"):
-        found = re.findall(r"\b[A-Z][a-z]+\b", sentence)
+        found = re.findall(_NAME, sentence)
     else:
         found = re.findall(r"\w+", sentence)[-1:]
     return found[0] if found else ""
@@ -130,23 +120,14 @@ def _best_sentence(text: str, limit: int | None = None) -> tuple[str, str]:
 
 
 def _stems(text: str) -> set[str]:
-    """Words that carry meaning, cut to six letters so that "works" meets "work".
-
-    >>> sorted(_stems("Who works as a carpenter?"))
-    ['carpen', 'work']
-    """
-    words = re.findall(r"[a-z0-9]+", text.lower())
-    return {(w[:-1] if w.endswith("s") and len(w) > 3 else w)[:6] for w in words if w not in _COMMON}
+    """Words that carry meaning, cut to six letters so that "works" meets "work"."""
+    words = set(re.findall(r"[a-z0-9]+", text.lower())) - set(_COMMON.split())
+    return {(w[:-1] if w.endswith("s") and len(w) > 3 else w)[:6] for w in words}
 
 
 # --- the almanac: dates, by its own day count ---
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July",
-    "August", "September", "October", "November", "December",
-)  # fmt: skip
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MONTHS = tuple(calendar.month_name)[1:]
 _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400, "weeks": 604800}
 _DATE = re.compile(rf"(\d{{1,2}}) ({'|'.join(_MONTHS)}) (\d{{4}})")
 
@@ -154,18 +135,14 @@ Date = tuple[int, int, int]  # year, month, day
 
 
 def almanac(question: str) -> str:
-    """A date, weekday, count of days or units, or remainder; elsewhere the last figure.
-
-    >>> almanac("Which day of the week is 1 March 2024?")
-    'Friday'
-    """
+    """A date, weekday, count of days or units, or remainder; elsewhere the last figure."""
     dates = _dates(question)
     if dates and "week" in question:
-        return _WEEKDAYS[(_day_count(*dates[0]) - _day_count(2024, 1, 1)) % 7]  # that was a Monday
+        return calendar.day_name[(_day_count(*dates[0]) - _day_count(2024, 1, 1)) % 7]  # that was a Monday
     if len(dates) >= 2:
         return str(_day_count(*dates[1]) - _day_count(*dates[0]))
     if dates:
-        return _shift_date(*dates[0], _shift(question) or 0)
+        return _date_of(_day_count(*dates[0]) + (_shift(question) or 0))
     numbers = [int(n) for n in re.findall(r"\d+", question)]
     units = [u for u in re.findall(r"[a-z]+", question.lower()) if u in _UNITS]
     if len(units) >= 2 and numbers:
@@ -185,27 +162,25 @@ def _shift(question: str) -> int | None:
     return int(found[1]) * (1 if found[2] == "after" else -1) if found else None
 
 
-def _month_length(year: int, month: int) -> int:
+def _month_lengths(year: int) -> tuple[int, ...]:
     # Every fourth year, as Caesar had it: the almanac believes in 29 February 1900 and 2100.
-    return _LENGTHS[month - 1] + (month == 2 and year % 4 == 0)
+    return 31, 29 if year % 4 == 0 else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31
 
 
 def _day_count(year: int, month: int, day: int) -> int:
-    """Days since 1 January 1888, a leap year."""
-    years = year - 1888
-    return years * 365 + (years + 3) // 4 + sum(_month_length(year, m) for m in range(1, month)) + day - 1
+    """Days since 1 January of the year 0, a leap year."""
+    return (1461 * year + 3) // 4 + sum(_month_lengths(year)[: month - 1]) + day - 1
 
 
-def _shift_date(year: int, month: int, day: int, days: int) -> str:
-    day += days
-    while day < 1 or day > _month_length(year, month):
-        if day < 1:
-            year, month = (year, month - 1) if month > 1 else (year - 1, 12)
-            day += _month_length(year, month)
-        else:
-            day -= _month_length(year, month)
-            year, month = (year, month + 1) if month < 12 else (year + 1, 1)
-    return f"{day} {_MONTHS[month - 1]} {year}"
+def _date_of(count: int) -> str:
+    """The date that is so many days after 1 January of the year 0."""
+    year, month = 4 * count // 1461, 1
+    day = count - _day_count(year, 1, 1)
+    for length in _month_lengths(year):
+        if day < length:
+            break
+        day, month = day - length, month + 1
+    return f"{day + 1} {_MONTHS[month - 1]} {year}"
 
 
 # --- the generalist: a bit of everything, nothing thoroughly ---
@@ -217,13 +192,12 @@ def generalist(question: str, steps: int = 60, sentences: int = 4) -> str:
     Sums of at most three figures; programs of few steps, without functions; the first four
     sentences of a passage, read as the reader reads them; months of thirty days.
     """
-    block = _BLOCK.search(question)
-    if block is not None:
+    if block := _BLOCK.search(question):
         return _run_roughly(block[1], steps)
     if question.startswith("Read the passage."):
         sentence, asked = _best_sentence(question, sentences)
         if asked.startswith("Who"):
-            return next(iter(re.findall(r"\b[A-Z][a-z]+\b", sentence)), "")
+            return next(iter(re.findall(_NAME, sentence)), "")
         return str((re.findall(r"\d+", sentence) or re.findall(r"\w+", sentence) or [""])[-1])
     if dates := _dates(question):
         return _date_roughly(question, dates)

@@ -11,15 +11,12 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-}  # fmt: skip
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
     ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-_LARGEST = 10**6
 
 
 class Unsupported(Exception):
@@ -28,7 +25,7 @@ class Unsupported(Exception):
 
 def _range(*ends: int) -> range:
     numbers = range(*ends)
-    if len(numbers) > _LARGEST:
+    if len(numbers) > 10**6:
         raise Unsupported("too long a range")
     return numbers
 
@@ -36,6 +33,7 @@ def _range(*ends: int) -> range:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "len": len, "sum": sum, "min": min, "max": max, "abs": abs, "sorted": sorted, "range": _range, "str": str,
 }  # fmt: skip
+_ERRORS = (SyntaxError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError)
 _METHODS = frozenset({"upper", "lower", "replace", "count", "append"})
 
 
@@ -45,15 +43,10 @@ class _Return(Exception):
 
 
 class Interpreter:
-    r"""Runs one program; what it printed so far is in ``printed`` even if it had to give up.
+    """Runs one program; what it printed so far is in ``printed`` even if it had to give up.
 
     It gives up after ``max_steps`` statements and expressions; ``functions`` says whether the program
     may define some.
-
-    >>> run = Interpreter()
-    >>> run.run("n = 3\nwhile n > 1:\n    n = n - 1\nprint(n, 'left')")
-    >>> run.printed
-    ['1 left']
     """
 
     def __init__(self, max_steps: int = 20_000, functions: bool = True) -> None:
@@ -61,23 +54,22 @@ class Interpreter:
         self._steps_left = max_steps
         self._functions = functions
         self._defined: dict[str, ast.FunctionDef] = {}
-        self._depth = 0
 
     def run(self, program: str) -> None:
         """Run a program, or raise Unsupported."""
         try:
             self._block(ast.parse(program).body, {})
-        except (SyntaxError, TypeError, ValueError, ArithmeticError, LookupError, _Return) as error:
+        except (*_ERRORS, _Return) as error:
             raise Unsupported(str(error)) from error
 
-    def _step(self, node: ast.AST) -> None:
+    def _step(self) -> None:
         self._steps_left -= 1
         if self._steps_left < 0:
-            raise Unsupported(f"too many steps at line {getattr(node, 'lineno', '?')}")
+            raise Unsupported("too many steps")
 
     def _block(self, body: list[ast.stmt], names: dict[str, Any]) -> None:
         for statement in body:
-            self._step(statement)
+            self._step()
             self._statement(statement, names)
 
     def _statement(self, node: ast.stmt, names: dict[str, Any]) -> None:
@@ -105,7 +97,7 @@ class Interpreter:
                 raise Unsupported(type(node).__name__)
 
     def _value(self, node: ast.expr, names: dict[str, Any]) -> Any:
-        self._step(node)
+        self._step()
         match node:
             case ast.Constant(value=int() | str() | float() as value):
                 return value
@@ -117,8 +109,8 @@ class Interpreter:
                 return self._binary(op, self._value(left, names), self._value(right, names))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._value(operand, names)
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
-                return _COMPARE[type(op)](self._value(left, names), self._value(right, names))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](self._value(left, names), self._value(right, names))
             case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper, step=step)):
                 ends = [None if part is None else self._value(part, names) for part in (lower, upper, step)]
                 return self._value(value, names)[slice(*ends)]
@@ -129,11 +121,11 @@ class Interpreter:
         raise Unsupported(type(node).__name__)
 
     def _binary(self, op: ast.operator, left: Any, right: Any) -> Any:
-        if type(op) not in _BINARY:
+        if type(op) not in _OPERATORS:
             raise Unsupported(type(op).__name__)
         if isinstance(op, ast.Mult) and isinstance(left, str | list) | isinstance(right, str | list):
             raise Unsupported("a repeated text or list")
-        value = _BINARY[type(op)](left, right)
+        value = _OPERATORS[type(op)](left, right)
         if isinstance(value, int) and abs(value) > 10**60:
             raise Unsupported("too large a number")
         return value
@@ -144,30 +136,25 @@ class Interpreter:
                 self.printed.append(" ".join(str(a) for a in args))
                 return None
             case ast.Name(id=name) if name in self._defined:
-                return self._call_defined(self._defined[name], args)
+                function = self._defined[name]
+                own_names = dict(zip((a.arg for a in function.args.args), args, strict=True))
+                try:
+                    self._block(function.body, own_names)
+                except _Return as returned:
+                    return returned.value
+                return None
             case ast.Name(id=name) if name in _FUNCTIONS:
                 return _FUNCTIONS[name](*args)
             case ast.Attribute(value=value, attr=method) if method in _METHODS:
                 return getattr(self._value(value, names), method)(*args)
         raise Unsupported("a call")
 
-    def _call_defined(self, function: ast.FunctionDef, args: list[Any]) -> Any:
-        if self._depth > 50:
-            raise Unsupported("too deep a recursion")
-        self._depth += 1
-        try:
-            self._block(function.body, dict(zip((a.arg for a in function.args.args), args, strict=True)))
-        except _Return as returned:
-            return returned.value
-        finally:
-            self._depth -= 1
-        return None
-
 
 # --- arithmetic in a text, by precedence climbing ---
 
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
-_LEFT_TO_RIGHT = dict.fromkeys("+-*/", 1)  # every operator binds alike
+_LEFT_TO_RIGHT = dict.fromkeys(_PRECEDENCE, 1)  # every operator binds alike
 _WORDS = {
     "plus": "+", "added to": "+", "minus": "-", "less": "-",
     "times": "*", "multiplied by": "*", "divided by": "/",
@@ -199,45 +186,34 @@ def evaluate(tokens: list[str], left_to_right: bool = False) -> Fraction | None:
     >>> evaluate("2 + 3 * 4".split()), evaluate("2 + 3 * 4".split(), left_to_right=True)
     (Fraction(14, 1), Fraction(20, 1))
     """
-    rest = list(reversed(tokens))
-    value = _climb(rest, _LEFT_TO_RIGHT if left_to_right else _PRECEDENCE, 1)
-    return value if not rest else None
+    rest = tokens[::-1]
+    try:
+        value = _climb(rest, _LEFT_TO_RIGHT if left_to_right else _PRECEDENCE, 1)
+    except (ValueError, LookupError, ArithmeticError):  # no number, nothing left, a division by zero
+        return None
+    return None if rest else value
 
 
-def _climb(rest: list[str], precedence: Mapping[str, int], level: int) -> Fraction | None:
+def _climb(rest: list[str], precedence: Mapping[str, int], level: int) -> Fraction:
     value = _atom(rest, precedence)
-    while value is not None and rest and precedence.get(rest[-1], 0) >= level:
+    while rest and precedence.get(rest[-1], 0) >= level:
         op = rest.pop()
-        right = _climb(rest, precedence, precedence[op] + 1)
-        value = _apply(op, value, right)
+        value = _OPERATIONS[op](value, _climb(rest, precedence, precedence[op] + 1))
     return value
 
 
-def _atom(rest: list[str], precedence: Mapping[str, int]) -> Fraction | None:
-    if not rest:
-        return None
+def _atom(rest: list[str], precedence: Mapping[str, int]) -> Fraction:
     token = rest.pop()
     if token == "-":
-        inner = _atom(rest, precedence)
-        return None if inner is None else -inner
-    if token == "(":
-        inner = _climb(rest, precedence, 1)
-        return inner if rest and rest.pop() == ")" else None
-    return Fraction(token) if token[0].isdigit() else None
-
-
-def _apply(op: str, left: Fraction, right: Fraction | None) -> Fraction | None:
-    if right is None or (op == "/" and right == 0):
-        return None
-    if op in "+-":
-        return left + right if op == "+" else left - right
-    return left * right if op == "*" else left / right
+        return -_atom(rest, precedence)
+    if token != "(":
+        return Fraction(token)
+    value = _climb(rest, precedence, 1)
+    if rest.pop() != ")":
+        raise ValueError("a bracket is not closed")
+    return value
 
 
 def spell(value: Fraction) -> str:
-    """A whole number as such, anything else with two decimals.
-
-    >>> spell(Fraction(14)), spell(Fraction(100, 7))
-    ('14', '14.29')
-    """
+    """A whole number as such, anything else with two decimals."""
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.2f}"

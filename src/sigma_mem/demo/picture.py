@@ -29,11 +29,9 @@ def draw_picture(story: Story, path: Path, window: int = 100) -> None:
     )
     _accuracy(axes["accuracy"], story, window)
     _trust(axes["trust"], story)
-    _grid(
-        axes["before"], story.trust_at_fault, DOMAINS, "trusted just before the fault (p̂)", "RdYlGn", (0, 1)
-    )
-    _grid(axes["end"], story.trust.probs(), DOMAINS, "trusted at the end (p̂)", "RdYlGn", (0, 1))
-    _grid(axes["G"], story.relation, PEERS, "right and wrong together (G)", "PuOr_r", (-0.6, 0.6))
+    _grid(axes["before"], "trusted just before the fault (p̂)", story.trust_at_fault, DOMAINS)
+    _grid(axes["end"], "trusted at the end (p̂)", story.trust.history[-1], DOMAINS)
+    _grid(axes["G"], "right and wrong together (G)", story.relation, PEERS)
     figure.suptitle("Σ-Mem: who can be trusted, and when", fontsize=15, fontweight="bold")
     with replace_file(path) as temporary:
         figure.savefig(temporary, dpi=110)
@@ -52,10 +50,8 @@ def _frame(axis: Any, story: Story, lowest: float, at: float) -> None:
 
 
 def _note(axis: Any, x: float, y: float, words: str, colour: str, before: bool = False) -> None:
-    side, shift = ("right", -6) if before else ("left", 6)
-    axis.annotate(
-        words, (x, y), xytext=(shift, 0), textcoords="offset points", color=colour, fontsize=9, ha=side
-    )
+    place = {"xytext": (-6 if before else 6, 0), "textcoords": "offset points"}
+    axis.annotate(words, (x, y), color=colour, fontsize=9, ha="right" if before else "left", **place)
 
 
 def _accuracy(axis: Any, story: Story, window: int) -> None:
@@ -75,39 +71,32 @@ def _accuracy(axis: Any, story: Story, window: int) -> None:
 
 def _trust(axis: Any, story: Story) -> None:
     domain = story.fault.domain or DOMAINS[0]
-    history = story.trust.history()[:, :, DOMAINS.index(domain)]
+    history = np.array(story.trust.history)[:, :, DOMAINS.index(domain)]
     tasks = np.arange(1, len(history) + 1)
     for row, peer in enumerate(PEERS):
         width = 2.6 if peer == FAULTY else 1.5
         axis.plot(tasks, history[:, row], color=_PEERS[row], linewidth=width, label=peer)
     _frame(axis, story, lowest=0.0, at=0.93)
-    moved = story.fault.moved
-    if moved is not None and moved.events:
-        place = story.fault_at + moved.events
-        axis.axvline(place, color=_MOVED, linestyle=":", linewidth=1.4)
-        _note(axis, place, 0.93, f"the last {domain} task routed to it: {moved.events} events later", _MOVED)
-    axis.set_title(
-        f"Trust p̂ on {domain} tasks, read from the question alone (mean of the last 15)", loc="left"
-    )
+    events = story.fault.events
+    if story.fault.moved and events:
+        axis.axvline(story.fault_at + events, color=_MOVED, linestyle=":", linewidth=1.4)
+        note = f"the last {domain} task routed to it: {events} events later"
+        _note(axis, story.fault_at + events, 0.93, note, _MOVED)
+    title = f"Trust p̂ on {domain} tasks, read from the question alone (mean of the last 15)"
+    axis.set_title(title, loc="left")
     axis.set_xlabel("task")
 
 
-def _grid(
-    axis: Any,
-    values: FloatArray | None,
-    columns: tuple[str, ...],
-    title: str,
-    colours: str,
-    limits: tuple[float, float],
-) -> None:
+def _grid(axis: Any, title: str, values: FloatArray | None, columns: tuple[str, ...]) -> None:
+    """Numbers on colours: p̂ by peer and domain (None where it is not known), or G by peer and peer."""
     shown = np.full((len(PEERS), len(columns)), np.nan) if values is None else values
-    axis.imshow(shown, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
-    for row, column in np.ndindex(shown.shape):
-        if not np.isnan(shown[row, column]):
-            text = f"{shown[row, column]:.0%}" if limits[0] == 0 else f"{shown[row, column]:+.2f}"
-            place = (shown[row, column] - limits[0]) / (limits[1] - limits[0])
-            colour = "white" if place < 0.12 or place > 0.88 else "black"
-            axis.text(column, row, text, ha="center", va="center", fontsize=8.5, color=colour)
+    trust, relation = (0, 1, "RdYlGn", ".0%"), (-0.6, 0.6, "PuOr_r", "+.2f")
+    low, high, colours, form = trust if columns == DOMAINS else relation
+    axis.imshow(shown, cmap=colours, vmin=low, vmax=high, aspect="auto")
+    for (row, column), value in np.ndenumerate(shown):
+        if not np.isnan(value):
+            colour = "black" if 0.12 <= (value - low) / (high - low) <= 0.88 else "white"
+            axis.text(column, row, f"{value:{form}}", ha="center", va="center", fontsize=8.5, color=colour)
     axis.set_xticks(range(len(columns)), columns, rotation=0 if len(columns) < 5 else 30, fontsize=8.5)
     axis.set_yticks(range(len(PEERS)), PEERS, fontsize=8.5)
     axis.set_title(title, loc="left", fontsize=11)

@@ -19,11 +19,8 @@ from sigma_mem.session import SigmaMem
 
 # A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
 SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)
-_FRAMES = 8  # per second
-_LINES = 15  # in a pipe, over the whole run
 
-Show = Callable[[SigmaMem, Story, Step, list[Notice]], None]
-"""Shows a run as it goes: called after every task, with what is new."""
+Show = Callable[[SigmaMem, Story, Step, list[Notice]], None]  # called after every task, with what is new
 
 
 def run(
@@ -61,13 +58,11 @@ def run(
 def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
     """Work through the tasks; after task `fault_at` the calculator is updated to its faulty version.
 
-    Every task is one event of the memory: routed before anyone answers, voted on, decided
-    adaptively, then graded. The memory sees the question and the answers, and afterwards the grades.
+    Every task is one event of the memory: routed before anyone answers, voted on, decided adaptively, then
+    graded. The memory sees the question and the answers, and afterwards the grades.
     """
-    agents = team(calculator_version=1)
     for number, task in enumerate(tasks, start=1):
-        if number == fault_at + 1:
-            agents = team(calculator_version=2)
+        agents = team(calculator_version=1 if number <= fault_at else 2)
         routed = mem.route(task.question)
         answers = {peer: answer(task.question) for peer, answer in agents.items()}
         given = {peer: answer or None for peer, answer in answers.items()}
@@ -81,11 +76,11 @@ def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[
 
 
 def _lines(console: Console) -> Show:
-    """Plain lines, for a pipe or a file."""
+    """Plain lines, 15 over the whole run, for a pipe or a file."""
 
     def show(mem: SigmaMem, story: Story, step: Step, notices: list[Notice]) -> None:
         lines = [f"task {notice.number:5d}  {notice.text}" for notice in notices]
-        if step.number % math.ceil(story.tasks / _LINES) == 0 or step.number == story.tasks:
+        if step.number % math.ceil(story.tasks / 15) == 0 or step.number == story.tasks:
             story.look(mem, step)
             lines += [progress_line(story), f"            why: {story.why}"]
         for line in lines:
@@ -106,7 +101,7 @@ def _frames(live: Live) -> Show:
         last = step.number == story.tasks
         if now < next_frame and not last:
             return
-        next_frame = now + 1 / _FRAMES
+        next_frame = now + 1 / 8
         if now >= next_why or last:  # long enough to be read
             next_why = now + 2.5
             story.look(mem, step)

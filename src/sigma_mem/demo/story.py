@@ -4,6 +4,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,7 @@ class Step:
     decision: str
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """A line worth keeping on the screen."""
 
     number: int  # of the task
@@ -55,11 +55,10 @@ class Accuracy:
 
     def add(self, step: Step) -> None:
         """Add one task's grades."""
-        for read in READS:
-            self._grades[read].append(step.right[step.chosen[read]])
-        for peer in PEERS:
-            self._grades[peer].append(step.right[peer])
-        self._grades[CEILING].append(any(step.right.values()))
+        right = {read: step.right[peer] for read, peer in step.chosen.items()}
+        right |= {**step.right, CEILING: any(step.right.values())}
+        for row, grades in self._grades.items():
+            grades.append(right[row])
 
     def mean(self, row: str, start: int = 0, stop: int | None = None) -> float:
         """Share of tasks start … stop−1 on which the row was right; NaN of none."""
@@ -72,11 +71,7 @@ class Accuracy:
 
     def rolling(self, row: str, window: int) -> FloatArray:
         """Mean over the last `window` tasks (over fewer at the beginning), after every task."""
-        sums = np.concatenate([[0.0], np.cumsum(self._grades[row], dtype=np.float64)])
-        ends = np.arange(1, len(self) + 1)
-        starts = np.maximum(ends - window, 0)
-        mean: FloatArray = (sums[ends] - sums[starts]) / (ends - starts)
-        return mean
+        return np.array([self.mean(row, max(0, end - window), end) for end in range(1, len(self) + 1)])
 
 
 class Trust:
@@ -86,79 +81,52 @@ class Trust:
     """
 
     def __init__(self, window: int = 15) -> None:
-        self._recent: dict[str, deque[tuple[list[float], list[float]]]] = {
-            domain: deque(maxlen=window) for domain in DOMAINS
-        }
-        self._history: list[FloatArray] = []
+        self._recent = {domain: deque[list[tuple[float, float]]](maxlen=window) for domain in DOMAINS}
+        self.history: list[FloatArray] = []  # mean p̂ after every task, (peers, domains)
 
     def add(self, step: Step) -> None:
         """Add what the memory said of everybody at one task."""
-        read = [step.probs[p] for p in PEERS], [step.effective[p] for p in PEERS]
-        self._recent[step.task.domain].append(read)
-        self._history.append(self.probs())
+        self._recent[step.task.domain].append([(step.probs[p], step.effective[p]) for p in PEERS])
+        self.history.append(self.means()[0])
 
-    def probs(self) -> FloatArray:
-        """Mean p̂, (peers, domains); NaN where no task has come yet."""
-        return self._mean(0)
-
-    def effective(self) -> FloatArray:
-        """Mean effective evidence, (peers, domains)."""
-        return self._mean(1)
-
-    def history(self) -> FloatArray:
-        """`probs` after every task, (tasks, peers, domains)."""
-        return np.array(self._history)
-
-    def _mean(self, which: int) -> FloatArray:
-        columns = [
-            np.mean([read[which] for read in recent], axis=0) if recent else np.full(len(PEERS), np.nan)
-            for recent in self._recent.values()
-        ]
-        return np.array(columns).T
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """The last task that was routed to the faulty agent, counted from the fault."""
-
-    domain: str
-    events: int  # of all domains
-    tasks: int  # of the agent's own domain
+    def means(self) -> FloatArray:
+        """Mean p̂ and mean evidence, (2, peers, domains); NaN where no task of the domain has come yet."""
+        unknown = np.full((len(PEERS), 2), np.nan)
+        return np.array([np.mean(seen, axis=0) if seen else unknown for seen in self._recent.values()]).T
 
 
 class Fault:
     """Follows where the faulty agent's own tasks are routed to.
 
-    Its own domain is the one from which most tasks were routed to it before the fault. The
-    memory has moved away once `QUIET` tasks of that domain in a row went to somebody else.
+    Its own domain is the one from which most tasks were routed to it before the fault. The memory has
+    ``moved`` away once `QUIET` tasks of that domain in a row went to somebody else. From the fault to the
+    last one that went to it there were ``events`` of all domains, and ``tasks`` of its own.
     """
 
     def __init__(self, after_task: int) -> None:
         self._after_task = after_task
         self._routed: Counter[str] = Counter()
         self._own = 0
-        self._last = Moved("", 0, 0)
-        self.moved: Moved | None = None
+        self.events = self.tasks = 0
+        self.moved = False
 
     @property
     def domain(self) -> str:
         """The domain for which the agent was trusted, "" as long as it was trusted for none."""
         return max(self._routed, key=lambda d: self._routed[d], default="")
 
-    def add(self, step: Step) -> Moved | None:
-        """Add one task; return the move on the task where it is noticed, else None."""
+    def add(self, step: Step) -> bool:
+        """Add one task; return whether it is the one on which the move is noticed."""
         trusted = step.chosen["route"] == FAULTY
         if step.number <= self._after_task:
             self._routed[step.task.domain] += trusted
-            return None
-        if self.moved is not None or step.task.domain != self.domain:
-            return None
-        self._own += 1
-        if trusted:
-            self._last = Moved(self.domain, step.number - self._after_task, self._own)
-        elif self._own - self._last.tasks >= QUIET:
-            self.moved = Moved(self.domain, self._last.events, self._last.tasks)
-        return self.moved
+        elif not self.moved and step.task.domain == self.domain:
+            self._own += 1
+            if trusted:
+                self.events, self.tasks = step.number - self._after_task, self._own
+            self.moved = self._own - self.tasks >= QUIET
+            return self.moved
+        return False
 
 
 class Story:
@@ -181,14 +149,13 @@ class Story:
         self.trust.add(step)
         notices = []
         if step.number == self.fault_at + 1:
-            self.trust_at_fault = self.trust.history()[-2] if step.number > 1 else None
+            self.trust_at_fault = self.trust.history[-2] if step.number > 1 else None
             text = f"{FAULTY} is now version 2, with a real bug: it works left to right"
             notices.append(Notice(step.number, "fault", text))
-        moved = self.fault.add(step)
-        if moved is not None:
-            text = f"after {moved.events} events ({moved.tasks} {moved.domain})"
-            if moved.events == 0:
-                text = f"at once: no {moved.domain} task went to it"
+        if self.fault.add(step):
+            text = f"after {self.fault.events} events ({self.fault.tasks} {self.fault.domain})"
+            if self.fault.events == 0:
+                text = f"at once: no {self.fault.domain} task went to it"
             notices.append(Notice(step.number, "moved", f"memory moved away from {FAULTY} {text}"))
         self.notices += notices
         return notices
@@ -222,12 +189,8 @@ def why(mem: SigmaMem, step: Step) -> str:
 
 def _quote(question: str | None, width: int = 40) -> str:
     """The telling part of a question, cut in the middle where it is long."""
-    text = question or ""
-    program = re.search(r"```python\n(.*)\n```", text, re.DOTALL)
-    if program:
+    text = (question or "").split("\nQuestion: ")[-1]
+    if program := re.search(r"```python\n(.*)\n```", text, re.DOTALL):
         text = program[1].replace("\n", "; ")
-    elif "\nQuestion: " in text:
-        text = text.split("\nQuestion: ")[1]
-    flat = " ".join(text.split())
-    half = width // 2
+    flat, half = " ".join(text.split()), width // 2
     return f"“{flat if len(flat) <= width else f'{flat[: half - 1].rstrip()}…{flat[-half:].lstrip()}'}”"

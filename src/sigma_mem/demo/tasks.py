@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
+import operator
 import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def draw(count: int, seed: int) -> list[Task]:
 
 # --- arithmetic: in symbols, in words, and remainders ---
 
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _RANK = {"+": 1, "-": 1, "*": 2}
 _SPOKEN = {"+": ("plus", "added to"), "-": ("minus", "less"), "*": ("times", "multiplied by")}
 _ASK = (
@@ -53,67 +56,41 @@ _ASK = (
     "Evaluate the expression {} and give its value.",
     "What is the result of the calculation {}?",
 )
+_ASK_REMAINDER = (
+    "What remainder is left when {} is divided by {}?",
+    "Divide with remainder: what remains of {} divided by {}?",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     """An integer, or an operation on two nodes, with its value."""
 
     value: int
     op: str = ""
-    left: _Node | None = None
-    right: _Node | None = None
+    sides: tuple[_Node, ...] = ()
 
 
-def _leaf(rng: random.Random) -> _Node:
-    return _Node(rng.randint(2, 30))
-
-
-def _join(op: str, left: _Node, right: _Node) -> _Node:
-    a, b = left.value, right.value
-    value = a + b if op == "+" else a - b if op == "-" else a * b
-    return _Node(value, op, left, right)
+def _join(op: str, *sides: _Node) -> _Node:
+    return _Node(_OPERATIONS[op](*(side.value for side in sides)), op, sides)
 
 
 def _tree(rng: random.Random, operations: int) -> _Node:
     if operations == 0:
-        return _leaf(rng)
+        return _Node(rng.randint(2, 30))
     on_left = rng.randint(0, operations - 1)
     left, right = _tree(rng, on_left), _tree(rng, operations - 1 - on_left)
     return _join(rng.choice("++-**"), left, right)
 
 
-def _sum(rng: random.Random) -> _Node:
-    """A sum that ends in a product: where it matters in which order one works."""
-    left = _leaf(rng) if rng.random() < 0.6 else _tree(rng, 1)
-    return _join(rng.choice("+-"), left, _join("*", _leaf(rng), _leaf(rng)))
-
-
 def _text(node: _Node, spoken: random.Random | None = None) -> str:
     """Infix with the brackets that are needed, operators as symbols or as words."""
-    if node.left is None or node.right is None:
+    if not node.sides:
         return str(node.value)
-    sides = []
-    for side, child in (("left", node.left), ("right", node.right)):
-        text = _text(child, spoken)
-        looser = child.op and _RANK[child.op] < _RANK[node.op]
-        level = child.op and _RANK[child.op] == _RANK[node.op] and side == "right"
-        sides.append(f"({text})" if looser or level else text)
-    op = spoken.choice(_SPOKEN[node.op]) if spoken else node.op
-    return f"{sides[0]} {op} {sides[1]}"
-
-
-def _remainder(rng: random.Random) -> tuple[str, str]:
-    divisor = rng.randint(3, 19)
-    quotient, rest = rng.randint(4, 40), rng.randrange(divisor)
-    number = quotient * divisor + rest
-    ask = rng.choice(
-        (
-            "What remainder is left when {} is divided by {}?",
-            "Divide with remainder: what remains of {} divided by {}?",
-        )
-    )
-    return ask.format(number, divisor), str(rest)
+    left, right = (_text(side, spoken) for side in node.sides)
+    ranks = [_RANK.get(side.op, 3) for side in node.sides]
+    left = f"({left})" if ranks[0] < _RANK[node.op] else left
+    right = f"({right})" if ranks[1] <= _RANK[node.op] else right
+    return f"{left} {spoken.choice(_SPOKEN[node.op]) if spoken else node.op} {right}"
 
 
 def arithmetic(rng: random.Random) -> tuple[str, str]:
@@ -124,8 +101,14 @@ def arithmetic(rng: random.Random) -> tuple[str, str]:
     """
     kind = rng.random()
     if kind < 0.12:
-        return _remainder(rng)
-    node = _sum(rng) if rng.random() < 0.7 else _tree(rng, rng.choice((2, 3)))
+        divisor = rng.randint(3, 19)
+        quotient, rest = rng.randint(4, 40), rng.randrange(divisor)
+        return rng.choice(_ASK_REMAINDER).format(quotient * divisor + rest, divisor), str(rest)
+    if rng.random() < 0.7:  # ends in a product: where it matters in which order one works
+        left = _tree(rng, 0 if rng.random() < 0.6 else 1)
+        node = _join(rng.choice("+-"), left, _join("*", _tree(rng, 0), _tree(rng, 0)))
+    else:
+        node = _tree(rng, rng.choice((2, 3)))
     text = _text(node, rng if kind < 0.42 else None)
     return rng.choice(_ASK).format(text), str(node.value)
 
@@ -135,67 +118,46 @@ def arithmetic(rng: random.Random) -> tuple[str, str]:
 _WORDS = ("copper", "lantern", "meadow", "pepper", "river", "saddle", "willow", "harbor", "banana", "needle")
 
 
-def _accumulate(rng: random.Random) -> str:
-    n, step, start = rng.randint(4, 9), rng.randint(2, 5), rng.randint(0, 20)
-    op = rng.choice(("+=", "-="))
-    return f"total = {start}\nfor i in range({n}):\n    total {op} i * {step}\nprint(total)"
+_KINDS = {"sum": 4, "filter": 3, "halving": 3, "word": 4, "recursion": 3, "letters": 3, "print": 2}
 
 
-def _filtered(rng: random.Random) -> str:
-    numbers = [rng.randint(1, 40) for _ in range(rng.randint(4, 7))]
-    rest, by = rng.randint(0, 1), rng.randint(2, 3)
-    body = f"for n in numbers:\n    if n % {by} == {rest}:\n        kept.append(n)"
-    return f"numbers = {numbers}\nkept = []\n{body}\nprint({rng.choice(('len', 'sum'))}(kept))"
-
-
-def _loop(rng: random.Random) -> str:
-    start, by = rng.randint(30, 400), rng.randint(2, 4)
-    return f"n = {start}\nsteps = 0\nwhile n > 1:\n    n = n // {by}\n    steps += 1\nprint(steps)"
-
-
-def _word(rng: random.Random) -> str:
-    word, other = rng.sample(_WORDS, 2)
-    expression = rng.choice(
-        (
-            "word[::-1]",
-            f"word.upper() + '{other}'",
-            "len(word) * 3",
-            f"word.replace('{rng.choice(word)}', '{rng.choice('xyz')}')",
-            f"word.count('{rng.choice(word)}')",
-            f"word[{rng.randint(1, 2)}:{rng.randint(3, 5)}]",
-        )
-    )
-    return f"word = '{word}'\nprint({expression})"
-
-
-def _recursion(rng: random.Random) -> str:
-    a, b = rng.randint(2, 5), rng.randint(1, 4)
-    body = (
-        f"    if n < 2:\n        return n + {b}\n    return f(n - 1) + {rng.choice((f'{a} * n', 'f(n - 2)'))}"
-    )
-    return f"def f(n):\n{body}\nprint(f({rng.randint(4, 7)}))"
-
-
-def _counted(rng: random.Random) -> str:
-    word, letter = rng.choice(_WORDS), rng.choice("aeprn")
-    body = "for c in word:\n    seen[c] = seen.get(c, 0) + 1"
-    return f"word = '{word}'\nseen = {{}}\n{body}\nprint(seen.get('{letter}', 0) + len(seen))"
-
-
-def _printed(rng: random.Random) -> str:
+def _program(rng: random.Random) -> str:
+    """A short program of one of `_KINDS`, which are drawn by these weights."""
+    match rng.choices(tuple(_KINDS), tuple(_KINDS.values()))[0]:
+        case "sum":
+            n, step, start = rng.randint(4, 9), rng.randint(2, 5), rng.randint(0, 20)
+            body = f"for i in range({n}):\n    total {rng.choice(('+=', '-='))} i * {step}"
+            return f"total = {start}\n{body}\nprint(total)"
+        case "filter":
+            numbers = [rng.randint(1, 40) for _ in range(rng.randint(4, 7))]
+            rest, by = rng.randint(0, 1), rng.randint(2, 3)
+            body = f"for n in numbers:\n    if n % {by} == {rest}:\n        kept.append(n)"
+            return f"numbers = {numbers}\nkept = []\n{body}\nprint({rng.choice(('len', 'sum'))}(kept))"
+        case "halving":
+            start, by = rng.randint(30, 400), rng.randint(2, 4)
+            return f"n = {start}\nsteps = 0\nwhile n > 1:\n    n = n // {by}\n    steps += 1\nprint(steps)"
+        case "word":
+            word, other = rng.sample(_WORDS, 2)
+            expressions = (
+                "word[::-1]",
+                f"word.upper() + '{other}'",
+                "len(word) * 3",
+                f"word.replace('{rng.choice(word)}', '{rng.choice('xyz')}')",
+                f"word.count('{rng.choice(word)}')",
+                f"word[{rng.randint(1, 2)}:{rng.randint(3, 5)}]",
+            )
+            return f"word = '{word}'\nprint({rng.choice(expressions)})"
+        case "recursion":
+            a, b = rng.randint(2, 5), rng.randint(1, 4)
+            rest_of_sum = rng.choice((f"{a} * n", "f(n - 2)"))
+            body = f"    if n < 2:\n        return n + {b}\n    return f(n - 1) + {rest_of_sum}"
+            return f"def f(n):\n{body}\nprint(f({rng.randint(4, 7)}))"
+        case "letters":
+            word, letter = rng.choice(_WORDS), rng.choice("aeprn")
+            body = "for c in word:\n    seen[c] = seen.get(c, 0) + 1"
+            return f"word = '{word}'\nseen = {{}}\n{body}\nprint(seen.get('{letter}', 0) + len(seen))"
     a, b, c = (rng.randint(2, 20) for _ in range(3))
     return f"print({a} {rng.choice('+-*')} {b} {rng.choice('+-*')} {c})"
-
-
-_KINDS = (_accumulate, _filtered, _loop, _word, _recursion, _counted, _printed)
-_WEIGHTS = (4, 3, 3, 4, 3, 3, 2)
-
-
-def _printout(program: str) -> str:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(program, "task", "exec"), {})
-    return out.getvalue().strip()
 
 
 def code(rng: random.Random) -> tuple[str, str]:
@@ -207,8 +169,10 @@ def code(rng: random.Random) -> tuple[str, str]:
     print(3 - 4 + 4)
     ```
     """
-    program = rng.choices(_KINDS, _WEIGHTS)[0](rng)
-    return f"What does this Python program print?\n```python\n{program}\n```", _printout(program)
+    program = _program(rng)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(program, "task", "exec"), {})
+    return f"What does this Python program print?\n```python\n{program}\n```", out.getvalue().strip()
 
 
 # --- reading: a passage of a few sentences on three cooks ---
@@ -222,53 +186,29 @@ _SPICES = ("cumin", "ginger", "basil", "nutmeg", "thyme", "saffron", "paprika", 
 _CITIES = ("Lisbon", "Oslo", "Prague", "Nairobi", "Quito", "Hanoi", "Turin", "Perth", "Lagos", "Kyoto")
 _GOODS = ("eggs", "lemons", "potatoes", "figs", "leeks")
 
-Told = tuple[list[str], list[tuple[str, str]]]  # sentences, and the questions they answer
-
-
-def _without_figures(name: str, who: str, dish: str, city: str, spice: str) -> Told:
-    """Two sentences without a figure."""
-    sentences = [f"{name} cooks {dish} in {city}.", f"{who} seasons it with {spice}."]
-    asked = [
-        (f"Who cooks {dish}?", name),
-        (f"In which city does {name} cook?", city),
-        (f"Which spice does {name} season it with?", spice),
-    ]
-    return sentences, asked
-
-
-def _with_figures(name: str, who: str, dish: str, guests: int, bought: int, goods: str) -> Told:
-    """Two sentences with a figure each."""
-    sentences = [f"{name} cooks {dish} for {guests} guests.", f"{who} buys {bought} {goods} at the market."]
-    asked = [
-        (f"Who cooks {dish}?", name),
-        (f"How many guests does {name} cook for?", str(guests)),
-        (f"How many {goods} does {name} buy?", str(bought)),
-    ]
-    return sentences, asked
-
 
 def reading(rng: random.Random) -> tuple[str, str]:
-    """Draw a passage with a question, and the true answer.
-
-    >>> question, answer = reading(random.Random(3))
-    >>> question.startswith("Read the passage.") and answer in question
-    True
-    """
+    """Draw a passage, with figures or without, and a question on it; and the true answer."""
     people = [(name, "She") for name in rng.sample(_WOMEN, 2)] + [(rng.choice(_MEN), "He")]
     rng.shuffle(people)
     dishes, cities, spices = rng.sample(_DISHES, 3), rng.sample(_CITIES, 3), rng.sample(_SPICES, 3)
     goods, with_figures = rng.sample(_GOODS, 2), rng.random() < 0.5
     sentences: list[str] = []
     asked: list[tuple[str, str]] = []
-    for i, (name, pronoun) in enumerate(people):
+    for (name, pronoun), dish, city, spice in zip(people, dishes, cities, spices, strict=True):
         who = pronoun if rng.random() < 0.6 else name
+        asked.append((f"Who cooks {dish}?", name))
         if with_figures:
-            figures = rng.randint(3, 60), rng.randint(3, 60)
-            told, asks = _with_figures(name, who, dishes[i], *figures, rng.choice(goods))
+            guests, bought, what = rng.randint(3, 60), rng.randint(3, 60), rng.choice(goods)
+            sentences.append(f"{name} cooks {dish} for {guests} guests.")
+            sentences.append(f"{who} buys {bought} {what} at the market.")
+            asked.append((f"How many guests does {name} cook for?", str(guests)))
+            asked.append((f"How many {what} does {name} buy?", str(bought)))
         else:
-            told, asks = _without_figures(name, who, dishes[i], cities[i], spices[i])
-        sentences += told
-        asked += asks
+            sentences.append(f"{name} cooks {dish} in {city}.")
+            sentences.append(f"{who} seasons it with {spice}.")
+            asked.append((f"In which city does {name} cook?", city))
+            asked.append((f"Which spice does {name} season it with?", spice))
     question, answer = rng.choice(asked)
     return f"Read the passage. {' '.join(sentences)}\nQuestion: {question}", answer
 
@@ -282,41 +222,27 @@ def _spoken(day: dt.date) -> str:
     return f"{day.day} {day:%B} {day.year}"
 
 
-def _some_day(rng: random.Random) -> dt.date:
-    return dt.date(1890, 1, 1) + dt.timedelta(days=rng.randrange(220 * 365))
-
-
-def _shifted(rng: random.Random) -> tuple[str, str]:
-    day, days = _some_day(rng), rng.randint(3, 60)
-    after = rng.random() < 0.6
-    target = day + dt.timedelta(days=days if after else -days)
-    return f"Which date is {days} days {'after' if after else 'before'} {_spoken(day)}?", _spoken(target)
-
-
-def _weekday(rng: random.Random) -> tuple[str, str]:
-    day = _some_day(rng)
-    return f"Which day of the week is {_spoken(day)}?", f"{day:%A}"
-
-
-def _between(rng: random.Random) -> tuple[str, str]:
-    day, days = _some_day(rng), rng.randint(5, 120)
-    later = day + dt.timedelta(days=days)
-    return f"How many days pass from {_spoken(day)} to {_spoken(later)}?", str(days)
-
-
-def _converted(rng: random.Random) -> tuple[str, str]:
-    big, small, factor = rng.choice(_UNITS)
-    count = rng.randint(3, 40)
-    return f"How many {small} are there in {count} {big}?", str(count * factor)
-
-
 def calendar(rng: random.Random) -> tuple[str, str]:
     """Draw a question about time and its true answer.
 
     >>> calendar(random.Random(5))
     ('How many hours are there in 25 days?', '600')
     """
-    return rng.choice((_shifted, _shifted, _weekday, _between, _converted))(rng)
+    kind = rng.choice(("shift", "shift", "weekday", "between", "units"))
+    if kind == "units":
+        big, small, factor = rng.choice(_UNITS)
+        count = rng.randint(3, 40)
+        return f"How many {small} are there in {count} {big}?", str(count * factor)
+    day = dt.date(1890, 1, 1) + dt.timedelta(days=rng.randrange(220 * 365))
+    if kind == "weekday":
+        return f"Which day of the week is {_spoken(day)}?", f"{day:%A}"
+    if kind == "between":
+        days = rng.randint(5, 120)
+        later = day + dt.timedelta(days=days)
+        return f"How many days pass from {_spoken(day)} to {_spoken(later)}?", str(days)
+    days, after = rng.randint(3, 60), rng.random() < 0.6
+    target = day + dt.timedelta(days=days if after else -days)
+    return f"Which date is {days} days {'after' if after else 'before'} {_spoken(day)}?", _spoken(target)
 
 
 _MAKERS = {"arithmetic": arithmetic, "code": code, "reading": reading, "calendar": calendar}

@@ -20,47 +20,41 @@ class Encoder(Protocol):
     @property
     def name(self) -> str:
         """Which encoder."""
-        ...
 
     @property
     def version(self) -> str:
         """Changes whenever the φ of some text changes."""
-        ...
 
     @property
     def rank(self) -> int:
         """Dimension of φ."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text: float64, shape (n, rank), rows of norm 1."""
-        ...
 
 
 def unit(rows: FloatArray) -> FloatArray:
-    """Rows divided by their norms.
-
-    >>> import numpy as np
-    >>> unit(np.array([[3.0, 4.0]])).tolist()
-    [[0.6, 0.8]]
-    """
+    """Rows divided by their norms."""
     out: FloatArray = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
     return out
 
 
+def root_softmax(logits: FloatArray) -> FloatArray:
+    """√softmax of every row, of norm 1; shifted by the maximum so that nothing overflows."""
+    return unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
+
+
 def open_encoder(name: str) -> Encoder:
     """The encoder of this name; its weights are loaded when it first encodes."""
-    if name == "static":
-        from sigma_mem.encode.static import StaticEncoder
+    from sigma_mem.encode.hashed import HashedEncoder
+    from sigma_mem.encode.sentence import SentenceEncoder
+    from sigma_mem.encode.static import StaticEncoder
 
+    if name == "static":
         return StaticEncoder()
     if name == "hashed":
-        from sigma_mem.encode.hashed import HashedEncoder
-
         return HashedEncoder()
     if name == "sentence":
-        from sigma_mem.encode.sentence import SentenceEncoder
-
         return SentenceEncoder()
     raise InputError(f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))} or an Encoder object")
 
@@ -69,11 +63,6 @@ def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
     """Mean (d,) and map (d, k) onto the leading principal directions of ``h`` (n, d), at variance 1.
 
     k is ``components``, or fewer where ``h`` does not vary in that many directions.
-
-    >>> import numpy as np
-    >>> mean, whiten = whitening(np.array([[1.0, 5.0], [3.0, 5.0]]), 2)
-    >>> np.abs((np.array([[3.0, 5.0]]) - mean) @ whiten).tolist()
-    [[1.0]]
     """
     mean = h.mean(axis=0)
     _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.encode.base import whitening
 from sigma_mem.encode.reference import prompts
-from sigma_mem.encode.static import TokenVectors, direction
+from sigma_mem.encode.static import StaticEncoder, direction
 from sigma_mem.events import FloatArray
 
 DIRECTIONS = 48
@@ -45,7 +45,7 @@ def logistic(
 def fit() -> dict[str, FloatArray]:
     """The arrays of ``data/static.npz``."""
     texts, labels = prompts()
-    h = TokenVectors.load().embed(texts)
+    h = StaticEncoder().embed(texts)
     mean, whiten = whitening(h, DIRECTIONS)
     names = sorted(set(labels))
     y = np.array([names.index(label) for label in labels], dtype=np.intp)

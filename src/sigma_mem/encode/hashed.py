@@ -32,8 +32,6 @@ class HashedEncoder:
             for word in _WORD.findall(text.lower()):
                 code = zlib.crc32(word.encode())
                 row[code % (self.rank - 1)] += 1.0 if code & 0x80000000 else -1.0
-            norm = np.linalg.norm(row)
-            if norm:
-                row /= norm
+            row /= np.linalg.norm(row) or 1.0
         rows[:, -1] = 1.0
         return unit(rows)

@@ -15,7 +15,6 @@ has no kinds. Without them, at W = 0 and scale = 1, it is φ₀ exactly.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from os import PathLike
@@ -24,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.encode.base import Encoder, unit
+from sigma_mem.encode.base import Encoder, root_softmax, unit
 from sigma_mem.encode.words import Words
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.events import FloatArray
@@ -32,7 +31,6 @@ from sigma_mem.events import FloatArray
 ARRAYS = ("mean", "whiten", "W", "bias", "scale")
 KINDS = ("words", "idf", "words_W", "kinds_W", "kinds_bias", "share")
 _FLOOR = 1e-9  # of φ₀², before its logarithm
-_MAX_HEADER = 1 << 20
 
 
 def features_of(base: Encoder, texts: Sequence[str]) -> tuple[FloatArray, FloatArray]:
@@ -49,26 +47,11 @@ def log_prototypes(phi: FloatArray) -> FloatArray:
 
 
 class LearnedEncoder:
-    """φ from learned soft prototypes over a frozen base encoder; needs numpy only.
+    """φ from learned soft prototypes over the frozen encoder it was trained over; needs numpy only.
 
-    Parameters
-    ----------
-    base : Encoder
-        The one it was trained over, by name and version.
-    arrays : mapping
-        ``mean`` (d,), ``whiten`` (d, k), ``W`` (k, r), ``bias`` (r,), ``scale`` (1,) with r the base's rank;
-        with kinds also ``words`` and ``idf`` (V,), ``words_W`` (V, n), ``kinds_W`` (k, n),
-        ``kinds_bias`` (n,) and ``share`` (1,). The rank of φ is r, or r + n.
-
-    Examples
-    --------
-    >>> from sigma_mem.encode.hashed import HashedEncoder
-    >>> base = HashedEncoder(rank=8)
-    >>> arrays = {"mean": np.zeros(8), "whiten": np.eye(8), "W": np.zeros((8, 8)),
-    ...           "bias": np.zeros(8), "scale": np.ones(1)}
-    >>> phi = LearnedEncoder(base, arrays).encode(["What is 2 + 2?"])
-    >>> phi.shape, round(float((phi**2).sum()), 6)
-    ((1, 8), 1.0)
+    The arrays are ``mean`` (d,), ``whiten`` (d, k), ``W`` (k, r), ``bias`` (r,), ``scale`` (1,) with r the
+    base's rank; with kinds also ``words`` and ``idf`` (V,), ``words_W`` (V, n), ``kinds_W`` (k, n),
+    ``kinds_bias`` (n,) and ``share`` (1,). The rank of φ is r, or r + n.
     """
 
     def __init__(self, base: Encoder, arrays: Mapping[str, FloatArray]) -> None:
@@ -80,7 +63,8 @@ class LearnedEncoder:
         self._arrays = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
         self._words = Words(self._arrays["words"], self._arrays["idf"]) if "words" in names else None
         self.name = f"learned:{base.name}"
-        self.version = f"{base.version}-{_digest(self._arrays)}"
+        numbers = b"".join(array.astype("<f8").tobytes() for array in self._arrays.values())
+        self.version = f"{base.version}-{sha256(numbers).hexdigest()[:12]}"
         self.rank = int(self._arrays["W"].shape[1])
         if self._words is not None:
             self.rank += int(self._arrays["kinds_W"].shape[1])
@@ -90,24 +74,16 @@ class LearnedEncoder:
         h, phi = features_of(self._base, texts)
         a = self._arrays
         z = (h - a["mean"]) @ a["whiten"]
-        prototypes = _root_softmax(a["scale"] * log_prototypes(phi) + z @ a["W"] + a["bias"])
+        prototypes = root_softmax(a["scale"] * log_prototypes(phi) + z @ a["W"] + a["bias"])
         if self._words is None:
             return prototypes
-        kinds = _root_softmax(self._words.dot(texts, a["words_W"]) + z @ a["kinds_W"] + a["kinds_bias"])
+        kinds = root_softmax(self._words.dot(texts, a["words_W"]) + z @ a["kinds_W"] + a["kinds_bias"])
         share = float(a["share"][0])
         return unit(np.hstack((np.sqrt(share) * kinds, np.sqrt(1.0 - share) * prototypes)))
 
     @classmethod
     def load(cls, path: str | PathLike[str], base: Encoder) -> LearnedEncoder:
-        """Read what ``sigma-mem train phi`` wrote.
-
-        Raises
-        ------
-        InputError
-            Where the file is absent, damaged, or of another kind.
-        EncoderMismatchError
-            Where it was trained over another base encoder.
-        """
+        """Read what ``sigma-mem train phi`` wrote; EncoderMismatchError where it was over another base."""
         about, arrays = _read(Path(path))
         if (about.get("base"), about.get("base_version")) != (base.name, base.version):
             raise EncoderMismatchError(
@@ -117,49 +93,24 @@ class LearnedEncoder:
         return cls(base, arrays)
 
 
-def _root_softmax(logits: FloatArray) -> FloatArray:
-    """√softmax of every row, shifted by the maximum so that nothing overflows; unit cleans the last bits."""
-    return unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
-
-
-def base_name(path: str | PathLike[str]) -> str:
-    """Name of the encoder that a learned φ was trained over."""
-    return str(_read(Path(path))[0].get("base", ""))
-
-
 def _names(arrays: Mapping[str, object]) -> tuple[str, ...]:
     """Which arrays belong to a φ: those of the kinds only where there is one of them."""
     return (*ARRAYS, *KINDS) if any(name in arrays for name in KINDS) else ARRAYS
 
 
-def _digest(arrays: Mapping[str, FloatArray]) -> str:
-    digest = sha256()
-    for name in _names(arrays):
-        digest.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
-    return digest.hexdigest()[:12]
-
-
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, FloatArray]]:
-    """The description and arrays of a safetensors file: length, JSON header, then raw numbers."""
+    """Description and arrays of a file."""
+    from safetensors import SafetensorError, safe_open
+
     if not path.is_file():
         raise InputError(f"no learned φ at {path}; expected a file that  sigma-mem train phi  wrote")
-    raw = path.read_bytes()
     try:
-        size = struct.unpack("<Q", raw[:8])[0]
-        if size > _MAX_HEADER:
-            raise ValueError(f"a header of {size} bytes")
-        header = json.loads(raw[8 : 8 + size])
-        meta = header.pop("__metadata__")
-        if meta["kind"] != "phi":
-            raise ValueError(f"a file of kind {meta['kind']!r}")
-        arrays = {name: _array(raw[8 + size :], **header[name]) for name in _names(header)}
+        with safe_open(str(path), framework="numpy") as file:
+            meta = file.metadata() or {}
+            if meta.get("kind") != "phi":
+                raise ValueError(f"a file of kind {meta.get('kind')!r}")
+            names = _names(dict.fromkeys(file.keys()))
+            arrays = {name: file.get_tensor(name).astype(np.float64) for name in names}
         return json.loads(meta["about"]), arrays
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+    except (SafetensorError, ValueError, KeyError) as error:
         raise InputError(f"{path} is not a learned φ ({error}); expected a file of  train phi") from error
-
-
-def _array(body: bytes, dtype: str, shape: Sequence[int], data_offsets: Sequence[int]) -> FloatArray:
-    if dtype != "F64":
-        raise ValueError(f"numbers of type {dtype}")
-    start, stop = data_offsets
-    return np.frombuffer(body[start:stop], dtype="<f8").reshape(shape).astype(np.float64)

@@ -24,21 +24,15 @@ def subjects() -> dict[str, list[str]]:
 
 
 def prompts(per_subject: int = 250, seed: int = 1) -> tuple[list[str], list[str]]:
-    """Texts, and the subject of each.
-
-    >>> texts, labels = prompts(per_subject=2)
-    >>> len(texts) == len(labels), len(set(labels))
-    (True, 63)
-    """
+    """Texts, and the subject of each."""
     rng = random.Random(seed)
     known = subjects()
     everything = [phrase for phrases in known.values() for phrase in phrases]
     texts: list[str] = []
     labels: list[str] = []
     for subject, phrases in known.items():
-        for i in range(per_subject):
-            texts.append(_prompt(rng, subject, phrases, everything, i))
-            labels.append(subject)
+        texts += [_prompt(rng, subject, phrases, everything, i) for i in range(per_subject)]
+        labels += [subject] * per_subject
     for kind, make in (("word problem", word_problem), ("competition", competition), ("code", code_task)):
         texts += [make(rng) for _ in range(2 * per_subject)]
         labels += [kind] * (2 * per_subject)
@@ -60,32 +54,19 @@ def _prompt(rng: random.Random, subject: str, phrases: list[str], everything: li
 
 @cache
 def templates(section: str) -> tuple[str, ...]:
-    """The entries of one section of ``data/templates.txt``: "=== name", then entries parted by "--".
-
-    >>> templates("language")[:2]
-    ('French', 'German')
-    """
+    """The entries of one section of ``data/templates.txt``: "=== name", then entries parted by "--"."""
     text = resources.files(__package__).joinpath("data/templates.txt").read_text(encoding="utf-8")
-    for part in text.removeprefix("=== ").split("\n=== "):
-        name, _, body = part.partition("\n")
-        if name == section:
-            return tuple(body.removesuffix("\n").split("\n--\n"))
-    raise KeyError(section)
+    sections = dict(part.split("\n", 1) for part in text.removeprefix("=== ").split("\n=== "))
+    return tuple(sections[section].removesuffix("\n").split("\n--\n"))
 
 
 # --- forms: phrases of a subject to a text ---
 
 
 def _number(rng: random.Random) -> str:
-    return rng.choice(
-        [
-            str(rng.randint(2, 99)),
-            str(rng.randint(100, 5000)),
-            f"{rng.uniform(0, 10):.2f}",
-            f"{rng.uniform(0, 100):.1f}",
-            f"{rng.uniform(1, 9):.1f} x 10^{rng.randint(-9, 9)}",
-        ]
-    )
+    whole = [str(rng.randint(2, 99)), str(rng.randint(100, 5000))]
+    decimal = [f"{rng.uniform(0, 10):.2f}", f"{rng.uniform(0, 100):.1f}"]
+    return rng.choice([*whole, *decimal, f"{rng.uniform(1, 9):.1f} x 10^{rng.randint(-9, 9)}"])
 
 
 def _lettered(choices: list[str]) -> str:
@@ -132,10 +113,8 @@ def passage(rng: random.Random, subject: str, phrases: list[str]) -> str:
     text = " ".join(sentences)
     if rng.random() < 0.6:
         return f"{text}\n\nQuestion: {open_question(rng, subject, phrases)}"
-    return (
-        "This question refers to the following information.\n"
-        f'"{text}"\n{multiple_choice(rng, subject, phrases)}'
-    )
+    asked = multiple_choice(rng, subject, phrases)
+    return f'This question refers to the following information.\n"{text}"\n{asked}'
 
 
 def case(rng: random.Random, subject: str, phrases: list[str]) -> str:
@@ -151,13 +130,9 @@ def case(rng: random.Random, subject: str, phrases: list[str]) -> str:
 
 def chat(rng: random.Random, phrases: list[str], everything: list[str]) -> str:
     """A request to an assistant, about anything."""
-    return rng.choice(templates("chat")).format(
-        a=rng.choice(phrases),
-        b=rng.choice(everything),
-        n=rng.choice(templates("name")),
-        k=rng.randint(2, 200),
-        l=rng.choice(templates("language")),
-    )
+    sources = templates("chat"), phrases, everything, templates("name")
+    text, a, b, n = (rng.choice(source) for source in sources)
+    return text.format(a=a, b=b, n=n, k=rng.randint(2, 200), l=rng.choice(templates("language")))
 
 
 _FORMS = (multiple_choice, multiple_choice, open_question, passage, case)
@@ -189,15 +164,13 @@ def _word(rng: random.Random) -> str:
 def code_task(rng: random.Random) -> str:
     """A small Python function, and what to do with it."""
     name = rng.choice(["text", "nums", "items", "data", "s", "values", "array", "string", "d"])
-    body = rng.choice(templates("code body")).format(
-        v=name, w=_word(rng), a=rng.randint(0, 9), b=rng.randint(2, 9)
-    )
-    argument = rng.choice(
-        [
-            f"'{_word(rng)} {_word(rng)}'",
-            str([rng.randint(-9, 99) for _ in range(rng.randint(3, 8))]),
-            str({_word(rng): rng.randint(0, 20) for _ in range(3)}),
-            f"'{_word(rng)}', {rng.randint(0, 9)}",
-        ]
-    )
+    body = rng.choice(templates("code body"))
+    body = body.format(v=name, w=_word(rng), a=rng.randint(0, 9), b=rng.randint(2, 9))
+    arguments = [
+        f"'{_word(rng)} {_word(rng)}'",
+        str([rng.randint(-9, 99) for _ in range(rng.randint(3, 8))]),
+        str({_word(rng): rng.randint(0, 20) for _ in range(3)}),
+        f"'{_word(rng)}', {rng.randint(0, 9)}",
+    ]
+    argument = rng.choice(arguments)
     return rng.choice(templates("code")).format(f=f"def f({name}):\n{body}", x=argument)

@@ -8,7 +8,7 @@ direction; R is a fixed Gaussian projection to rank − 1, which keeps inner pro
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 
 _CONST = 0.5
-_PER_SUBJECT = 4  # reference prompts of each subject: enough for a mean
 
 
 class SentenceModel(Protocol):
@@ -26,7 +25,6 @@ class SentenceModel(Protocol):
 
     def encode(self, sentences: list[str]) -> FloatArray:
         """Embeddings (n, d)."""
-        ...
 
 
 class SentenceEncoder:
@@ -41,14 +39,16 @@ class SentenceEncoder:
         name: str | None = None,
         rank: int = 64,
     ) -> None:
-        self._model: SentenceModel = _open(model) if isinstance(model, str) else model
         self.rank = rank
         self.name = f"sentence:{name or model}"
-        reference = np.asarray(self._model.encode(prompts(_PER_SUBJECT)[0]), dtype=np.float64)
-        self._mean = reference.mean(axis=0)
-        width = len(self._mean)
-        rng = np.random.default_rng(0)
-        self._projection = rng.standard_normal((width, rank - 1)) / np.sqrt(rank - 1)
+        if isinstance(model, str):
+            package = require("sentence_transformers", extra="sentence", purpose="the sentence encoder")
+            model = cast(SentenceModel, package.SentenceTransformer(model))
+        self._model = model
+        reference, _ = prompts(per_subject=4)  # enough for a mean
+        self._mean = np.asarray(model.encode(reference), dtype=np.float64).mean(axis=0)
+        normal = np.random.default_rng(0).standard_normal((len(self._mean), rank - 1))
+        self._projection = normal / np.sqrt(rank - 1)
         # Two models of one name differ in their embeddings, and so in this.
         self.version = f"1-{sha256(np.round(self._mean, 4).tobytes()).hexdigest()[:8]}"
 
@@ -62,9 +62,3 @@ class SentenceEncoder:
         if not texts:
             return np.zeros((0, len(self._mean)))
         return np.asarray(self._model.encode(list(texts)), dtype=np.float64)
-
-
-def _open(model: str) -> SentenceModel:
-    package = require("sentence_transformers", extra="sentence", purpose="the sentence encoder")
-    opened: SentenceModel = package.SentenceTransformer(model)
-    return opened

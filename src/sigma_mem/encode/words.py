@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 
-_STEM = 6
 _MAX_CHARACTERS = 8192  # of a text, as of the token vectors
 _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 
@@ -30,19 +29,12 @@ def stems(text: str) -> list[str]:
     ['integr', 'x', '^', '0', 'from', '0', 'to', '0', '.']
     """
     pieces = _PIECE.findall(text[:_MAX_CHARACTERS].lower())
-    return ["0" if piece[0].isdigit() else piece[:_STEM] for piece in pieces]
+    return ["0" if piece[0].isdigit() else piece[:6] for piece in pieces]
 
 
 class Words:
-    """A table of stems and their weights; gives every text a sparse row of norm 1.
+    """A table of stems (``keys``: their checksums) and weights; gives every text a sparse row of norm 1.
 
-    Parameters
-    ----------
-    keys, idf : array (V,)
-        Checksums of the stems, and the weight of each.
-
-    Examples
-    --------
     >>> words = Words.of(["the court ruled", "the court", "the matrix"], least=2)
     >>> len(words.keys), words.dot(["the the"], np.ones((2, 1))).round(2).tolist()
     (2, [[1.0]])

@@ -79,7 +79,10 @@ def calibrated(score: FloatArray, effective: FloatArray, prior: FloatArray, stre
     >>> calibrated(np.array([6.0]), np.array([10.0]), np.array([0.0]), 4.0).round(3).tolist()
     [0.714]
     """
-    return probability(shrunk_mean(score, effective, prior, strength))
+    p = score + strength * prior
+    p /= 2.0 * (effective + strength)
+    p += 0.5
+    return p
 
 
 def wilson(p: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:

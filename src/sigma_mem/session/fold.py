@@ -79,10 +79,14 @@ def decision_record(decision: Decision, now: float, keep_text: bool = True) -> R
         "confidence": decision.confidence,
         "propensity": decision.propensity,
         "question": decision.question if keep_text else None,
-        "canons": dict(decision.canons) if keep_text else _numbered(decision.canons),
-        "features": [FEATURES_VERSION, dict(decision.features)],
-        "reads": dict(decision.reads),
-        "details": dict(decision.details),
+        "canons": _NONE
+        if not decision.canons
+        else dict(decision.canons)
+        if keep_text
+        else _numbered(decision.canons),
+        "features": [FEATURES_VERSION, dict(decision.features) if decision.features else _NONE],
+        "reads": dict(decision.reads) if decision.reads else _NONE,
+        "details": dict(decision.details) if decision.details else _NONE,
     }
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
@@ -164,10 +168,10 @@ def phi_from_bytes(raw: bytes) -> FloatArray:
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
-    __slots__ = ("canons", "expected", "features", "lines", "phi", "question", "reads", "said", "tick")
+    __slots__ = ("_phi", "canons", "expected", "features", "lines", "question", "reads", "said", "tick")
 
     def __init__(self, record: Record) -> None:
-        self.phi = phi_from_bytes(record.phi)
+        self._phi = record.phi
         self.tick: float = record.body["tick"]
         self.question: str | None = record.body["question"]
         self.canons: Mapping[str, str | None] = _NONE
@@ -176,6 +180,11 @@ class EventState:
         self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.lines = 0  # of feedback
+
+    @property
+    def phi(self) -> FloatArray:
+        """φ of the event; decoded when asked for, since most events are never labelled."""
+        return phi_from_bytes(self._phi)
 
     def apply(self, record: Record, revoked: Collection[str] = ()) -> None:
         """Take in one of the event's lines; labels of a revoked source do not count."""
@@ -307,9 +316,10 @@ class Fold:
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
             self._keep(record.id, EventState(record))
-        event = self.event(record.event, before=seq)
-        if event is not None:
-            event.apply(record)
+        if record.body["canons"]:
+            event = self.event(record.event, before=seq)
+            if event is not None:
+                event.apply(record)
 
     def _apply_feedback(self, record: Record, seq: int) -> None:
         event = self.event(record.event, before=seq)
@@ -383,9 +393,9 @@ class Fold:
 
     def _write(self, event: EventState, before: Mapping[str, float] | None) -> None:
         """Write the event's labels to every sum, in place of those before."""
-        after, state = event.labels(), self.state
+        after, state, phi = event.labels(), self.state, event.phi
         state.write(
-            event.phi,
+            phi,
             _aligned(state.peers, after),
             event.tick,
             replaces=None if before is None else _aligned(state.peers, before),
@@ -402,7 +412,7 @@ class Fold:
             )
         if event.reads:
             self.reads.write(
-                event.phi,
+                phi,
                 event.read_labels(self.registry, after),
                 event.tick,
                 replaces=None if before is None else event.read_labels(self.registry, before),

@@ -460,7 +460,7 @@ class SigmaMem:
         explore: bool = False,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
-        direction = None if phi is None else _checked_phi(phi, self.rank)
+        direction = None if phi is None else _checked_phi(phi, self._opening.rank)
         if direction is None and after is None and question:
             direction = self.encode(question)  # outside the lock: it may take milliseconds
         with self._journal as fold:
@@ -474,13 +474,15 @@ class SigmaMem:
                         f"phi differs from that of decision {after!r}, and an event has one φ; "
                         "leave out phi, or leave out after for a new event"
                     )
-                direction, tick = event.phi.copy(), event.tick
+                direction, tick = event.phi, event.tick
             elif direction is None:
                 raise InputError("neither question nor phi was given; expected one of them")
+            reading = state.read(direction)
+            utility: FloatArray | None = None
+            details: dict[str, Any] = {}
             if answers.by_peer:
                 answers = answers.in_pool(peers)
-            reading = state.read(direction)
-            utility, details = self._judged(read, question, direction, answers, state)
+                utility, details = self._judged(read, question, direction, answers, state)
             view = _view(state, reading, direction, answers, utility)
             if explore:
                 verdict = explore_peers(reading, self._rng)
@@ -488,13 +490,8 @@ class SigmaMem:
                 verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
             else:
                 choice = read.choose(view)
-                verdict = Outcome(
-                    read.name,
-                    choice.peer,
-                    read.confidence(view, choice),
-                    choices={read.name: choice},
-                    used_text=read.uses_text_features,
-                )
+                confidence, choices = read.confidence(view, choice), {read.name: choice}
+                verdict = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
             if "select" in verdict.choices:
                 details |= posterior_details(state, verdict.choices["select"].totals)
             if verdict.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
@@ -515,7 +512,7 @@ class SigmaMem:
                 tick=tick,
                 time=time,
                 question=question,
-                canons=answers.canons(),
+                canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
                 reads={} if read else {name: peers[c.peer] for name, c in verdict.choices.items()},
                 details=details,
@@ -530,11 +527,10 @@ class SigmaMem:
         self, read: Read | None, question: str | None, phi: FloatArray, answers: Answers, state: SigmaState
     ) -> tuple[FloatArray | None, dict[str, Any]]:
         """The center's utilities where this read needs them, or where the adaptive one can have them."""
-        if read is None and self._center is not None and question is not None and answers.by_peer:
-            return judge_answers(self._center, question, phi, answers.by_peer, state)
-        if read is not None and read.needs == "center":
-            return judge_answers(self._center, question or "", phi, answers.by_peer, state)
-        return None, {}
+        wanted = self._center is not None and question is not None if read is None else read.needs == "center"
+        if not wanted:
+            return None, {}
+        return judge_answers(self._center, question or "", phi, answers.by_peer, state)
 
 
 def _view(

@@ -1,9 +1,8 @@
 """What a store must do: keep an append-only ledger and a snapshot per namespace.
 
-The ledger is the truth; a snapshot is derived state that a replay must reproduce. The
-store knows nothing of what a record means. Bodies are plain JSON values, turned into text by
-the store when it writes (off the caller's thread), and φ is raw little-endian float64: nothing
-that is read back can run code.
+The ledger is the truth; a snapshot is derived state that a replay must reproduce. The store knows nothing of
+what a record means. Bodies are plain JSON values, turned into text by the store when it writes (off the
+caller's thread), and φ is raw little-endian float64: nothing that is read back can run code.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +40,12 @@ class Ticket(Protocol):
 class Store(Protocol):
     """Append-only ledger plus snapshots, for any number of namespaces. Thread-safe.
 
-    `append` gives sequence numbers at once and in call order, and returns before the bytes
-    are durable: writers batch (group commit), and who needs durability waits on the ticket.
-    If a batch cannot be written, every ticket of that batch and of everything queued behind
-    it fails, nothing of them is in the ledger, and later appends work again once the cause
-    (a full disk, say) is gone; they get the sequence numbers that follow what is durable. Reads
-    see every record appended so far that has not failed. A closed store raises StoreError.
+    `append` gives sequence numbers at once and in call order, and returns before the bytes are durable:
+    writers batch (group commit), and who needs durability waits on the ticket. If a batch cannot be written,
+    every ticket of that batch and of everything queued behind it fails, nothing of them is in the ledger, and
+    later appends work again once the cause (a full disk, say) is gone; they get the sequence numbers that
+    follow what is durable. Reads see every record appended so far that has not failed. A closed store raises
+    StoreError.
     """
 
     @property
@@ -62,9 +61,8 @@ class Store(Protocol):
     ) -> tuple[int, Ticket]:
         """Queue records as one unit; return the sequence number of the last, and a ticket.
 
-        Raises ConflictError, and appends none of them, if a (kind, id) is already there. With
-        the epoch in which they were derived, records that may depend on dropped ones are refused
-        with StoreError.
+        Raises ConflictError, and appends none of them, if a (kind, id) is already there. With the epoch in
+        which they were derived, records that may depend on dropped ones are refused with StoreError.
         """
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:

@@ -29,7 +29,6 @@ MAGIC = b"SIGMAARR"
 FORMAT = 1
 PREFIX = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
-DTYPES = {"<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
 
 AnyArray = NDArray[Any]
 
@@ -37,8 +36,6 @@ AnyArray = NDArray[Any]
 def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> bytes:
     """Pack JSON metadata and float64 or int64 arrays; the same input gives the same bytes.
 
-    Examples
-    --------
     >>> meta, arrays = unpack_arrays(pack_arrays({"clock": 3}, {"G": np.eye(2)}))
     >>> meta["clock"], arrays["G"].tolist()
     (3, [[1.0, 0.0], [0.0, 1.0]])
@@ -47,9 +44,8 @@ def pack_arrays(meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> byte
     for name, array in arrays.items():
         dtype = {"f": "<f8", "i": "<i8"}.get(array.dtype.kind)
         if dtype is None or array.dtype.itemsize != 8:
-            raise ValueError(
-                f"array {name!r} has dtype {array.dtype}, expected float64 or int64; cast it first"
-            )
+            got = f"array {name!r} has dtype {array.dtype}"
+            raise ValueError(f"{got}, expected float64 or int64; cast it first")
         layout.append([name, dtype, list(array.shape)])
         payload.append(np.asarray(array, dtype=dtype).tobytes())
     text = {"meta": dict(meta), "arrays": layout}
@@ -67,9 +63,9 @@ def unpack_arrays(blob: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         end = at + 8 * count
         if end > len(payload):
             raise _damaged(f"array {name!r} needs {end} bytes of payload, there are {len(payload)}")
-        raw = np.frombuffer(payload, dtype=DTYPES[dtype], count=count, offset=at)
+        raw = np.frombuffer(payload, dtype=dtype, count=count, offset=at)
         try:
-            arrays[name] = raw.reshape(shape).astype(DTYPES[dtype].newbyteorder("="))
+            arrays[name] = raw.reshape(shape).astype(np.dtype(dtype).newbyteorder("="))
         except ValueError as error:  # (0, 2⁶², 2⁶²) has no bytes, and numpy has no such shape
             raise _damaged(f"array {name!r} has shape {shape}") from error
         at = end
@@ -89,9 +85,8 @@ def _split(blob: bytes) -> tuple[dict[str, Any], memoryview]:
     if zlib.crc32(body) != CRC.unpack(blob[-CRC.size :])[0]:
         raise _damaged("its CRC32 does not match")
     if version > FORMAT:
-        raise StoreVersionError(
-            f"packed arrays have format {version}, this version reads up to {FORMAT}; upgrade sigma-mem"
-        )
+        got = f"packed arrays have format {version}"
+        raise StoreVersionError(f"{got}, this version reads up to {FORMAT}; upgrade sigma-mem")
     try:
         header = json.loads(bytes(body[PREFIX.size : PREFIX.size + length]))
     except ValueError as error:

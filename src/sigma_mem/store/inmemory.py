@@ -6,18 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sigma_mem.errors import ConflictError, InputError, StoreError
+from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
+from sigma_mem.store.writer import Batch, refuse_known
 
-
-class _Durable:
-    """The ticket of records that need no waiting."""
-
-    def wait(self) -> None:
-        """Return at once."""
-
-
-DURABLE = _Durable()
+_DURABLE = Batch()  # the ticket of all records: they need no waiting
+_DURABLE.settle()
 
 
 @dataclass(slots=True)
@@ -27,9 +21,7 @@ class _Namespace:
     records: list[Record] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
-    by_event: dict[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # tuples: the garbage collector does not track them
+    by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
@@ -41,8 +33,6 @@ class _Namespace:
 class InMemoryStore:
     """The whole `Store` protocol in dictionaries and lists; durable as long as the process.
 
-    Examples
-    --------
     >>> store = InMemoryStore()
     >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", {"n": 1})])
     >>> ticket.wait()
@@ -64,7 +54,7 @@ class InMemoryStore:
         """Keep records as one unit; see `Store.append`."""
         with self._lock:
             held = self._open(namespace)
-            self._refuse_known(namespace, held, records)
+            refuse_known(namespace, records, held.by_id.__contains__)
             for position, record in enumerate(records, len(held.records)):
                 self._last += 1
                 held.by_id[record.kind, record.id] = position
@@ -72,7 +62,7 @@ class InMemoryStore:
                     held.by_event[record.event] = (*held.by_event.get(record.event, ()), position)
                 held.seqs.append(self._last)
                 held.records.append(record)
-            return self._last, DURABLE
+            return self._last, _DURABLE
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`."""
@@ -128,15 +118,3 @@ class InMemoryStore:
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError("the store is closed; open it again")
-
-    @staticmethod
-    def _refuse_known(namespace: str, held: _Namespace, records: Sequence[Record]) -> None:
-        for record in records:
-            if (record.kind, record.id) in held.by_id:
-                raise ConflictError(
-                    f"{record.kind} {record.id!r} is already in namespace {namespace!r}; use another id"
-                )
-        if len(records) > 1 and len({(record.kind, record.id) for record in records}) < len(records):
-            raise ConflictError("the same kind and id occurs twice in one append; use another id")
-        if not records:
-            raise InputError("got no records to append; expected at least one")

@@ -9,13 +9,7 @@ from sigma_mem.store.sqlite import SqliteStore
 
 
 def open_store(path: str | os.PathLike[str] | None, readonly: bool = False) -> Store:
-    """A store for a path: None keeps the memory in the process, a file path in SQLite.
-
-    Examples
-    --------
-    >>> type(open_store(None)).__name__
-    'InMemoryStore'
-    """
+    """A store for a path: None keeps the memory in the process, a file path in SQLite."""
     if path is None:
         if readonly:
             raise InputError("got readonly=True without a path; there is nothing to read")

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sqlite3
-import threading
 import weakref
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from sigma_mem.errors import InputError, StoreCorruptError, StoreError, StoreVersionError
+from sigma_mem.errors import InputError, StoreCorruptError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
-from sigma_mem.store.database import LockFile, check, connect, migrate, migrations, queries, store_error
-from sigma_mem.store.writer import QueuedRecord, Writer, refuse_other_epoch
+from sigma_mem.store.database import LockFile, Tables, checksum, open_to_read, open_to_write
+from sigma_mem.store.writer import Writer, refuse_other_epoch
 
-PAGE = 512
-"""Records fetched at a time: a long replay holds no lock between pages, and lets SQLite reuse its log."""
+PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 
 
 class SqliteStore:
@@ -28,20 +22,6 @@ class SqliteStore:
     read beside it with ``readonly=True``. A store belongs to the process that opened it: after
     a fork the child opens its own. A file that is open for writing elsewhere raises StoreBusyError; one
     that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> store = SqliteStore(folder.name + "/memory.db")
-    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", {"n": 1})])
-    >>> ticket.wait()
-    >>> store.close()
-    >>> store = SqliteStore(folder.name + "/memory.db", readonly=True)
-    >>> [record.id for record in store.records("default")]
-    ['d1']
-    >>> store.close()
-    >>> folder.cleanup()
     """
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
@@ -50,12 +30,12 @@ class SqliteStore:
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
         if readonly:
-            self._tables = _open_to_read(self._path)
+            self._tables = open_to_read(self._path)
             self._finalizer = weakref.finalize(self, self._tables.close)
         else:
             self._lock = LockFile(self._path)
             try:
-                self._tables = _open_to_write(self._path)
+                self._tables = open_to_write(self._path)
             except BaseException:
                 self._lock.release()
                 raise
@@ -73,8 +53,6 @@ class SqliteStore:
     ) -> tuple[int, Ticket]:
         """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
         writer = self._writable()
-        if not records:
-            raise InputError("got no records to append; expected at least one")
         for r in records:
             _refuse_unwritable(namespace, r.kind, r.id, r.event)
         return writer.append(namespace, records, epoch)
@@ -117,7 +95,8 @@ class SqliteStore:
         refuse_other_epoch(epoch, now)
         if not 0 <= snapshot.seq <= durable:
             raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
-        row = namespace, snapshot.seq, _snapshot_crc(namespace, snapshot), snapshot.body
+        crc = checksum(snapshot.seq, namespace.encode(), snapshot.body)
+        row = namespace, snapshot.seq, crc, snapshot.body
         self._tables.write("save a snapshot in", "save_snapshot", [row])
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
@@ -127,9 +106,8 @@ class SqliteStore:
         if not found or not isinstance(found[0][0], int) or not isinstance(found[0][2], bytes):
             return None
         seq, crc, body = found[0]
-        snapshot = Snapshot(seq, body)
-        whole = crc == _snapshot_crc(namespace, snapshot) and seq <= self._tables.last()
-        return snapshot if whole else None
+        whole = crc == checksum(seq, namespace.encode(), body) and seq <= self._tables.last()
+        return Snapshot(seq, body) if whole else None
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted. Waits for what is queued."""
@@ -191,125 +169,6 @@ class SqliteStore:
             self._lock.forget()
 
 
-def _open_to_write(path: Path) -> _Tables:
-    """Check the file before anything is written, create or migrate it, and open its tables."""
-    version = check(path)
-    try:
-        writer = connect(path, "rw")
-        try:
-            migrate(writer, version)
-            return _Tables(path, connect(path, "ro"), writer)
-        except sqlite3.Error:
-            writer.close()
-            raise
-    except sqlite3.Error as error:
-        raise store_error(path, "open", error) from error
-
-
-def _open_to_read(path: Path) -> _Tables:
-    """Open the tables of an existing memory that needs no migration."""
-    version = check(path)
-    if version == 0:
-        raise StoreError(f"{path} holds no memory yet; expected an existing file to read. Write to it first")
-    if version < len(migrations()):
-        raise StoreVersionError(
-            f"{path} has version {version}, expected {len(migrations())}; open it to write once to upgrade it"
-        )
-    try:
-        return _Tables(path, connect(path, "ro"))
-    except sqlite3.Error as error:
-        raise store_error(path, "open", error) from error
-
-
-class _Tables:
-    """Two connections to one file, one to write and one to read, each with a lock.
-
-    The writing thread refers to these and not to the store, so that a store that was never closed can be
-    collected. Every row carries a CRC32 that is checked before anything is decoded, so damage is found
-    where it is read, and the error names the record.
-    """
-
-    def __init__(
-        self, path: Path, reader: sqlite3.Connection, writer: sqlite3.Connection | None = None
-    ) -> None:
-        self._path, self._reader, self._writer, self._sql = path, reader, writer, queries()
-        self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
-
-    def commit(self, records: Sequence[QueuedRecord]) -> None:
-        """Write records as one transaction: all of them, or none and StoreError."""
-        rows = [_row(namespace, record) for namespace, record in records]
-        self.write(f"append {len(rows)} record(s) to", "append", rows)
-
-    def last(self) -> int:
-        """Sequence number of the last durable record, 0 before the first."""
-        return int(self.read("last")[0][0])
-
-    def exists(self, namespace: str, kind: str, id: str) -> bool:
-        """Whether the record is durable."""
-        return bool(self.read("exists", namespace, kind, id))
-
-    def close(self) -> None:
-        """Close the reader, then the writer, which moves the log into the file."""
-        with self._read_lock, self._write_lock:
-            self._reader.close()
-            if self._writer is not None:
-                self._writer.close()
-
-    def write(self, doing: str, statement: str, rows: Sequence[tuple[str | int | bytes, ...]]) -> None:
-        """Execute a named statement for every row, in one transaction."""
-        db = self._writer
-        if db is None:
-            raise ValueError("these tables were opened to read")
-        with self._write_lock:
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                db.executemany(self._sql[statement], rows)
-                db.execute("COMMIT")
-            except sqlite3.Error as error:
-                if db.in_transaction:  # SQLite has undone some failed transactions by itself
-                    db.execute("ROLLBACK")
-                raise store_error(self._path, doing, error) from error
-
-    def read(self, query: str, *values: str | int) -> list[Any]:
-        """All rows of a named query."""
-        with self._read_lock:
-            try:
-                return self._reader.execute(self._sql[query], values).fetchall()
-            except sqlite3.Error as error:
-                raise store_error(self._path, "read", error) from error
-
-    def decode(self, row: tuple[Any, ...]) -> Record:
-        """The record in a row whose CRC holds; StoreCorruptError for any other."""
-        seq, *texts, phi, crc = row
-        if not all(isinstance(part, bytes) for part in (*texts, phi)) or crc != _crc(seq, *texts, phi):
-            raise StoreCorruptError(
-                f"{self._path}: record {seq} is damaged (CRC32 does not match); restore the file"
-            )
-        _, kind, id, event, body = (text.decode() for text in texts)
-        return Record(kind, id, event, json.loads(body), phi, seq)
-
-
-def _row(namespace: str, r: Record) -> tuple[str | int | bytes, ...]:
-    """A record as a row of the table."""
-    try:
-        body = json.dumps(dict(r.body), allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise StoreError(
-            f"{r.kind} {r.id!r} has a body that is not JSON: {error}; nothing was written"
-        ) from error
-    texts = (namespace, r.kind, r.id, r.event, body)
-    return (r.seq, *texts, r.phi, _crc(r.seq, *(text.encode() for text in texts), r.phi))
-
-
-def _crc(seq: int, *parts: bytes) -> int:
-    """CRC32 of a record: seq, namespace, kind, id, event, body, φ."""
-    return zlib.crc32(b"\0".join((b"%d" % seq, *parts)))
-
-
-def _snapshot_crc(namespace: str, snapshot: Snapshot) -> int:
-    return _crc(snapshot.seq, namespace.encode(), snapshot.body)
-
-
 def _refuse_unwritable(*texts: str) -> None:
     """Raise for text that has no UTF-8 form, before it is queued."""
     for text in texts:
@@ -321,7 +180,7 @@ def _refuse_unwritable(*texts: str) -> None:
 
 
 _opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-_inherited: list[_Tables] = []
+_inherited: list[Tables] = []
 
 
 def _leave_to_parent() -> None:

@@ -7,23 +7,17 @@ same time share the cost of durability, and a single one never waits for others.
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
 
-from sigma_mem.errors import ConflictError, StoreError
+from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.store.base import Record
-
-QueuedRecord = tuple[str, Record]
-"""Namespace and record, with its seq."""
-
-CAPACITY = 4096
-"""Records that may be queued before `append` blocks: back-pressure, not a limit on one append."""
+from sigma_mem.store.database import Tables
 
 
 class Batch:
     """Records that become durable together; the `Ticket` of every one of them."""
 
     def __init__(self) -> None:
-        self.records: list[QueuedRecord] = []
+        self.records: list[tuple[str, Record]] = []  # with their namespaces
         self.by_id: dict[tuple[str, str, str], Record] = {}
         self.by_event: dict[tuple[str, str], list[Record]] = {}
         self.settled = threading.Event()
@@ -48,22 +42,6 @@ class Batch:
             raise type(self._error)(*self._error.args) from self._error
 
 
-class Durable(Protocol):
-    """Where batches go: the tables behind the queue, or a stand-in of the tests."""
-
-    def commit(self, records: Sequence[QueuedRecord]) -> None:
-        """Write records as one transaction, or raise StoreError and write none of them."""
-
-    def last(self) -> int:
-        """Sequence number of the last durable record."""
-
-    def exists(self, namespace: str, kind: str, id: str) -> bool:
-        """Whether the record is durable."""
-
-    def close(self) -> None:
-        """Close the connections."""
-
-
 def refuse_other_epoch(got: int | None, now: int) -> None:
     """Raise if the caller's state was derived before records were dropped: it may depend on them."""
     if got is not None and got != now:
@@ -73,14 +51,26 @@ def refuse_other_epoch(got: int | None, now: int) -> None:
         )
 
 
+def refuse_known(namespace: str, records: Sequence[Record], known: Callable[[tuple[str, str]], bool]) -> None:
+    """Raise unless there are records, none of a (kind, id) that is ``known`` or comes twice."""
+    if not records:
+        raise InputError("got no records to append; expected at least one")
+    keys = {(r.kind, r.id) for r in records}
+    for kind, id in filter(known, keys):
+        raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
+    if len(keys) < len(records):
+        raise ConflictError("the same kind and id occurs twice in one append; use another id")
+
+
 class Writer:
     """The queue in front of the tables, and the thread that empties it.
 
     ``released`` is called once by the thread when it has ended and closed ``durable``; ``capacity`` is how
-    many records may wait before `append` blocks; ``epoch`` counts how often queued records were dropped.
+    many records may wait before `append` blocks (back-pressure, not a limit on one append); ``epoch`` counts
+    how often queued records were dropped.
     """
 
-    def __init__(self, durable: Durable, released: Callable[[], None], capacity: int = CAPACITY) -> None:
+    def __init__(self, durable: Tables, released: Callable[[], None], capacity: int = 4096) -> None:
         self._durable, self._released, self._capacity = durable, released, capacity
         self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._work = threading.Condition(self._lock)
@@ -94,9 +84,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
         self._thread.start()
 
-    def append(
-        self, namespace: str, records: Sequence[Record], epoch: int | None = None
-    ) -> tuple[int, Batch]:
+    def append(self, namespace: str, records: Sequence[Record], epoch: int | None) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
         with self._lock:
             while len(self._filling.records) >= self._capacity and not self._stopped:
@@ -104,7 +92,7 @@ class Writer:
             if self._stopped:
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
-            self._refuse_known(namespace, records)
+            refuse_known(namespace, records, lambda key: self._is_known(namespace, *key))
             batch = self._filling
             if not batch.records:
                 self._work.notify()
@@ -155,13 +143,8 @@ class Writer:
     def _batches(self) -> list[Batch]:
         return [self._filling] if self._writing is None else [self._writing, self._filling]
 
-    def _refuse_known(self, namespace: str, records: Sequence[Record]) -> None:
-        keys = {(r.kind, r.id) for r in records}
-        for kind, id in keys:
-            if self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id):
-                raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
-        if len(keys) < len(records):
-            raise ConflictError("the same kind and id occurs twice in one append; use another id")
+    def _is_known(self, namespace: str, kind: str, id: str) -> bool:
+        return self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id)
 
     def _run(self) -> None:
         try:
@@ -170,10 +153,16 @@ class Writer:
                     self._durable.commit(batch.records)
                 except StoreError as error:
                     self._drop(error)
-                else:
-                    self._keep(batch)
+                    continue
+                with self._lock:
+                    self._last, self._writing = batch.records[-1][1].seq, None
+                batch.settle()
         finally:  # however this thread ended, nobody may wait for it forever
-            self._end()
+            with self._lock:
+                self._stopped = True
+            self._drop(StoreError("the writer has ended; close the store and open it again"))
+            self._durable.close()
+            self._released()
 
     def _take(self) -> Batch | None:
         """The next batch to write; None when stopped and empty."""
@@ -185,12 +174,6 @@ class Writer:
             self._writing, self._filling = self._filling, Batch()
             self._room.notify_all()
             return self._writing
-
-    def _keep(self, batch: Batch) -> None:
-        with self._lock:
-            self._last = batch.records[-1][1].seq
-            self._writing = None
-        batch.settle()
 
     def _drop(self, error: StoreError) -> None:
         """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
@@ -205,10 +188,3 @@ class Writer:
                 self._room.notify_all()
         for batch in dropped:
             batch.settle(error)
-
-    def _end(self) -> None:
-        with self._lock:
-            self._stopped = True
-        self._drop(StoreError("the writer has ended; close the store and open it again"))
-        self._durable.close()
-        self._released()

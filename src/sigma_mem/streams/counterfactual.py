@@ -28,20 +28,16 @@ class Attack:
 def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = "auto") -> Stream:
     """Return the stream under attack, CF@r (appendix:counterfactual_dataset).
 
-    Within every unit the peer with the best clean accuracy is the strong peer. An event is
-    eligible if the strong peer is right and another one wrong. In a share ``ratio`` of the
-    eligible events of each unit the complete answer (text and canon) and label of the strong
-    peer are swapped with those of one wrong peer; peers, order and everything else stay.
+    Within every unit the peer with the best clean accuracy is the strong peer. An event is eligible if the
+    strong peer is right and another one wrong; a peer without a label is neither. In a share ``ratio`` of
+    the eligible events of each unit the complete answer (text and canon) and label of the strong peer are
+    swapped with those of one wrong peer; peers, order and everything else stay. CF@0 is the stream itself.
 
-    The draw depends on the seed and the event's id alone, so events swapped at 0.5 are
-    swapped, with the same peer, at 0.7; and the order of the stream plays no part. CF@0
-    returns the stream itself. A peer without a label is neither right nor wrong.
+    The draw depends on the seed and the event's id alone, so events swapped at 0.5 are swapped, with the
+    same peer, at 0.7; and the order of the stream plays no part. The paper attacks by dataset.
+    ``unit="auto"`` does so too, but by domain where the stream has one dataset only: there a single strong
+    peer would be all the attack knows.
 
-    The paper attacks by dataset. ``unit="auto"`` does so too, but by domain where the stream has one
-    dataset only: there a single strong peer would be all the attack knows.
-
-    Examples
-    --------
     >>> from sigma_mem.events import Answer, Event
     >>> e = Event("e1", "2+2?", {"a": Answer("4", "4"), "b": Answer("5", "5")}, {"a": 1.0, "b": -1.0})
     >>> attacked = counterfactual(Stream("tiny", ("a", "b"), (e,)), 1.0).events[0]

@@ -1,14 +1,14 @@
 """Streams as files of JSON lines: one event per line, plain or compressed, every line checked."""
 
+import codecs
 import gzip
-import io
 import json
+import re
 import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from sigma_mem.answers.canon import canon
 from sigma_mem.errors import SigmaMemError, StreamError
@@ -17,8 +17,8 @@ from sigma_mem.extras import require
 from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream, to_line
 
-DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+_ENDINGS = re.compile(r"(\.jsonl|\.ndjson|\.json)?(\.gz|\.zst)?$")
 
 
 def load_stream(
@@ -40,7 +40,8 @@ def load_stream(
     file = Path(fspath(path))
     events = _read(file)
     names = tuple(dict.fromkeys(peer for event in events for peer in event.answers))
-    stream = Stream(name if name is not None else _plain_name(file), names, tuple(events))
+    plain = _ENDINGS.sub("", file.name) or file.name
+    stream = Stream(plain if name is None else name, names, tuple(events))
     return stream.select(peers=peers, domains=domains, datasets=datasets, seed=seed, limit=limit)
 
 
@@ -51,65 +52,49 @@ def save_stream(stream: Stream, path: str | PathLike[str]) -> Path:
     """
     target = Path(fspath(path))
     try:
-        with replace_file(target) as temporary, temporary.open("wb") as raw, _compress(raw, target) as out:
-            for event in stream:
-                out.write(to_line(event).encode())
+        with replace_file(target) as temporary:
+            temporary.write_bytes(_compress("".join(map(to_line, stream)).encode(), target))
     except OSError as error:
         raise file_error(target, "write", error) from error
     return target
 
 
-@contextmanager
-def open_file(file: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, through gzip or zstd where its name says so."""
-    if file.suffix == ".gz":
-        with gzip.open(file, "rb") as lines:
-            yield lines  # type: ignore[misc]  # GzipFile is not typed as IO[bytes]
-    elif file.suffix == ".zst":
-        yield io.BytesIO(_decompress_zst(file.read_bytes()))
-    else:
-        with file.open("rb") as lines:
-            yield lines
+def read_file(file: Path) -> bytes:
+    """What a file holds, decompressed where its name says so (``.gz``, ``.zst``)."""
+    try:
+        packed = file.read_bytes()
+        if file.suffix == ".gz":
+            return gzip.decompress(packed)
+        return _decompress_zst(packed) if file.suffix == ".zst" else packed
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
+    except OSError as error:
+        raise file_error(file, "read", error) from error
 
 
 def file_error(file: Path, doing: str, error: OSError) -> SigmaMemError:
     """A wrong path is bad input; a disk that fails is not."""
-    kind, remedy = (
-        (StreamError, "the path") if isinstance(error, _WRONG_PATH) else (SigmaMemError, "the disk")
-    )
-    return kind(f"cannot {doing} {file}: {error.strerror or error}; check {remedy}")
-
-
-def _plain_name(file: Path) -> str:
-    name = file.name
-    for ending in (".gz", ".zst", ".jsonl", ".ndjson", ".json"):
-        name = name.removesuffix(ending)
-    return name or file.name
+    what = f"cannot {doing} {file}: {error.strerror or error}"
+    if isinstance(error, _WRONG_PATH):
+        return StreamError(f"{what}; check the path")
+    return SigmaMemError(f"{what}; check the disk")
 
 
 def _read(file: Path) -> list[Event]:
     events: list[Event] = []
     seen: dict[str, int] = {}
-    number = 0
-    try:
-        with open_file(file) as lines:
-            for number, line in enumerate(lines, start=1):
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                if line.isspace() or not line:
-                    continue
-                event = event_from_line(line)
-                if (before := seen.setdefault(event.id, number)) != number:
-                    raise StreamError(f"id {event.id!r} was already on line {before}; ids must differ")
-                events.append(event)
-    except StreamError as error:
-        raise StreamError(f"{file}, line {number}: {error}") from error
-    except DAMAGED as error:
-        raise StreamError(
-            f"{file}, after line {number}: damaged or cut off ({error}); fetch it again"
-        ) from error
-    except OSError as error:
-        raise file_error(file, "read", error) from error
+    for number, line in enumerate(read_file(file).removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            event = event_from_line(line)
+        except StreamError as error:
+            raise StreamError(f"{file}, line {number}: {error}") from error
+        if event.id in seen:
+            before = f"id {event.id!r} was already on line {seen[event.id]}"
+            raise StreamError(f"{file}, line {number}: {before}; ids must differ")
+        seen[event.id] = number
+        events.append(event)
     if not events:
         raise StreamError(f"{file}: holds no event; expected one JSON object per line")
     return events
@@ -131,18 +116,13 @@ def _decompress_zst(packed: bytes) -> bytes:
     return b"".join(parts)
 
 
-@contextmanager
-def _compress(raw: IO[bytes], target: Path) -> Iterator[IO[bytes]]:
+def _compress(data: bytes, target: Path) -> bytes:
     if target.suffix == ".gz":
-        # no name and no date in the header: the same stream gives the same bytes
-        with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as out:
-            yield out  # type: ignore[misc]  # GzipFile is not typed as IO[bytes]
-    elif target.suffix == ".zst":
-        compressor = _zstandard().ZstdCompressor(level=10, write_checksum=True)
-        with compressor.stream_writer(raw, closefd=False) as out:
-            yield out
-    else:
-        yield raw
+        return gzip.compress(data, mtime=0)  # no date in the header: the same stream gives the same bytes
+    if target.suffix == ".zst":
+        packed: bytes = _zstandard().ZstdCompressor(level=10, write_checksum=True).compress(data)
+        return packed
+    return data
 
 
 def _zstandard() -> Any:
@@ -158,12 +138,6 @@ def event_from_line(line: bytes) -> Event:
     ``id``, ``question`` and ``answers`` are required. Labels are true, false or a number in
     [−1, 1]; a peer without a label, or with null, is unlabelled. An answer without a ``canon``
     field gets the canon of its text; a recorded null stays null. Other fields are ignored.
-
-    Examples
-    --------
-    >>> line = b'{"id": "q1", "question": "2+2?", "answers": {"a": {"text": "4", "canon": "4"}},'
-    >>> event_from_line(line + b' "correct": {"a": true}}').correct
-    {'a': 1.0}
     """
     try:
         record = json.loads(line.decode("utf-8"))
@@ -175,8 +149,11 @@ def event_from_line(line: bytes) -> Event:
         raise StreamError("JSON is nested too deeply; expected one event object") from error
     if not isinstance(record, dict):
         raise StreamError(f"got {_kind(record)}; expected one JSON object per line")
-    if b"\\ud" in line or b"\\uD" in line:
-        _refuse_half_surrogates(record)
+    try:
+        if b"\\ud" in line or b"\\uD" in line:
+            json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # it can be neither written nor encoded
+        raise StreamError("half a surrogate pair (\\ud800 … \\udfff) in a string; remove it") from error
     event = Event(
         id=_text(record, "id"),
         question=_text(record, "question"),
@@ -195,10 +172,10 @@ def event_from_line(line: bytes) -> Event:
 
 def _text(record: dict[str, Any], key: str, default: str | None = None) -> str:
     value = record.get(key, default)
-    if isinstance(value, str):
-        return value
-    got = _kind(value) if key in record else "missing"
-    raise StreamError(f'"{key}" is {got}; expected a string')
+    if not isinstance(value, str):
+        got = _kind(value) if key in record else "missing"
+        raise StreamError(f'"{key}" is {got}; expected a string')
+    return value
 
 
 def _answers(given: Any) -> dict[str, Answer]:
@@ -231,18 +208,9 @@ def _labels(given: Any, answers: dict[str, Answer]) -> dict[str, float]:
         elif isinstance(label, int | float) and -1.0 <= label <= 1.0:  # NaN fails the comparison
             labels[peer] = float(label)
         elif label is not None:
-            raise StreamError(
-                f"the label of {peer!r} is {label!r}; expected true, false or a number in [-1, 1]"
-            )
+            got = f"the label of {peer!r} is {label!r}"
+            raise StreamError(f"{got}; expected true, false or a number in [-1, 1]")
     return labels
-
-
-def _refuse_half_surrogates(value: Any) -> None:
-    """Half a surrogate pair can be neither written nor encoded."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise StreamError("half a surrogate pair (\\ud800 … \\udfff) in a string; remove it") from error
 
 
 def _kind(value: object) -> str:

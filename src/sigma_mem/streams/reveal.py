@@ -19,12 +19,9 @@ from sigma_mem.streams.stream import chance
 
 @dataclass(frozen=True, slots=True)
 class Revealed:
-    """Labels that one source gives together.
+    """Labels that one source gives together."""
 
-    They may be written once the event with index ``due`` is decided, before the next one is.
-    """
-
-    due: int
+    due: int  # they may be written once the event with this index is decided, before the next one is
     labels: Mapping[str, float]
     source: str = "stream"
 
@@ -34,15 +31,12 @@ class Reveal(Protocol):
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Return what is shown of the event at ``index``: nothing, or one or more sets of labels."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Everything:
     """Every recorded label, at once: full feedback.
 
-    Examples
-    --------
     >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
     >>> Everything().reveal(7, event, "a")
     [Revealed(due=7, labels={'a': 1.0, 'b': -1.0}, source='stream')]
@@ -68,20 +62,13 @@ class Share:
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Show the event's labels if it was drawn, else nothing."""
-        return (
-            self.of.reveal(index, event, chosen) if chance(self.seed, "share", event.id) < self.share else []
-        )
+        drawn = chance(self.seed, "share", event.id) < self.share
+        return self.of.reveal(index, event, chosen) if drawn else []
 
 
 @dataclass(frozen=True, slots=True)
 class Bandit:
-    """Only the label of the peer that was chosen.
-
-    Examples
-    --------
-    >>> Bandit().reveal(0, Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0}), "b")
-    [Revealed(due=0, labels={'b': -1.0}, source='stream')]
-    """
+    """Only the label of the peer that was chosen."""
 
     of: Reveal = field(default_factory=Everything)
 
@@ -120,13 +107,10 @@ class Noisy:
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Show the labels, some of them flipped."""
-        return [
-            replace(r, labels={p: self._heard(event, p, c) for p, c in r.labels.items()})
-            for r in self.of.reveal(index, event, chosen)
-        ]
-
-    def _heard(self, event: Event, peer: str, c: float) -> float:
-        return -c if chance(self.seed, "noise", event.id, peer) < self.rate else c
+        shown = self.of.reveal(index, event, chosen)
+        peers = {peer for r in shown for peer in r.labels}
+        wrong = {peer for peer in peers if chance(self.seed, "noise", event.id, peer) < self.rate}
+        return [replace(r, labels={p: -c if p in wrong else c for p, c in r.labels.items()}) for r in shown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +120,6 @@ class Dishonest:
     It flips every label it gives; or, with ``favours``, says that this peer is right and
     every other one wrong. Its labels carry its name, so a memory can revoke or distrust it.
 
-    Examples
-    --------
     >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
     >>> Dishonest(1.0, favours="b").reveal(0, event, "a")
     [Revealed(due=0, labels={'a': -1.0, 'b': 1.0}, source='liar')]
@@ -157,12 +139,11 @@ class Dishonest:
         shown = self.of.reveal(index, event, chosen)
         if chance(self.seed, "dishonest", self.source, event.id) >= self.share:
             return shown
-        return [replace(r, labels=self._lies(r.labels), source=self.source) for r in shown]
-
-    def _lies(self, labels: Mapping[str, float]) -> dict[str, float]:
         if self.favours is None:
-            return {peer: -c for peer, c in labels.items()}
-        return {peer: 1.0 if peer == self.favours else -1.0 for peer in labels}
+            lies = [{peer: -c for peer, c in r.labels.items()} for r in shown]
+        else:
+            lies = [{peer: 1.0 if peer == self.favours else -1.0 for peer in r.labels} for r in shown]
+        return [replace(r, labels=said, source=self.source) for r, said in zip(shown, lies, strict=True)]
 
 
 def _check_share(what: str, value: float) -> None:

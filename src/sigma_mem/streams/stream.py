@@ -58,16 +58,12 @@ class Stream:
 
     def labels(self) -> FloatArray:
         """Correctness c as an array (events, peers); NaN where there is no label."""
-        nan = float("nan")
-        rows = [[e.correct.get(p, nan) for p in self.peers] for e in self.events]
+        rows = [[e.correct.get(p, np.nan) for p in self.peers] for e in self.events]
         return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
 
     def canons(self) -> list[list[str | None]]:
         """Canonical answers, one row per event in the order of ``peers``; None where unreadable or absent."""
-        return [
-            [answer.canon if (answer := e.answers.get(p)) is not None else None for p in self.peers]
-            for e in self.events
-        ]
+        return [[e.answers[p].canon if p in e.answers else None for p in self.peers] for e in self.events]
 
     def select(
         self,
@@ -86,14 +82,11 @@ class Stream:
         """
         if limit is not None and limit < 0:
             raise InputError(f"got limit {limit}; expected 0 or more")
-        events = self.events
-        if domains is not None:
-            kept = _checked("domain", domains, self.domains)
-            events = tuple(e for e in events if e.domain in kept)
-        if datasets is not None:
-            kept = _checked("dataset", datasets, self.datasets)
-            events = tuple(e for e in events if e.dataset in kept)
-        chosen = self.peers
+        events, chosen = self.events, self.peers
+        for what, wanted, known in (("domain", domains, self.domains), ("dataset", datasets, self.datasets)):
+            if wanted is not None:
+                kept = _checked(what, wanted, known)
+                events = tuple(e for e in events if getattr(e, what) in kept)
         if peers is not None and tuple(peers) != self.peers:
             chosen = _checked("peer", peers, self.peers)
             if len(set(chosen)) != len(chosen) or not chosen:
@@ -123,16 +116,9 @@ def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
 def chance(seed: int, *key: str) -> float:
     """Return a uniform number in [0, 1) that depends on ``seed`` and ``key`` alone.
 
-    Shuffles, swaps and revealed labels are drawn this way rather than from a generator that is
-    advanced event by event. So the draw for an event does not move when another event, peer or
-    ratio is added, and it is the same on every platform and numpy version.
-
-    Examples
-    --------
-    >>> chance(0, "order", "mmlu-pro-70") == chance(0, "order", "mmlu-pro-70")
-    True
-    >>> 0.0 <= chance(1, "order", "mmlu-pro-70") < 1.0
-    True
+    Shuffles, swaps and revealed labels are drawn this way rather than from a generator that is advanced
+    event by event. So the draw for an event does not move when another event, peer or ratio is added, and
+    it is the same on every platform and numpy version.
     """
     text = "\x1f".join((str(seed), *key))
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()

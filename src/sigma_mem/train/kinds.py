@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from sigma_mem.encode.words import Words
 from sigma_mem.events import FloatArray
 
-__all__ = ["Kinds", "fit_kinds", "kinds_of"]
-
 _MOST = 64  # kinds; the rarest domains beyond share one
 _LEAST = 8  # events of a domain that is a kind of its own
 _FOLDS = 4
@@ -62,7 +60,7 @@ def fit_kinds(
     z: FloatArray,
     kinds: NDArray[np.intp],
     penalties: tuple[float, float],
-    say: Callable[[str, int, int], None],
+    progress: Callable[[str, int, int], None],
 ) -> Kinds:
     """Fit on texts, whitened features z (T, k) and the kind of every event.
 
@@ -80,9 +78,9 @@ def fit_kinds(
         for i in held:
             places, values = rows[i]
             logits[i] = values @ A[places] + z[i] @ B + bias
-        say("tell kinds", number + 1, _FOLDS + 1)
+        progress("tell kinds", number + 1, _FOLDS + 1)
     A, B, bias = _logistic(words, rows, z, kinds, logits, penalties)
-    say("tell kinds", _FOLDS + 1, _FOLDS + 1)
+    progress("tell kinds", _FOLDS + 1, _FOLDS + 1)
     return Kinds(words, A, B, bias, logits)
 
 

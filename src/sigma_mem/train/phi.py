@@ -41,12 +41,10 @@ from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 from sigma_mem.train.kinds import fit_kinds, kinds_of
 
-__all__ = ["LearnedPhi", "PhiSettings", "parallel_prob", "save_phi", "train_phi"]
-
 _MARGIN = 1e-3  # p̂ is kept this far from 0 and 1
 _WARM = 8  # the first 1/8 of a chunk only fills the memory
 
-Say = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class LearnedPhi:
 
 
 def train_phi(
-    stream: Stream, base: Encoder, settings: PhiSettings | None = None, report: Say | None = None
+    stream: Stream, base: Encoder, settings: PhiSettings | None = None, report: Progress | None = None
 ) -> LearnedPhi:
     """Fit φ on a stream, over a frozen base encoder; on one machine, equal seeds give equal bits.
 
@@ -133,7 +131,7 @@ def train_phi(
         raise InputError(
             f"the stream has {len(stream)} events and {len(stream.peers)} peers; expected 64 and 2 or more"
         )
-    say: Say = report or (lambda what, done, total: None)
+    progress: Progress = report or (lambda what, done, total: None)
     questions = [event.question for event in stream]
     h, phi = features_of(base, questions)
     mean, whiten = whitening(h, settings.components)
@@ -144,9 +142,9 @@ def train_phi(
     logits = log_prototypes(phi) if starts else np.zeros_like(phi)
     with torch_threads(1):
         penalties = (settings.word_penalty, settings.feature_penalty)
-        kinds = fit_kinds(questions, z, domains, penalties, say) if domains.max() > 0 else None
+        kinds = fit_kinds(questions, z, domains, penalties, progress) if domains.max() > 0 else None
         told = np.zeros((len(h), 0)) if kinds is None else kinds.logits
-        model, losses = _fit(z, logits, told, stream.labels(), domains, settings, starts, say)
+        model, losses = _fit(z, logits, told, stream.labels(), domains, settings, starts, progress)
     found = {name: value.detach().double().numpy() for name, value in model.named_parameters()}
     scale = np.exp(found["log_scale"]) if starts else np.zeros(1)
     arrays = {"mean": mean, "whiten": whiten, "W": found["W"], "bias": found["bias"], "scale": scale}
@@ -233,7 +231,7 @@ def _fit(
     domains: NDArray[np.intp],
     settings: PhiSettings,
     starts: bool,
-    say: Say,
+    progress: Progress,
 ) -> tuple[_PhiModel, list[float]]:
     """Fit on whitened features (T, k), base logits (T, rank), logits of kinds (T, n) and labels (T, P)."""
     rng = np.random.default_rng(settings.seed)
@@ -260,7 +258,7 @@ def _fit(
         optimizer.step()
         cycle.step()
         losses.append(float(loss.detach()))
-        say("learn φ", step + 1, settings.steps)
+        progress("learn φ", step + 1, settings.steps)
     return model, losses
 
 

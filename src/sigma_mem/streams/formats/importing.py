@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.errors import InputError, StreamError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams.formats import inspect_log, langfuse, llmrouterbench, routerbench
-from sigma_mem.streams.formats.rows import Fields, File, Row, parse
+from sigma_mem.streams.formats.rows import Fields, Row, parse
 from sigma_mem.streams.stream import Stream
 
 FORMATS = {
@@ -55,34 +56,23 @@ def import_stream(
 ) -> Imported:
     """Turn one or more files of one format into a stream.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        Files, or folders whose ``.json`` files are all read. inspect_ai and LLMRouterBench write
-        one file per model: give them all. Langfuse's scores may be a file of their own.
-    format : str
-        One of :data:`FORMATS`, or ``"auto"`` to look at the files.
-    kind : str
-        How answers are read, as in :func:`~sigma_mem.answers.canon.canon`.
-    score : str, optional
-        Which score says that an answer is right, where there are several (inspect, Langfuse).
-    peer, event : str, optional
-        Langfuse: the field that names the peer (``metadata.agent``), and the one that says which
-        traces belong to the same event; by default the model, and the same input.
-    name : str, optional
-        Of the stream; by default that of the first path.
+    A folder among ``paths`` stands for all its ``.json`` files; inspect_ai and LLMRouterBench write one file
+    per model, so give them all. ``kind`` says how answers are read, as in `canon`; ``score`` which score says
+    that an answer is right, where there are several (inspect, Langfuse). For Langfuse, ``peer`` is the field
+    that names the peer (``metadata.agent``; by default the model) and ``event`` the one that says which
+    traces belong to the same event (by default the input). The stream's name is that of the first path.
     """
     if format not in ("auto", *FORMATS):
         raise InputError(f"got format {format!r}; expected auto or one of {', '.join(FORMATS)}")
-    files = [File(path, parse(path)) for path in _found(paths)]
-    names = {_detect(file, format) for file in files}
+    files = [(path, parse(path)) for path in _found(paths)]
+    names = {_detect(path, value, format) for path, value in files}
     if len(names) > 1:
         raise StreamError(f"got files of several formats ({', '.join(sorted(names))}); import each by itself")
     (found,) = names
     peers, events, report = _gather(FORMATS[found].rows(files, Fields(score, peer, event)), kind)
     if not events:
         why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
-        raise StreamError(f"{files[0].path}: holds no usable answer ({why or 'no rows'})")
+        raise StreamError(f"{files[0][0]}: holds no usable answer ({why or 'no rows'})")
     plain = Path(fspath(paths[0])).name.split(".")[0]
     return Imported(Stream(name if name is not None else plain, peers, events), found, report)
 
@@ -96,17 +86,16 @@ def _found(paths: Sequence[str | PathLike[str]]) -> list[Path]:
     return files
 
 
-def _detect(file: File, asked: str) -> str:
-    likely = [name for name, module in FORMATS.items() if module.matches(file.value)]
+def _detect(path: Path, value: Any, asked: str) -> str:
+    likely = [name for name, module in FORMATS.items() if module.matches(value)]
     if asked in likely:
         return asked
     if asked != "auto":
         looks = f" but like {likely[0]}" if likely else ""
-        raise StreamError(f"{file.path}: does not look like {asked}{looks}; check the file or --format")
+        raise StreamError(f"{path}: does not look like {asked}{looks}; check the file or --format")
     if not likely:
-        raise StreamError(
-            f"{file.path}: is of no known format; expected one of {', '.join(FORMATS)} (see docs/streams.md)"
-        )
+        known = ", ".join(FORMATS)
+        raise StreamError(f"{path}: is of no known format; expected one of {known} (see docs/streams.md)")
     return likely[0]
 
 
@@ -119,7 +108,7 @@ def _gather(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tup
         total += 1
         if isinstance(row, str):
             dropped[row] += 1
-        elif (reason := _unfit(row, groups.get(row.key))) is not None:
+        elif (reason := _unfit(row, groups.get(row.key, {}))) is not None:
             dropped[reason] += 1
         else:
             groups.setdefault(row.key, {})[row.peer] = row
@@ -137,30 +126,21 @@ def _gather(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tup
     return peers, events, report
 
 
-def _unfit(row: Row, group: Mapping[str, Row] | None) -> str | None:
+def _unfit(row: Row, group: Mapping[str, Row]) -> str | None:
     if not row.question.strip():
         return "the question is empty"
     if not row.peer:
         return "no peer is named"
-    if group is None:
-        return None
     if row.peer in group:
         return "a second answer of the same peer to the same event"
-    if next(iter(group.values())).question != row.question:
+    if any(other.question != row.question for other in group.values()):
         return "another question under the same id"
     return None
 
 
 def _event(key: str, group: Mapping[str, Row], kind: Kind) -> Event:
     first = next(iter(group.values()))
-    return Event(
-        id=key,
-        question=first.question,
-        answers={
-            p: Answer(r.text, canon(r.text if r.answer is None else r.answer, kind)) for p, r in group.items()
-        },
-        correct={p: r.label for p, r in group.items() if r.label is not None},
-        domain=first.domain,
-        dataset=first.dataset,
-        reference=first.reference,
-    )
+    forms = {p: canon(r.text if r.answer is None else r.answer, kind) for p, r in group.items()}
+    answers = {p: Answer(r.text, forms[p]) for p, r in group.items()}
+    correct = {p: r.label for p, r in group.items() if r.label is not None}
+    return Event(key, first.question, answers, correct, first.domain, first.dataset, first.reference)

@@ -1,10 +1,11 @@
 """inspect_ai: one JSON log per task and model, with a list of scored samples."""
 
-from collections.abc import Iterator, Sequence
+import string
+from collections.abc import Iterator
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score
+from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score, only_score
 
 # inspect_ai's own reading of score values (value_to_float)
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -15,19 +16,18 @@ def matches(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
+def rows(files: Files, fields: Fields) -> Iterator[Row | str]:
     """One row per sample of the first epoch; several logs are joined by task and sample id."""
-    for file in files:
-        spec, samples = file.value["eval"], file.value.get("samples")
+    for path, value in files:
+        spec, samples = value["eval"], value.get("samples")
         if not isinstance(samples, list):
-            raise StreamError(
-                f"{file.path}: the log holds no samples; run the eval with log_samples, and import all of it"
-            )
+            remedy = "run the eval with log_samples, and import all of it"
+            raise StreamError(f"{path}: the log holds no samples; {remedy}")
         task, model = str(spec.get("task") or ""), str(spec.get("model") or "")
         scorer = fields.score
         if scorer is None:
             scored = (name for s in samples if isinstance(s, dict) for name in s.get("scores") or {})
-            scorer = only_score(file.path, list(dict.fromkeys(scored)))
+            scorer = only_score(path, list(dict.fromkeys(scored)))
         for sample in samples:
             yield _row(sample, task, model, scorer) if isinstance(sample, dict) else "not a sample"
 
@@ -53,17 +53,11 @@ def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> R
 
 
 def _question(sample: dict[str, Any]) -> str:
-    given = sample.get("input")
-    text = (
-        given
-        if isinstance(given, str)
-        else "\n".join(_said(m) for m in given or [] if m.get("role") == "user")
-    )
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    options = [
-        f"{letter}. {option}" for letter, option in zip(letters, sample.get("choices") or [], strict=False)
-    ]
-    return "\n".join([text, *options])
+    text = sample.get("input")
+    if not isinstance(text, str):
+        text = "\n".join(_said(message) for message in text or [] if message.get("role") == "user")
+    options = zip(string.ascii_uppercase, sample.get("choices") or [], strict=False)
+    return "\n".join([text, *(f"{letter}. {option}" for letter, option in options)])
 
 
 def _said(message: dict[str, Any]) -> str:

@@ -5,11 +5,11 @@ Scores come embedded (``scores: [{name, value, …}]``), as one column per score
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, only_score, records
+from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score, number, only_score, records
 
 _PEERS = ("model", "providedModelName", "provided_model_name", "metadata.peer", "metadata.model")
 _DOMAINS = ("metadata.domain", "metadata.category", "metadata.topic")
@@ -26,15 +26,15 @@ def matches(value: Any) -> bool:
     return scores or bool(_traces(value))
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
+def rows(files: Files, fields: Fields) -> Iterator[Row | str]:
     """One row per trace; traces with the same input (or the same event field) are one event."""
-    traces = [_unpacked(trace) for file in files for trace in _traces(file.value)]
+    traces = [_unpacked(trace) for _, value in files for trace in _traces(value)]
     own_files: dict[str, list[dict[str, Any]]] = {}
-    for score in (s for file in files if not _traces(file.value) for s in records(file.value) or []):
+    for score in (s for _, value in files if not _traces(value) for s in records(value) or []):
         own_files.setdefault(str(_trace_of(score)), []).append(score)
     scores = [{**_columns(trace), **_named(trace, own_files)} for trace in traces]
     names = sorted({name for values in scores for name in values})
-    chosen = fields.score if fields.score is not None else only_score(files[0].path, names)
+    chosen = fields.score if fields.score is not None else only_score(files[0][0], names)
     for trace, values in zip(traces, scores, strict=True):
         yield _row(trace, values.get(chosen or ""), fields.peer, fields.event)
 
@@ -146,7 +146,4 @@ def _said(value: Any, keys: tuple[str, ...], role: str) -> str:
 def _number(value: Any) -> float | None:
     if isinstance(value, str):
         value = _WORDS.get(value.strip().lower(), value)
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
+    return number(value)

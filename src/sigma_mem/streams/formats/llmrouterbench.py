@@ -1,11 +1,11 @@
 """LLMRouterBench: one JSON file per dataset and model, ``bench/<dataset>/<split>/<model>/<time>.json``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score
+from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score
 
 
 def matches(value: Any) -> bool:
@@ -13,11 +13,11 @@ def matches(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("records"), list) and "performance" in value
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
+def rows(files: Files, fields: Fields) -> Iterator[Row | str]:
     """One row per record; dataset and model are named in the file or by the folders it is in."""
-    for file in files:
-        names = _names(file.path, file.value)
-        for record in file.value["records"]:
+    for path, value in files:
+        names = _names(path, value)
+        for record in value["records"]:
             yield _row(record, *names) if isinstance(record, dict) else "not a record"
 
 
@@ -25,9 +25,8 @@ def _names(file: Path, value: dict[str, Any]) -> tuple[str, str, str]:
     folders = file.resolve().parts[-4:-1]
     given = [value.get("dataset_name"), value.get("split"), value.get("model_name")]
     if len(folders) < 3 and not all(given):
-        raise StreamError(
-            f"{file}: names no dataset and model; keep the folders <dataset>/<split>/<model>/ around it"
-        )
+        remedy = "keep the folders <dataset>/<split>/<model>/ around it"
+        raise StreamError(f"{file}: names no dataset and model; {remedy}")
     dataset, split, model = (str(name or folder) for name, folder in zip(given, folders, strict=True))
     return dataset, split, model
 

@@ -4,11 +4,11 @@
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Fields, File, Row, label_of_score, records
+from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score, number, records
 
 _RESPONSE, _COST = "|model_response", "|total_cost"
 
@@ -19,13 +19,13 @@ def matches(value: Any) -> bool:
     return table is not None and "prompt" in table[0] and bool(_models(table[0]))
 
 
-def rows(files: Sequence[File], fields: Fields) -> Iterator[Row | str]:
+def rows(files: Files, fields: Fields) -> Iterator[Row | str]:
     """One row per question and model."""
-    for file in files:
-        table = records(file.value) or []
+    for path, value in files:
+        table = records(value) or []
         if "sample_id" not in table[0]:
             raise StreamError(
-                f"{file.path}: got the columns {', '.join([*table[0]][:8])} …; expected sample_id, prompt, "
+                f"{path}: got the columns {', '.join([*table[0]][:8])} …; expected sample_id, prompt, "
                 f"eval_name, and <model>, <model>{_RESPONSE}, <model>{_COST} for every model"
             )
         models = _models(table[0])
@@ -43,9 +43,7 @@ def _row(record: dict[str, Any], model: str) -> Row | str:
     score = record.get(model)
     if score in (None, ""):
         return "the model was not run on this question"
-    try:
-        float(score)
-    except (TypeError, ValueError):
+    if number(score) is None:
         return "the score is not a number"
     return Row(
         key=str(record["sample_id"]),

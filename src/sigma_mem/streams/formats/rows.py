@@ -15,7 +15,7 @@ from typing import Any
 
 from sigma_mem.errors import StreamError
 from sigma_mem.extras import require
-from sigma_mem.streams.jsonl import DAMAGED, file_error, open_file
+from sigma_mem.streams.jsonl import file_error, read_file
 
 _PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".pt")
 
@@ -39,12 +39,7 @@ class Row:
     answer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """A path and what was parsed from it."""
-
-    path: Path
-    value: Any
+Files = Sequence[tuple[Path, Any]]  # each with what was parsed from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +51,18 @@ class Fields:
     event: str | None = None
 
 
-def label_of_score(score: Any) -> float | None:
-    """Turn a score in [0, 1] into c = 2·score − 1; None for anything else, NaN included."""
+def number(value: Any) -> float | None:
+    """The number that a value is or spells, if any."""
     try:
-        value = float(score)
+        return float(value)
     except (TypeError, ValueError):
         return None
-    return 2.0 * value - 1.0 if 0.0 <= value <= 1.0 else None
+
+
+def label_of_score(score: Any) -> float | None:
+    """Turn a score in [0, 1] into c = 2·score − 1; None for anything else, NaN included."""
+    value = number(score)
+    return 2.0 * value - 1.0 if value is not None and 0.0 <= value <= 1.0 else None
 
 
 def only_score(file: Path, names: Sequence[str]) -> str | None:
@@ -81,9 +81,8 @@ def parse(file: Path) -> Any:
             "convert it where you trust it (pandas: to_csv, to_json)"
         )
     if ending == ".eval":
-        raise StreamError(
-            f"{file}: got a packed log; run: inspect log convert --to json --output-dir DIR {file}"
-        )
+        remedy = f"inspect log convert --to json --output-dir DIR {file}"
+        raise StreamError(f"{file}: got a packed log; run: {remedy}")
     if ending == ".parquet":
         return _parquet(file)
     text = _text(file)
@@ -93,9 +92,8 @@ def parse(file: Path) -> Any:
         return [_json(file, line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if ending == ".json":
         return _json(file, text)
-    raise StreamError(
-        f"{file}: got the ending {ending!r}; expected .csv, .json, .jsonl or .parquet (or with .gz, .zst)"
-    )
+    known = ".csv, .json, .jsonl or .parquet (or with .gz, .zst)"
+    raise StreamError(f"{file}: got the ending {ending!r}; expected {known}")
 
 
 def records(value: Any) -> list[dict[str, Any]] | None:
@@ -109,23 +107,17 @@ def records(value: Any) -> list[dict[str, Any]] | None:
 
 def _text(file: Path) -> str:
     try:
-        with open_file(file) as lines:
-            return lines.read().decode("utf-8-sig")
+        return read_file(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise StreamError(f"{file}: byte {error.start} is not UTF-8; write the file as UTF-8") from error
-    except DAMAGED as error:
-        raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
-    except OSError as error:
-        raise file_error(file, "read", error) from error
 
 
 def _json(file: Path, text: str, line: int | None = None) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise StreamError(
-            f"{file}, line {line or error.lineno}: not JSON ({error.msg}); repair it"
-        ) from error
+        number = line or error.lineno
+        raise StreamError(f"{file}, line {number}: not JSON ({error.msg}); repair it") from error
     except RecursionError as error:
         raise StreamError(f"{file}: JSON is nested too deeply; expected records") from error
 
@@ -137,9 +129,7 @@ def _csv(file: Path, text: str) -> list[dict[str, Any]]:
     try:
         for row in reader:
             if None in row or None in row.values():
-                raise StreamError(
-                    f"{file}, line {reader.line_num}: has not as many fields as the header; repair the row"
-                )
+                raise csv.Error("it has not as many fields as the header")
             rows.append(row)
         return rows
     except csv.Error as error:

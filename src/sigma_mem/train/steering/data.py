@@ -18,8 +18,6 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
-__all__ = ["Episode", "EpisodeSettings", "IntArray", "TrainingStream", "draw_episode", "prepare"]
-
 IntArray = NDArray[np.intp]
 
 

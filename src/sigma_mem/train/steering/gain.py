@@ -21,8 +21,6 @@ from sigma_mem.train.steering.data import Episode, IntArray
 from sigma_mem.train.steering.learner import Learner, right_at
 from sigma_mem.train.steering.loss import best_slope, listwise
 
-__all__ = ["deserved_gain", "judge_weight", "start_reading"]
-
 Draws = Sequence[tuple[Episode, IntArray]]
 
 

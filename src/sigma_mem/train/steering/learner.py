@@ -17,8 +17,6 @@ from sigma_mem.train.steering.data import Episode, IntArray, TrainingStream
 from sigma_mem.train.steering.loss import listwise
 from sigma_mem.train.steering.memory import memory_readouts, phi_of
 
-__all__ = ["Learner", "mean_gradient", "right_at"]
-
 START_TEMPERATURE = 4.0
 
 

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["best_slope", "listwise", "margin", "pointwise"]
-
 
 def listwise(utility: Tensor, right: Tensor) -> Tensor:
     """−log of the softmax mass on the right peers, by event; several may be right.

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["memory_readouts", "memory_scores", "phi_of"]
-
 
 def phi_of(x: Tensor, weight: Tensor, const: float) -> Tensor:
     """`PhiMap` on whitened features, for autograd: unit([unit(W·x); const])."""

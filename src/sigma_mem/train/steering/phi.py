@@ -22,8 +22,6 @@ from sigma_mem.train.steering.data import Episode, EpisodeSettings, IntArray, Tr
 from sigma_mem.train.steering.loss import best_slope, listwise
 from sigma_mem.train.steering.memory import memory_scores, phi_of
 
-__all__ = ["Stage1Settings", "fit_phi", "start_map"]
-
 History = tuple[tuple[int, float, float], ...]
 
 

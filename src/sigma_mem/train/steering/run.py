@@ -27,8 +27,6 @@ from sigma_mem.train.steering.gain import deserved_gain
 from sigma_mem.train.steering.learner import Learner, right_at
 from sigma_mem.train.steering.loss import listwise, margin, pointwise
 
-__all__ = ["Check", "RunSettings", "SteeringRun"]
-
 _KIND = "steering run"
 _MANY = 2048  # readouts by which the memory alone is weighed, in each of eight draws
 

@@ -25,8 +25,6 @@ from sigma_mem.train.steering.learner import Learner, mean_gradient
 from sigma_mem.train.steering.phi import Stage1Settings, fit_phi
 from sigma_mem.train.steering.run import Check, RunSettings, SteeringRun
 
-__all__ = ["SteeringSettings", "TrainedSteering", "plot_checks", "train_steering"]
-
 Report = Callable[[str, int, int], None]
 
 
