@@ -53,11 +53,10 @@ def cf(
     from sigma_mem.bench.experiments.cf import counterfactual_table
 
     at = numbers_of(ratios, "--ratios")
-    settings = Settings(text_features=text_features)
     with options.experiment(
         stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
     ) as e:
-        setup = replace(e.setup, settings=settings, session=session)
+        setup = replace(e.setup, settings=Settings(text_features=text_features), session=session)
         return counterfactual_table(e.stream, e.phis, at, setup, e.center)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 
@@ -36,6 +35,8 @@ def print_json(values: Mapping[str, Any]) -> None:
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Give a function of (what, done, total) that keeps one line on a terminal's stderr up to date."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     stderr = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
