@@ -196,10 +196,8 @@ def open_bench_center(
     if trained is None:
         phis = open_encoder("static").encode(texts)
     else:
-        shown = partial(progress, "features")
-        phis = trained.encoder.phi(
-            cached_features(trained.encoder.source, texts, given["cache"], progress=shown)
-        )
+        source, shown = trained.encoder.source, partial(progress, "features")
+        phis = trained.encoder.phi(cached_features(source, texts, given["cache"], progress=shown))
     scoring: AbstractContextManager[Scorer]
     if ray is None:
         here = build() if trained is None else center_scorer(trained.center)

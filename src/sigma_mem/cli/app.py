@@ -54,9 +54,8 @@ def run(arguments: Sequence[str] | None = None, reads: Reads = READS) -> int:
     0 is success, 1 what could not be done, 2 bad input (a wrong option among it), 130 an interruption.
     Anything else that is raised is a bug, and keeps its trace.
     """
-    given = None if arguments is None else list(arguments)
     try:
-        code = get_command(build_app(reads)).main(args=given, prog_name="sigma-mem", standalone_mode=False)
+        code = get_command(build_app(reads)).main(arguments, prog_name="sigma-mem", standalone_mode=False)
     except typer.TyperException as error:
         message, context = error.format_message(), getattr(error, "ctx", None)
         if message and context is not None:

@@ -188,11 +188,6 @@ def late_peer(stream: Stream) -> tuple[Stream, str]:
     return Stream(stream.name, (*others, newcomer), events), newcomer
 
 
-def _cold_start(run: _Run) -> Condition:
-    first = run.stream.select(limit=COLD_START)
-    return run.everyone(first, f"the first {len(first)} events, from an empty memory")
-
-
 def _new_peer(run: _Run) -> Condition:
     stream, newcomer = late_peer(run.stream)
     player = run.player(run.memory(stream.peers[:-1]), lambda p: p.memory.add_peer(newcomer))
@@ -235,7 +230,10 @@ _CONDITIONS: dict[str, Callable[[_Run], Condition]] = {
     "stationary": lambda run: run.everyone(run.stream, "the stream as it is"),
     "abrupt": lambda run: run.everyone(abrupt(run.stream), "best and worst peer exchange answers halfway"),
     "gradual": lambda run: run.everyone(gradual(run.stream, run.setup.seed), "the same, ever more often"),
-    "cold-start": _cold_start,
+    "cold-start": lambda run: run.everyone(
+        run.stream.select(limit=COLD_START),
+        f"the first {min(COLD_START, len(run.stream))} events, from an empty memory",
+    ),
     "new-peer": _new_peer,
     "sparse": lambda run: run.everyone(
         run.stream, "one event in ten is labelled", Share(0.1, run.setup.seed)
