@@ -139,7 +139,7 @@ def _compared(found: dict[str, float], *targets: tuple[str, str, float]) -> list
 
 
 def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Timing]:
-    module = _optional("pareto_bandit", "rivals")
+    module = require("pareto_bandit", extra="rivals", purpose="this timing")
     router = _pareto(module, module.FeatureService.for_precomputed(dimension=THEIR_SIZE))
     contexts = np.random.default_rng(1).normal(size=(400, THEIR_SIZE))
     state = SigmaState(PEERS, RANK)
@@ -169,10 +169,6 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Ti
     )
 
 
-def _optional(module: str, extra: str) -> Any:
-    return require(module, extra=extra, purpose="this timing")
-
-
 def _pareto(module: Any, features: Any) -> Any:
     price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
     registry = {str(i): dict(price) for i in range(len(PEERS))}
@@ -187,8 +183,9 @@ def _from_text(rounds: int) -> list[Timing]:
     Their encoder, all-MiniLM-L6-v2, is rebuilt with random weights: its time does not depend on them, and no
     model hub is needed. The tokenizer's time is left out on their side, in their favour.
     """
-    module = _optional("pareto_bandit", "rivals")
-    torch, transformers = _optional("torch", "center"), _optional("transformers", "center")
+    module = require("pareto_bandit", extra="rivals", purpose="this timing")
+    torch = require("torch", extra="center", purpose="this timing")
+    transformers = require("transformers", extra="center", purpose="this timing")
     config = transformers.BertConfig(
         hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
     )
