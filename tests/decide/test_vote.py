@@ -13,6 +13,7 @@ from sigma_mem.decide.vote import (
     m_vote,
     majority,
     tally,
+    tempered,
 )
 
 from . import naive
@@ -31,6 +32,30 @@ def unpacked(ballot):
 def test_canons_are_numbered_in_order_of_first_appearance():
     assert group_answers(["b", None, "a", "b", None, ""]).tolist() == [0, -1, 1, 0, -1, 2]
     assert group_answers([]).tolist() == []
+
+
+@given(ballot=ballots)
+def test_before_the_first_label_a_vote_is_a_majority_that_weights_untie(ballot):
+    canons, weights = unpacked(ballot)
+    groups = group_answers(canons)
+    if (groups < 0).all():
+        return
+    counts = np.bincount(groups[groups >= 0])
+    sums = np.bincount(groups[groups >= 0], weights=weights[groups >= 0])
+    leading = [g for g in range(len(counts)) if counts[g] == counts.max()]
+    best = max(leading, key=lambda g: (sums[g], -g))
+    votes = tally(groups, tempered(weights, groups, labelled=0.0), weights)
+    assert counts[votes.group] == counts.max()
+    assert majority(groups, weights, weights).group == best
+    assert sums[votes.group] == pytest.approx(sums[best], abs=1e-6)
+
+
+@given(ballot=ballots)
+def test_with_many_labels_a_vote_has_its_full_weights(ballot):
+    canons, weights = unpacked(ballot)
+    groups = group_answers(canons)
+    np.testing.assert_allclose(tempered(weights, groups, labelled=1e9), weights, atol=1e-12)
+    assert tempered(weights, groups, None) is weights
 
 
 @given(ballot=ballots)

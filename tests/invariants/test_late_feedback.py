@@ -16,10 +16,10 @@ def play_late(stream, delays):
     ticks, due = [], {}
     for t in range(len(stream)):
         # With decay by labelled event, an event's place is fixed by its first label.
-        ticks.append(state.begin_labels(state.begin_event(stream.times[t])))
+        ticks.append(state.begin_labels(stream.decide(state, t)))
         due.setdefault(min(t + int(delays[t]), len(stream) - 1), []).append(t)
         for s in sorted(due.pop(t, []), key=lambda s: delays[s]):
-            state.write(stream.phis[s], stream.c[s], ticks[s], groups=stream.groups[s])
+            state.write(stream.phis[s], stream.c[s], ticks[s], **stream.recorded(s))
     return state
 
 
@@ -32,9 +32,9 @@ def test_late_feedback_equals_feedback_on_time(stream, seed, longest):
 @given(stream=streams(decay=decays()), seed=seeds)
 def test_the_order_of_arrival_does_not_matter(stream, seed):
     state = stream.state()
-    ticks = [state.begin_labels(state.begin_event(time)) for time in stream.times]
+    ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
     for t in np.random.default_rng(seed).permutation(len(stream)):
-        state.write(stream.phis[t], stream.c[t], ticks[t], groups=stream.groups[t])
+        state.write(stream.phis[t], stream.c[t], ticks[t], **stream.recorded(t))
     assert_same(state, play(stream)[0])
 
 
@@ -48,14 +48,14 @@ def test_only_the_last_version_of_every_label_counts(stream, seed, versions, mis
     """Each event is labelled several times, at any later moment, each time in place of the version before."""
     rng = np.random.default_rng(seed)
     state = stream.state()
-    ticks = [state.begin_labels(state.begin_event(time)) for time in stream.times]
+    ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
     for t in rng.permutation(len(stream)):
         before = None
         for _ in range(versions):
             wrong = labels(rng, stream.c.shape[1], missing, 0.3)
-            state.write(stream.phis[t], wrong, ticks[t], replaces=before, groups=stream.groups[t])
+            state.write(stream.phis[t], wrong, ticks[t], replaces=before, **stream.recorded(t))
             before = wrong
-        state.write(stream.phis[t], stream.c[t], ticks[t], replaces=before, groups=stream.groups[t])
+        state.write(stream.phis[t], stream.c[t], ticks[t], replaces=before, **stream.recorded(t))
     assert_same(state, play(stream)[0])
 
 
@@ -67,11 +67,11 @@ def test_revoked_feedback_was_never_given(stream, seed):
     with_it, without = play(stream)[0], stream.state()
     ticks = []
     for t in range(len(stream)):
-        ticks.append(without.begin_labels(without.begin_event(stream.times[t])))
+        ticks.append(without.begin_labels(stream.decide(without, t)))
         if not revoked[t]:
-            without.write(stream.phis[t], stream.c[t], ticks[t], groups=stream.groups[t])
+            without.write(stream.phis[t], stream.c[t], ticks[t], **stream.recorded(t))
     for t in np.flatnonzero(revoked):
-        with_it.write(stream.phis[t], nothing, ticks[t], replaces=stream.c[t], groups=stream.groups[t])
+        with_it.write(stream.phis[t], nothing, ticks[t], replaces=stream.c[t], **stream.recorded(t))
     assert_same(with_it, without)
 
 
@@ -80,11 +80,16 @@ def test_all_revoked_is_an_empty_memory_that_says_so(stream):
     state, ticks = play(stream)
     nothing = np.full(stream.c.shape[1], np.nan)
     for t in range(len(stream)):
-        state.write(stream.phis[t], nothing, ticks[t], replaces=stream.c[t], groups=stream.groups[t])
+        state.write(stream.phis[t], nothing, ticks[t], replaces=stream.c[t], **stream.recorded(t))
     reading = state.read(stream.phis[0])
     assert (reading.effective >= 0.0).all()
     np.testing.assert_allclose(reading.effective, 0.0, atol=1e-10)
-    np.testing.assert_allclose(reading.prob, stream.settings.prior, atol=1e-9)
+    unlabelled = stream.state()
+    for t in range(len(stream)):
+        unlabelled.begin_labels(stream.decide(unlabelled, t))
+    np.testing.assert_allclose(reading.prob, unlabelled.read(stream.phis[0]).prob, atol=1e-9)
+    if state.agreement is None:
+        np.testing.assert_allclose(reading.prob, stream.settings.prior, atol=1e-9)
     np.testing.assert_allclose(state.G, np.eye(len(state.peers)), atol=1e-10)
     np.testing.assert_allclose(state.readable, 1.0, atol=1e-10)
     assert abs(state.alternatives(stream.phis[0]) - 4.0) < 1e-9
@@ -113,12 +118,12 @@ def test_labels_may_come_one_peer_at_a_time(stream, seed):
     rng = np.random.default_rng(seed)
     state = stream.state()
     for t in range(len(stream)):
-        tick = state.begin_event()
+        tick = stream.decide(state, t)
         so_far = np.full(stream.c.shape[1], np.nan)
         for p in rng.permutation(stream.c.shape[1]):
             more = so_far.copy()
             more[p] = stream.c[t, p]
-            state.write(stream.phis[t], more, tick, replaces=so_far, groups=stream.groups[t])
+            state.write(stream.phis[t], more, tick, replaces=so_far, **stream.recorded(t))
             so_far = more
     assert_same(state, play(stream)[0])
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.agreement import agreement_labels
 
 
 @dataclass(frozen=True, repr=False)
 class Stream:
-    """phis (T, rank), labels c (T, P) with NaN where missing, answer groups (T, P), times (T,)."""
+    """phis (T, rank), labels c (T, P), NaN where missing, groups (T, P), times (T,), claims (T, H, P)."""
 
     phis: np.ndarray
     c: np.ndarray
     groups: np.ndarray
     times: np.ndarray
+    claims: np.ndarray
     settings: Settings
 
     @property
@@ -29,6 +31,22 @@ class Stream:
 
     def __len__(self):
         return len(self.phis)
+
+    def plain(self):
+        """The same stream for a memory as the paper has it: one horizon, no agreement."""
+        settings = replace(self.settings, horizons=(self.settings.gamma,), agreement=False)
+        return replace(self, settings=settings, claims=self.claims[:, -1:])
+
+    def decide(self, state, t):
+        """Begin event t and write its agreement; returns its tick."""
+        tick = state.begin_event(self.times[t])
+        state.write_agreement(self.phis[t], agreement_labels(self.groups[t]), tick)
+        return tick
+
+    def recorded(self, t):
+        """What a ledger knows of event t when its labels are written."""
+        groups = self.groups[t]
+        return {"groups": groups, "agreement": agreement_labels(groups), "claims": self.claims[t]}
 
     def __repr__(self):
         return (
@@ -58,15 +76,18 @@ by_event = st.just("event")
 @st.composite
 def all_settings(draw, decay=by_event):
     by = draw(decay)
+    horizons = tuple(sorted({draw(gammas), *draw(st.lists(gammas, max_size=2))}))
     return Settings(
-        gamma=draw(gammas),
+        horizons=horizons,
+        agreement=draw(st.booleans()),
+        revision=draw(st.sampled_from([1, 2])),
         eta=draw(st.sampled_from([None, 0.05, 1.0])),
         gamma_g=draw(gammas),
         eta_g=draw(st.sampled_from([0.005, 0.1])),
         decay=by,
         half_life=draw(st.sampled_from([0.5, 20.0, 3600.0])) if by == "time" else None,
         prior=draw(st.sampled_from([0.5, 0.25])),
-        strength=draw(st.sampled_from([4.0, 1.0])),
+        strength=draw(st.sampled_from([4.0, 2.0])),
     )
 
 
@@ -77,12 +98,14 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
     n_peers = draw(st.integers(min_peers, 6))
     rank = draw(st.integers(1, 7))
     shape = (n_events, n_peers)
+    settings = draw(all_settings(decay))
     return Stream(
         phis=unit_rows(rng, n_events, rank),
         c=labels(rng, shape, 0.0 if complete else draw(shares), draw(shares)),
         groups=rng.integers(-2, 3, size=shape),
         times=1.7e9 + np.cumsum(rng.exponential(draw(st.sampled_from([0.1, 3.0])), n_events)),
-        settings=draw(all_settings(decay)),
+        claims=rng.uniform(0.02, 0.98, (n_events, len(settings.horizons), n_peers)),
+        settings=settings,
     )
 
 
@@ -95,9 +118,9 @@ def play(stream, state=None):
     """Decide and write every event on time; returns the state and the ticks."""
     state = state or stream.state()
     ticks = []
-    for phi, c, groups, time in zip(stream.phis, stream.c, stream.groups, stream.times, strict=True):
-        tick = state.begin_labels(state.begin_event(time))
-        state.write(phi, c, tick, groups=groups)
+    for t in range(len(stream)):
+        tick = state.begin_labels(stream.decide(state, t))
+        state.write(stream.phis[t], stream.c[t], tick, **stream.recorded(t))
         ticks.append(tick)
     return state, ticks
 

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings, replay
+from sigma_mem.memory.agreement import agreement_labels
+from sigma_mem.memory.horizons import rounded
 
 from . import naive
 from .strategies import streams
@@ -31,7 +33,11 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
             ("text_log_odds", 0.0 if features is None else state.text_log_odds(features[t], groups >= 0)),
         ):
             np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
-        state.write(phi, c, state.begin_event(), groups=groups if voted else None)
+        tick, claims = state.begin_event(), rounded(reading.claims).astype(np.float64)
+        agreement = agreement_labels(groups) if voted else None
+        if agreement is not None:
+            state.write_agreement(phi, agreement, tick)
+        state.write(phi, c, tick, groups=groups if voted else None, agreement=agreement, claims=claims)
         if features is not None:
             residual = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)
             state.features.write(features[t], residual, state.now)
@@ -39,6 +45,7 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
 
 @given(stream=streams(max_events=40), chunk=st.integers(1, 50))
 def test_replay_is_the_papers_memory_before_every_event(stream, chunk):
+    stream = stream.plain()
     got = replay(stream.phis, stream.c, stream.settings, stream.groups, chunk)
     s = stream.settings
     for t in {0, len(stream) // 2, len(stream) - 1}:

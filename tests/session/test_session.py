@@ -145,7 +145,9 @@ def test_a_read_is_a_value_that_can_be_added() -> None:
     mem = SigmaMem(PEERS, rank=8, reads=READS.with_read(TOY))
     answers = {"ann": "1", "bob": "1", "cat": "2"}
     d = mem.vote("?", answers, phi=np.eye(8)[0], read="last-peer")
-    assert (d.read, d.peer, d.confidence) == ("last-peer", "cat", 0.25)
+    assert (d.read, d.peer) == ("last-peer", "cat")
+    old = SigmaMem(PEERS, rank=8, reads=READS.with_read(TOY), settings=Settings(revision=1))
+    assert old.vote("?", answers, phi=np.eye(8)[0], read="last-peer").confidence == 0.25
     for _ in range(60):  # only the new read is ever right
         d = mem.decide("?", answers, phi=np.eye(8)[0])
         assert d.reads["last-peer"] == "cat"
@@ -175,7 +177,7 @@ def test_a_file_of_version_0_1_0_opens_with_the_same_state(tmp_path: Path) -> No
             np.testing.assert_allclose(state.G, then["G"], rtol=1e-12, atol=1e-15)
             np.testing.assert_allclose(state.readable, then["readable"], rtol=1e-12)
             np.testing.assert_allclose(state.features.weights(state.now), then["weights"], rtol=1e-9)
-        assert mem.settings == Settings(gamma=0.97)
+        assert mem.settings == Settings(gamma=0.97, agreement=False, revision=1)
         assert mem.decision(then["first"]).features.keys() == {"ann", "bob", "cat"}
         assert "ann" in str(mem.explain(then["decision"], peer="ann"))
         mem.feedback(then["decision"], {"cat": True}, source="judge", id="mine")  # as it was said before

@@ -32,8 +32,8 @@ class Beta:
 
     α_p ← γα_p + r_p,  β_p ← γβ_p + (1 − r_p)                  (appendix:role)
 
-    The largest posterior mean is chosen. The paper's B1 has γ = 0.9, about ten events of memory. A peer
-    without a label is left as it is.
+    The largest posterior mean is chosen. The paper's B1 has γ = 0.9, about ten events of memory; γ = 1
+    follows the leader, the peer with the best rate so far. A peer without a label is left as it is.
 
     >>> b1 = Beta(n_peers=2, gamma=0.9)
     >>> b1.learn(np.zeros(1), np.array([-1.0, 1.0]), chosen=0)

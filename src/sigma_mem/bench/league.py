@@ -23,7 +23,7 @@ from sigma_mem.streams import Stream
 
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
-BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")
+BASELINES = ("leader", "beta-b1", "beta-decayed", "beta-cluster", "knn")
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
@@ -36,7 +36,7 @@ def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool
     """Names of the rows, in the order of the tables; without answers there is nothing to vote on.
 
     >>> row_names(answers=False)[4:]
-    ['beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
+    ['leader', 'beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
     """
     shown = [read.name for read in reads.in_tables() if answers or read.name in reads.routes]
     first = [MAJORITY] if MAJORITY in shown else []
@@ -127,7 +127,7 @@ def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = F
     """The baselines, and the rivals asked for, fresh."""
     n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
     cells = ClusterBeta(n, cluster(phis, 16, seed), gamma)
-    made: tuple[Router, ...] = (Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
+    made: tuple[Router, ...] = (Beta(n, 1.0), Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
     found = dict(zip(BASELINES, made, strict=True))
     unknown = [name for name in setup.rivals if name not in RIVALS]
     if unknown:

@@ -40,6 +40,7 @@ def replayed(
         labels[~shown] = np.nan
     asked = [[peer in event.answers for peer in stream.peers] for event in stream]
     groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
+    silent = _silent(stream)
     features = _features(stream) if settings.text_features else None
     past = replay(phis, labels, settings, groups, features=features)
     available = [i for i, read in enumerate(reads) if read.needs != "center"]
@@ -51,10 +52,11 @@ def replayed(
             score=past.score[t],
             prob=past.prob[t],
             text_log_odds=past.text_log_odds[t],
-            groups=groups[t],
+            groups=np.where(silent[t], -2, groups[t]),
             alternatives=float(past.alternatives[t]),
             readable=past.readable[t],
             relation=partial(past.G.__getitem__, t),
+            labelled=None if settings.revision == 1 else float(past.labelled[t]),
         )
         first[t] = [read.choose(view).peer for read in used]
         chosen[t] = [
@@ -70,6 +72,12 @@ def replayed(
     best = [available.index(adaptive(p, available)) for p in prob]
     by_read = {read.name: chosen[:, i] for i, read in enumerate(used)}
     return {"adaptive": chosen[events, best], **by_read}
+
+
+def _silent(stream: Stream) -> NDArray[np.bool_]:
+    """Who gave no answer, (T, P)."""
+    nothing = Answer("", None)
+    return np.array([[event.answers.get(p, nothing) == nothing for p in stream.peers] for event in stream])
 
 
 def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:

@@ -140,7 +140,7 @@ def mechanisms(
 @experiment_command
 def feedback(
     stream: StreamFile,
-    shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0.05,0.1,0.2,0.4,0.6,0.8,1",
+    shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0,0.005,0.01,0.02,0.05,0.1,1",
     seeds: Annotated[int, typer.Option(min=1, help="How many masks.")] = 3,
     limit: Limit = None,
     *,

@@ -26,7 +26,7 @@ class View(NamedTuple):
     score, prob : array (P,)
         φᵀM_pφ and p̂: what is known before anyone answers.
     groups : int array (P,)
-        Answer group of every peer; negative where there is no readable answer.
+        Answer group of every peer; −1 where its answer cannot be read, −2 where it gave none.
     text_log_odds : array (P,)
         Log-odds by which the text of each answer speaks for it.
     alternatives : float
@@ -35,6 +35,9 @@ class View(NamedTuple):
         Rate at which each peer gives a readable answer.
     relation : callable
         Returns G, (P, P); few reads need it.
+    labelled : float, optional
+        Decayed number of labelled events; None in memories of version 0.1, where votes have their full
+        weight from the first label on and a tie in a majority goes to the answer listed first.
     utility : array (P,), optional
         The center's U of every answer, NaN where it judged none; None without a center.
     """
@@ -47,6 +50,7 @@ class View(NamedTuple):
     readable: FloatArray
     relation: Callable[[], FloatArray]
     utility: FloatArray | None = None
+    labelled: float | None = None
 
 
 class Choice(NamedTuple):

@@ -15,6 +15,10 @@ from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
 
 _LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
+_FEW = 25.0  # labelled events at which a vote is half way from a majority to its full weights
+_LEAST_TRUST = 1e-6  # in weights before any label: enough to break the ties of a majority
+_LEAST_WEIGHT = 0.3  # of an average vote while there are few labels: a majority counts for its answer
+_MOST_LOG = 700.0  # of what can be exponentiated
 _EXPERT = 4.0  # weight of the supporters' mean log-odds beside their sum
 
 
@@ -32,7 +36,7 @@ def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray)
     """The group with the largest sum of weights, represented by its most competent member.
 
     Ties between groups go to the one whose first member is listed first (groups are numbered so).
-    Where every canon is null, the most competent peer is returned with group −1.
+    Where every canon is null, the most competent peer that gave an answer is returned with group −1.
 
     Parameters
     ----------
@@ -50,20 +54,28 @@ def _sums(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
 
 def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
     if not len(totals):
-        return Choice(int(competence.argmax()), -1, totals)
+        answered = np.where(groups == groups.max(), competence, -np.inf)  # −1 where there is an answer at all
+        return Choice(int(answered.argmax()), -1, totals)
     winner = int(totals.argmax())
     members = np.flatnonzero(groups == winner)
     return Choice(int(members[competence[members].argmax()]), winner, totals)
 
 
-def majority(groups: NDArray[np.intp], competence: FloatArray) -> Choice:
-    """Every peer's vote counts 1/P (eq:direct_majority); a tie goes to the answer listed first.
+def majority(groups: NDArray[np.intp], competence: FloatArray, weights: FloatArray | None = None) -> Choice:
+    """Every peer's vote counts 1/P (eq:direct_majority); a tie goes to the larger sum of weights.
+
+    Without weights a tie goes to the answer listed first.
 
     >>> import numpy as np
     >>> majority(np.array([0, 1, 1]), np.zeros(3)).group
     1
+    >>> majority(np.array([0, 1]), np.zeros(2), weights=np.array([0.2, 0.3])).group
+    1
     """
-    return tally(groups, np.full(len(groups), 1.0 / len(groups)), competence)
+    votes = np.full(len(groups), 1.0 / len(groups))
+    if weights is not None:
+        votes *= 1.0 + _LEAST_TRUST * weights
+    return tally(groups, votes, competence)
 
 
 def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Choice:
@@ -96,6 +108,24 @@ def calibrated_weights(
     return weights
 
 
+def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | None) -> FloatArray:
+    """Weights drawn towards their mean while few events are labelled: w̄ + λ(w − w̄), λ = n²/(n² + 25²).
+
+    Before the first label this is a majority, whose ties go to the larger sum of weights.
+
+    >>> import numpy as np
+    >>> tempered(np.array([1.0, 3.0]), np.array([0, 1]), labelled=25.0).tolist()
+    [1.5, 2.5]
+    """
+    there = weights[groups >= 0]
+    if labelled is None or not len(there):
+        return weights
+    mean = max(float(there.mean()), _LEAST_WEIGHT)
+    trust = max(labelled**2 / (labelled**2 + _FEW**2), _LEAST_TRUST)
+    out: FloatArray = mean + trust * (weights - mean)
+    return out
+
+
 def with_text(prob: FloatArray, text_log_odds: FloatArray) -> FloatArray:
     """p̂ once the answers are there: its log-odds moved by what the text of each answer says.
 
@@ -117,11 +147,15 @@ def _log_odds(prob: FloatArray) -> FloatArray:
 
 
 def calibrated_vote(
-    groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
+    groups: NDArray[np.intp],
+    prob: FloatArray,
+    alternatives: float,
+    readable: float | FloatArray = 1.0,
+    labelled: float | None = None,
 ) -> Choice:
     """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
 
-    Parameters are those of `group_answers` and `calibrated_weights`.
+    Parameters are those of `group_answers`, `calibrated_weights` and `tempered`.
 
     Examples
     --------
@@ -133,11 +167,16 @@ def calibrated_vote(
     >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=1.0).group
     0
     """
-    return tally(groups, calibrated_weights(prob, alternatives, readable), prob)
+    weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
+    return tally(groups, weights, prob)
 
 
 def expert_vote(
-    groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
+    groups: NDArray[np.intp],
+    prob: FloatArray,
+    alternatives: float,
+    readable: float | FloatArray = 1.0,
+    labelled: float | None = None,
 ) -> Choice:
     """As `calibrated_vote`, but who supports an answer counts for more than how many do.
 
@@ -152,7 +191,7 @@ def expert_vote(
     >>> calibrated_vote(groups, prob, 9.0).group, expert_vote(groups, prob, 9.0).group
     (1, 0)
     """
-    totals = _sums(groups, calibrated_weights(prob, alternatives, readable))
+    totals = _sums(groups, tempered(calibrated_weights(prob, alternatives, readable), groups, labelled))
     if len(totals):
         totals = totals + _EXPERT * _sums(groups, _log_odds(prob)) / _sums(groups, np.ones(len(groups)))
     return _winner(groups, totals, prob)
@@ -166,15 +205,29 @@ def vote_confidence(choice: Choice, alternatives: float) -> float:
     """
     if choice.group < 0:
         return 0.0
-    lead = choice.totals - choice.totals[choice.group]
-    unseen = max(0.0, alternatives + 1.0 - len(choice.totals)) * np.exp(-choice.totals[choice.group])
-    return float(1.0 / (np.exp(lead).sum() + unseen))
+    total = choice.totals[choice.group]
+    unseen = max(0.0, alternatives + 1.0 - len(choice.totals))
+    unseen = unseen and unseen * np.exp(min(-total, _MOST_LOG))  # 0·∞ is no number
+    return float(1.0 / (np.exp(choice.totals - total).sum() + unseen))
+
+
+def vote_totals(view: View) -> FloatArray:
+    """What every answer weighs in the calibrated vote."""
+    return VOTES[0].choose(view).totals
 
 
 def _posterior_on_scores(view: View, w_g: float) -> Choice:
     result = posterior(normalized_utility(view.score), view.relation(), w_g=w_g)
     # A null canon cannot win.
-    return peer_choice(view, first_largest(np.where(view.groups >= 0, result.expectation, -2.0)))
+    answered = view.groups >= min(0, int(view.groups.max()))
+    return peer_choice(view, first_largest(np.where(answered, result.expectation, -2.0)))
+
+
+def _tie_weights(view: View) -> FloatArray | None:
+    """Weights that break the ties of a majority: those of the calibrated vote."""
+    if view.labelled is None:
+        return None
+    return calibrated_weights(with_text(view.prob, view.text_log_odds), view.alternatives, view.readable)
 
 
 def _share_of_peers(view: View, choice: Choice) -> float:
@@ -186,7 +239,11 @@ VOTES = (
         "calibrated-vote",
         "answers",
         lambda view: calibrated_vote(
-            view.groups, with_text(view.prob, view.text_log_odds), view.alternatives, view.readable
+            view.groups,
+            with_text(view.prob, view.text_log_odds),
+            view.alternatives,
+            view.readable,
+            view.labelled,
         ),
         lambda view, choice: vote_confidence(choice, view.alternatives),
         "the answer with the largest posterior, from calibrated competence and text features",
@@ -204,9 +261,9 @@ VOTES = (
     Read(
         "majority",
         "answers",
-        lambda view: majority(view.groups, view.prob),
+        lambda view: majority(view.groups, view.prob, _tie_weights(view)),
         _share_of_peers,
-        "the answer that most peers gave; a tie goes to the answer listed first",
+        "the answer that most peers gave; a tie goes to the peers that the memory trusts more",
         row=0,
     ),
     Read(
@@ -229,7 +286,11 @@ VOTES = (
         "expert-vote",
         "answers",
         lambda view: expert_vote(
-            view.groups, with_text(view.prob, view.text_log_odds), view.alternatives, view.readable
+            view.groups,
+            with_text(view.prob, view.text_log_odds),
+            view.alternatives,
+            view.readable,
+            view.labelled,
         ),
         lambda view, choice: float(with_text(view.prob, view.text_log_odds)[choice.peer]),
         "who supports an answer counts for more than how many do",

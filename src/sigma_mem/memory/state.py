@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import calibrated, mean_overall, probability, wilson
+from sigma_mem.memory import horizons as horizons_
+from sigma_mem.memory.agreement import deviation
+from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean, wilson
 from sigma_mem.memory.competence import Competence
-from sigma_mem.memory.competition import Readability, WrongAnswers, wrong_pairs_of
+from sigma_mem.memory.competition import Readability, WrongAnswers, independent, prior_pairs, wrong_pairs_of
+from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
+from sigma_mem.memory.horizons import Horizons, mixed
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
+
+_FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
 
 class Reading(NamedTuple):
@@ -30,12 +36,14 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
+    claims : what p̂ would be by each horizon alone, (H, P)
     """
 
     score: FloatArray
     effective: FloatArray
     prob: FloatArray
     pseudo: float
+    claims: FloatArray
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
@@ -78,6 +86,7 @@ class SigmaState:
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
+        self._ahead = math.inf  # the last clock reading, if it was doubted
         self._due = -math.inf  # before this no part's anchor moves
         rate = self.settings.rate
         self.competence = Competence(len(self.peers), rank, rate)
@@ -85,6 +94,9 @@ class SigmaState:
         self.wrong_answers = WrongAnswers(rank, rate)
         self.readability = Readability(len(self.peers), rate)
         self.features = TextFeatures(n_features, rate)
+        self.horizons = Horizons(len(self.peers), self.settings.horizon_rates, self.settings.mixing_rate)
+        self.confidence = Confidence(rate)
+        self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -95,17 +107,29 @@ class SigmaState:
         has weight γ^(T−1−t).
         """
         if self.settings.decay == "time":
-            return time
+            return self.now if self._doubted(time) else time
         return self.now + 1.0 if self.settings.decay == "event" else self.now
 
     def begin_event(self, time: float = 0.0) -> float:
         """Count one decided event; return its tick."""
         tick = self.next_tick(time)
+        self._ahead = time if self._doubted(time) else math.inf
         self.clock += 1
         if not self._begun:
             self._begin(time)
         self._advance(max(self.now, tick))
         return tick
+
+    def moment(self, time: float) -> float:
+        """Where a read at this time stands on the decay axis: after a pause, behind the pause."""
+        return max(self.now, time) if self.settings.decay == "time" and self._begun else self.now
+
+    def _doubted(self, time: float) -> bool:
+        """Whether a clock reading is so far ahead that it counts only once a second one confirms it."""
+        half_life = self.settings.half_life
+        if half_life is None or not self._begun:
+            return False
+        return time > self.now + _FAR_AHEAD * half_life and time < self._ahead
 
     def next_label_tick(self, tick: float) -> float:
         """Tick of the first label of an event decided at `tick`: with decay by labelled event, a new one."""
@@ -143,25 +167,45 @@ class SigmaState:
 
     # --- read ----------------------------------------------------------------------------
 
-    def read(self, phi: FloatArray) -> Reading:
-        """Scores, effective sample sizes and calibrated competence of every peer at φ."""
-        score, effective = self.competence.score(phi, self.now)
+    def read(self, phi: FloatArray, at: float | None = None) -> Reading:
+        """Scores, effective sample sizes and calibrated competence of every peer at φ.
+
+        Parameters
+        ----------
+        phi : array (rank,), unit
+        at : float, optional
+            The `moment` of the read; where the memory stands, by default.
+        """
+        now = self.now if at is None else at
+        score, effective = self.competence.score(phi, now)
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
-        settings = self.settings
-        total, labels, one = self.competence.anchored_trace(self.now)
-        prior = mean_overall(total, labels, settings.prior, settings.strength, one, settings.prior_labels)
-        prob = calibrated(score, effective, prior, settings.strength)
+        strength = self.settings.local_strength(len(self.peers))
+        overall, agreed = self._overall(now)
+        prior: FloatArray = overall[-1]
+        if self.agreement is not None and agreed is not None:
+            near = deviation(*self.agreement.score(phi, now), agreed, strength)
+            prior = horizons_.with_deviation(overall, near, self.horizons.labelled_events(now))
+        claims = horizons_.claims(shrunk_mean(score, effective, prior, strength), overall)
+        prob = mixed(self.horizons.weights(now), claims)
         score *= self._eta
-        return Reading(score, effective, prob, settings.strength)
+        return Reading(score, effective, prob, strength, claims)
+
+    def _overall(self, now: float) -> tuple[FloatArray, FloatArray | None]:
+        """Every peer's mean label at every horizon, (H, P), and its mean agreement, (P,)."""
+        sums, s = self.horizons.sums(now), self.settings
+        if self.agreement is None:
+            level = pool_mean(sums[:, 0], sums[:, 1], s.prior, s.prior_labels)
+            return horizons_.overall_means(sums, level, s.strength), None
+        total, asked = self.agreement.trace(now)
+        pool = pool_mean(total, asked, s.prior, s.prior_labels)
+        agreed = shrunk_mean(total, asked, pool, s.strength)
+        level = agreed + horizons_.shift(sums, pool, s.strength)
+        return horizons_.overall_means(sums, level, s.strength), agreed
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
-        total, labels = self.competence.trace(self.now)
-        settings = self.settings
-        mean = mean_overall(
-            total, labels, settings.prior, settings.strength, prior_labels=settings.prior_labels
-        )
-        return probability(mean), labels
+        mean = mixed(self.horizons.weights(self.now), self._overall(self.now)[0])
+        return probability(mean), self.competence.trace(self.now)[1]
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -184,7 +228,13 @@ class SigmaState:
 
     def alternatives(self, phi: FloatArray) -> float:
         """K − 1, the effective number of wrong answers that compete at φ."""
-        return self.wrong_answers.alternatives(phi, self.now)
+        prior = prior_pairs(len(self.peers), self.settings.revision)
+        return self.wrong_answers.alternatives(phi, self.now, prior)
+
+    @property
+    def labelled(self) -> float | None:
+        """Decayed number of labelled events; None in a memory of version 0.1, whose votes do not ask."""
+        return None if self.settings.revision == 1 else self.horizons.labelled_events(self.now)
 
     @property
     def readable(self) -> FloatArray:
@@ -209,6 +259,8 @@ class SigmaState:
         *,
         replaces: FloatArray | None = None,
         groups: NDArray[np.intp] | None = None,
+        agreement: FloatArray | None = None,
+        claims: FloatArray | None = None,
         departed: Sequence[float] = (),
         replaces_departed: Sequence[float] = (),
     ) -> None:
@@ -224,6 +276,10 @@ class SigmaState:
         groups : int array (P,)
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
             None where nobody was asked.
+        agreement : array (P,)
+            Agreement labels of the event, NaN where there is none; None for none at all.
+        claims : array (H, P)
+            What every horizon claimed at the decision; NaN for a peer of which it claimed nothing.
         departed, replaces_departed : sequence of float
             Labels, now and before, of peers that have left the pool: they count in the mean of q.
         """
@@ -235,13 +291,38 @@ class SigmaState:
             change, seen = change - change_before, seen - seen_before
             self.relation.write(q, tick, q_before)
         self.competence.write(phi, change, seen, tick)
+        agreed = _nothing(len(c)) if agreement is None else agreement
+        contributed = horizons_.contribution(c, agreed, len(departed))
+        if replaces is not None:
+            contributed -= horizons_.contribution(replaces, agreed, len(replaces_departed))
+        self.horizons.write(contributed, tick)
+        if claims is not None:
+            self.horizons.score_claims(claims, c, tick, replaces)
         if groups is not None:
             self.readability.write(seen, groups, tick)
-            same, pairs = wrong_pairs_of(c, groups)
+            same, pairs = self._wrong_pairs(c, groups)
             if replaces is not None:
-                before = wrong_pairs_of(replaces, groups)
+                before = self._wrong_pairs(replaces, groups)
                 same, pairs = same - before[0], pairs - before[1]
             self.wrong_answers.write_pairs(phi, same, pairs, tick)
+
+    def _wrong_pairs(self, c: FloatArray, groups: NDArray[np.intp]) -> tuple[float, float]:
+        same, pairs = wrong_pairs_of(c, groups)
+        return (same, pairs) if self.settings.revision == 1 or pairs < 2.0 else independent(same, pairs)
+
+    def write_agreement(
+        self, phi: FloatArray, a: FloatArray, tick: float, replaces: FloatArray | None = None
+    ) -> None:
+        """Write an event's agreement labels, in place of earlier ones; NaN where there is none."""
+        if self.agreement is None:
+            return
+        there = a == a  # NaN differs from itself
+        change, seen = np.where(there, a, 0.0), there.astype(np.float64)
+        if replaces is not None:
+            was = replaces == replaces
+            change, seen = change - np.where(was, replaces, 0.0), seen - was
+        if seen.any() or change.any():
+            self.agreement.write(phi, change, seen, tick)
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -264,6 +345,9 @@ class SigmaState:
         self.competence = self.competence.take(order)
         self.relation = self.relation.take(order)
         self.readability = self.readability.take(order)
+        self.horizons = self.horizons.take(order)
+        if self.agreement is not None:
+            self.agreement = self.agreement.take(order)
         self.peers = names
 
     # --- merge ---------------------------------------------------------------------------
@@ -291,35 +375,45 @@ class SigmaState:
         self.relation.decayed.merge(other.relation.take(order).decayed, now)
         self.readability.decayed.merge(other.readability.take(order).decayed, now)
         self.features.decayed.merge(other.features.decayed, now)
+        self.confidence.decayed.merge(other.confidence.decayed, now)
+        self.horizons.merge(other.horizons.take(order), now)
+        if self.agreement is not None and other.agreement is not None:
+            self.agreement.merge(other.agreement.take(order), now)
         self.clock = max(self.clock, other.clock)
 
     # --- snapshot ------------------------------------------------------------------------
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything but peers and settings, bit for bit, for a snapshot."""
-        out = {"clock": np.array([float(self.clock), self.now, float(self._begun)])}
+        out = {"clock": np.array([float(self.clock), self.now, float(self._begun), self._ahead])}
         for name, part in self._packable().items():
             out.update({f"{name}.{key}": value for key, value in part.pack().items()})
         return out
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from what `pack` returned for a state of the same peers, rank and settings."""
-        clock, self.now, begun = packed["clock"].tolist()
+        clock, self.now, begun, *ahead = packed["clock"].tolist()
+        self._ahead = ahead[0] if ahead else math.inf  # version 0.1 doubts no clock
         self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
     def _packable(self) -> dict[str, Competence | DecayedSum]:
-        return {**self._sums(), "competence": self.competence, "wrong_answers": self.wrong_answers}
+        return {**self._sums(), **self._competences()}
 
     def _sums(self) -> dict[str, DecayedSum]:
         return {
-            "competence": self.competence.decayed,
+            **{name: part.decayed for name, part in self._competences().items()},
             "relation": self.relation.decayed,
-            "wrong_answers": self.wrong_answers.decayed,
             "readability": self.readability.decayed,
             "features": self.features.decayed,
+            "confidence": self.confidence.decayed,
+            **self.horizons.decayed(),
         }
+
+    def _competences(self) -> dict[str, Competence]:
+        parts = {"competence": self.competence, "wrong_answers": self.wrong_answers}
+        return parts if self.agreement is None else {**parts, "agreement": self.agreement}
 
 
 def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -329,6 +423,13 @@ def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, 
         return c, _ones(len(c)), c - total / len(c)
     there = c == c  # NaN differs from itself
     return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed)
+
+
+@lru_cache
+def _nothing(n: int) -> FloatArray:
+    nothing = np.full(n, np.nan)
+    nothing.flags.writeable = False
+    return nothing
 
 
 @lru_cache

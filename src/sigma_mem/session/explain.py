@@ -92,7 +92,8 @@ def explain(
         How many terms to list.
     """
     made = decision_from(decision)
-    name = made.peer if peer is None else peer
+    chosen = made.peer or made.details["abstained"]["peer"]
+    name = chosen if peer is None else peer
     events = {id: event for id, event in events_of(before).items() if name in event.labels()}
     ids = list(events)
     labels = np.array([event.labels()[name] for event in events.values()])
@@ -105,7 +106,7 @@ def explain(
     return Explanation(
         decision=made.id,
         peer=name,
-        chosen=made.peer,
+        chosen=made.peer or "nobody",
         score=made.scores.get(name, 0.0),
         prob=made.probs.get(name, math.nan),
         effective=made.effective.get(name, 0.0),

@@ -6,6 +6,7 @@ computed again.
 """
 
 import math
+from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,9 +22,11 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisionError
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.horizons import rounded
 from sigma_mem.store.base import Record, Store
 
 _NONE: Mapping[str, Any] = {}
+_ONLY_IN_LINES = ("now", "signs", "claims", "confidence_claims")
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
@@ -60,8 +63,17 @@ def opening_from(record: Record) -> Opening:
     )
 
 
-def decision_record(decision: Decision, now: float, keep_text: bool = True) -> Record:
+def decision_record(
+    decision: Decision,
+    now: float,
+    keep_text: bool = True,
+    claims: FloatArray | None = None,
+    confidence_claims: Sequence[Any] = (),
+) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
+
+    What every horizon claimed of every peer, (H, P), is kept as float16, in the order of the scores;
+    what was claimed of the answer as its peer, the claims of every temperature, and their mixture.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -88,6 +100,10 @@ def decision_record(decision: Decision, now: float, keep_text: bool = True) -> R
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": dict(decision.details) if decision.details else _NONE,
     }
+    if claims is not None and len(claims) > 1:
+        body["claims"] = b64encode(rounded(claims).astype("<f2").tobytes()).decode()
+    if confidence_claims:
+        body["confidence_claims"] = list(confidence_claims)
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -101,7 +117,7 @@ def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
-    body = {key: value for key, value in record.body.items() if key not in ("now", "signs")}
+    body = {key: value for key, value in record.body.items() if key not in _ONLY_IN_LINES}
     body["features"] = _features(record)
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
@@ -168,7 +184,20 @@ def phi_from_bytes(raw: bytes) -> FloatArray:
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
-    __slots__ = ("_phi", "canons", "expected", "features", "lines", "question", "reads", "said", "tick")
+    __slots__ = (
+        "_claims",
+        "_phi",
+        "agreement",
+        "canons",
+        "confidence",
+        "expected",
+        "features",
+        "lines",
+        "question",
+        "reads",
+        "said",
+        "tick",
+    )
 
     def __init__(self, record: Record) -> None:
         self._phi = record.phi
@@ -178,6 +207,9 @@ class EventState:
         self.reads: Mapping[str, str] = _NONE  # read → the peer it chose
         self.features: Mapping[str, Sequence[float]] = _NONE
         self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
+        self.agreement: Mapping[str, float] = _NONE
+        self._claims = _claims(record)
+        self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.lines = 0  # of feedback
 
@@ -199,9 +231,20 @@ class EventState:
         elif body["canons"] and not self.lines:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
+            self._claims = _claims(record)
+            self.agreement = agreement_of(body["canons"])
+            self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = _features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
+
+    def claimed(self) -> dict[str, FloatArray]:
+        """p̂ at the decision by every horizon, (H,), for every peer that was in the pool."""
+        if self._claims is None:
+            return {}
+        raw, peers = self._claims
+        by_horizon = np.frombuffer(b64decode(raw), dtype="<f2").astype(np.float64).reshape(-1, len(peers))
+        return dict(zip(peers, by_horizon.T, strict=True))
 
     def labels(self) -> Mapping[str, float]:
         """The event's labels: where several sources labelled a peer, their mean, so that |c| ≤ 1."""
@@ -225,19 +268,42 @@ class EventState:
         return np.where([peer in self.canons for peer in peers], groups, -2)
 
     def read_labels(self, reads: Reads, labels: Mapping[str, float]) -> FloatArray:
-        """Labels of the reads: how right the answer was that each chose, as duels with the first read.
+        """Labels of the reads: how right the answer was that each chose, as duels with the first read."""
+        return duels(np.array([self.answer_label(self.reads.get(read, ""), labels) for read in reads.names]))
 
-        An answer is as right as its peer's label says, or that of a peer that gave the same answer.
-        """
-        by_answer: dict[str | None, float] = {}
-        for peer, c in labels.items():
-            by_answer.setdefault(self.canons.get(peer), c)
-        by_answer[None] = math.nan  # an unreadable answer equals no other
-        out: FloatArray = np.full(len(reads), math.nan)
-        for i, read in enumerate(reads.names):
-            peer = self.reads.get(read, "")
-            out[i] = labels.get(peer, by_answer.get(self.canons.get(peer), math.nan))
-        return duels(out)
+    def answer_label(self, peer: str, labels: Mapping[str, float]) -> float:
+        """How right a peer's answer was: its label, or that of a peer that gave the same answer; or NaN."""
+        canon = self.canons.get(peer)
+        if peer in labels or canon is None:  # an unreadable answer equals no other
+            return labels.get(peer, math.nan)
+        return next((c for other, c in labels.items() if self.canons.get(other) == canon), math.nan)
+
+    def right(self, labels: Mapping[str, float] | None) -> float | None:
+        """How right the given answer was, from 0 to 1; None where that is not known."""
+        c = math.nan if labels is None else self.answer_label(self.confidence[0], labels)
+        return None if math.isnan(c) else 0.5 * (1.0 + c)
+
+
+def agreement_of(canons: Mapping[str, str | None]) -> dict[str, float]:
+    """Agreement label of every peer that was asked; none where fewer than two answers are readable.
+
+    >>> agreement_of({"ann": "4", "bob": "4", "cat": "5"})
+    {'ann': 0.0, 'bob': 0.0, 'cat': -1.0}
+    """
+    given = [canon for canon in canons.values() if canon is not None]
+    others = len(given) - 1
+    if others < 1:
+        return {}
+    return {
+        peer: -1.0 if canon is None else 2.0 * (given.count(canon) - 1) / others - 1.0
+        for peer, canon in canons.items()
+    }
+
+
+def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
+    """What every horizon claimed, as the line keeps it, and the peers it is about, in order."""
+    raw = record.body.get("claims")
+    return None if raw is None else (raw, record.body["scores"])
 
 
 def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:
@@ -316,10 +382,16 @@ class Fold:
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
             self._keep(record.id, EventState(record))
-        if record.body["canons"]:
-            event = self.event(record.event, before=seq)
-            if event is not None:
-                event.apply(record)
+        if not record.body["canons"]:
+            return
+        event = self.event(record.event, before=seq)
+        if event is not None:
+            before = event.agreement
+            event.apply(record)
+            if event.agreement != before:
+                self._write_agreement(event, before)
+            if "confidence_claims" in record.body:
+                self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
     def _apply_feedback(self, record: Record, seq: int) -> None:
         event = self.event(record.event, before=seq)
@@ -394,12 +466,15 @@ class Fold:
     def _write(self, event: EventState, before: Mapping[str, float] | None) -> None:
         """Write the event's labels to every sum, in place of those before."""
         after, state, phi = event.labels(), self.state, event.phi
+        agreed, claimed = event.agreement, event.claimed()
         state.write(
             phi,
             _aligned(state.peers, after),
             event.tick,
             replaces=None if before is None else _aligned(state.peers, before),
             groups=event.groups(state.peers),
+            agreement=_aligned(state.peers, agreed) if agreed else None,
+            claims=_aligned_claims(state.peers, claimed) if claimed else None,
             departed=self._labels_of_departed(after),
             replaces_departed=self._labels_of_departed(before or {}),
         )
@@ -410,6 +485,10 @@ class Fold:
                 event.tick,
                 replaces=None if before is None else event.residuals(before),
             )
+        if event.confidence:
+            _, *claims, claim = event.confidence
+            right, replaces = event.right(after), event.right(before)
+            state.confidence.write(np.array(claims), claim, right, event.tick, replaces)
         if event.reads:
             self.reads.write(
                 phi,
@@ -418,9 +497,21 @@ class Fold:
                 replaces=None if before is None else event.read_labels(self.registry, before),
             )
 
+    def _write_agreement(self, event: EventState, before: Mapping[str, float]) -> None:
+        """Write the agreement of the event's answers, in place of that of earlier answers."""
+        peers = self.state.peers
+        replaces = _aligned(peers, before) if before else None
+        self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick, replaces)
+
     def _labels_of_departed(self, labels: Mapping[str, float]) -> list[float]:
         return [c for peer, c in labels.items() if peer in self.departed] if self.departed else []
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
     return np.array([labels.get(name, math.nan) for name in names])
+
+
+def _aligned_claims(names: tuple[str, ...], claimed: Mapping[str, FloatArray]) -> FloatArray:
+    """Claims by horizon and peer, (H, P); NaN for a peer that was not in the pool then."""
+    nothing = np.full(len(next(iter(claimed.values()))), math.nan)
+    return np.array([claimed.get(name, nothing) for name in names]).T

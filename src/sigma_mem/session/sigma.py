@@ -19,11 +19,12 @@ from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
-from sigma_mem.decide.vote import group_answers
+from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
+from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback
 from sigma_mem.session.fold import (
@@ -255,6 +256,7 @@ class SigmaMem:
         read: str = "calibrated-vote",
         canon: Callable[[str], str | None] = default_canon,
         after: str | None = None,
+        min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
 
@@ -266,13 +268,18 @@ class SigmaMem:
             Peer → text (or `Answer`, or None for no answer).
         read : str
             How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
-            the answer that stands first in the order of the pool.
+            the answer with the larger sum of the calibrated vote's weights.
         canon : callable
             Canonical form of an answer's text.
+        min_confidence : float, optional
+            Answer only where that many in a hundred of the answers given are right: abstain, with `peer` and
+            `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
         chosen = _named(self._registry.votes, read)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, chosen, given)
+        return self._decide(
+            question, phi, after, chosen, given, min_confidence=_checked_share(min_confidence)
+        )
 
     def select(
         self,
@@ -298,14 +305,15 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         canon: Callable[[str], str | None] = default_canon,
         after: str | None = None,
+        min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers by the read that has been best here: the adaptive read.
 
         Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
-        and learns from the same feedback which of them were right.
+        and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
         given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, None, given)
+        return self._decide(question, phi, after, None, given, min_confidence=_checked_share(min_confidence))
 
     # --- feedback ------------------------------------------------------------------------
 
@@ -458,6 +466,7 @@ class SigmaMem:
         answers: Answers = NO_ANSWERS,
         *,
         explore: bool = False,
+        min_confidence: float | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         direction = None if phi is None else _checked_phi(phi, self._opening.rank)
@@ -477,7 +486,8 @@ class SigmaMem:
                 direction, tick = event.phi, event.tick
             elif direction is None:
                 raise InputError("neither question nor phi was given; expected one of them")
-            reading = state.read(direction)
+            moment = state.moment(time)
+            reading = state.read(direction, moment)
             utility: FloatArray | None = None
             details: dict[str, Any] = {}
             if answers.by_peer:
@@ -487,7 +497,7 @@ class SigmaMem:
             if explore:
                 verdict = explore_peers(reading, self._rng)
             elif read is None:
-                verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
+                verdict = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
                 choice = read.choose(view)
                 confidence, choices = read.confidence(view, choice), {read.name: choice}
@@ -496,18 +506,27 @@ class SigmaMem:
                 details |= posterior_details(state, verdict.choices["select"].totals)
             if verdict.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
                 details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
-            peer = peers[verdict.peer]
+            peer, confidence = peers[verdict.peer], verdict.confidence
+            claims: Sequence[str | float] = ()
+            if view.labelled is not None and answers.by_peer:
+                confidence, claims = _believed(state, view, verdict.peer)
+            chosen: str | None = peer
+            if min_confidence is not None:
+                of_set = state.confidence.of_set(confidence, state.now)
+                if of_set < min_confidence:
+                    chosen = None
+                    details |= {"abstained": {"peer": peer, "confidence": of_set, "expected": min_confidence}}
             decision = Decision(
                 id=id,
                 event=event_id,
                 read=verdict.name,
                 phi=direction,
-                peer=peer,
-                answer=answers.by_peer[peer].text if peer in answers.by_peer else None,
+                peer=chosen,
+                answer=answers.by_peer[peer].text if chosen in answers.by_peer else None,
                 scores=state.by_peer(reading.score),
                 probs=state.by_peer(reading.prob),
                 effective=state.by_peer(reading.effective),
-                confidence=verdict.confidence,
+                confidence=confidence,
                 propensity=verdict.propensity,
                 tick=tick,
                 time=time,
@@ -517,7 +536,8 @@ class SigmaMem:
                 reads={} if read else {name: peers[c.peer] for name, c in verdict.choices.items()},
                 details=details,
             )
-            ticket = self._journal.append(decision_record(decision, state.now, self._keep_text))
+            line = decision_record(decision, moment, self._keep_text, reading.claims, claims)
+            ticket = self._journal.append(line)
             self._count += 1
         if self._durable:
             ticket.wait()
@@ -544,13 +564,34 @@ def _view(
     return View(
         score=reading.score,
         prob=reading.prob,
-        groups=group_answers([given[peer].canon if peer in given else None for peer in peers]),
+        groups=_groups(peers, given),
         text_log_odds=state.text_log_odds(*answers.feature_rows(peers)),
         alternatives=state.alternatives(phi),
         readable=state.readable,
         relation=lambda: state.G,
         utility=utility,
+        labelled=state.labelled,
     )
+
+
+def _groups(peers: Sequence[str], given: Mapping[str, Answer]) -> NDArray[np.intp]:
+    """Answer groups; −1 where an answer cannot be read, −2 where a peer gave none."""
+    groups = group_answers([given[peer].canon if peer in given else None for peer in peers])
+    silent = [peer not in given or (given[peer].canon is None and not given[peer].text) for peer in peers]
+    return np.where(silent, -2, groups)
+
+
+def _believed(state: SigmaState, view: View, peer: int) -> tuple[float, list[str | float]]:
+    """The calibrated confidence in a peer's answer, and the claims behind it, for the ledger."""
+    claims = answer_claims(vote_totals(view), view.alternatives, int(view.groups[peer]))
+    claim = state.confidence.mixed(claims, state.now)
+    return state.confidence.calibrated(claim, state.now), [state.peers[peer], *claims.tolist(), claim]
+
+
+def _checked_share(min_confidence: float | None) -> float | None:
+    if min_confidence is not None and not 0.0 <= min_confidence <= 1.0:
+        raise InputError(f"min_confidence is {min_confidence!r}; expected a share in [0, 1]")
+    return min_confidence
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""Accuracy against feedback: 5 % … 100 % of events labelled, over seeds (fig:feedback_availability)."""
+"""Accuracy against feedback: 0 % … 100 % of events labelled, over seeds (fig:feedback_availability)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,14 +42,17 @@ class FeedbackTable(Table):
         """A line per share: mean, lowest and highest accuracy over the seeds."""
         names = list(next(iter(self.accuracy.values())))
         body = [
-            [f"{share:.0%}", *("{:.2%} ({:.2%} … {:.2%})".format(*_spread(rows[name])) for name in names)]
+            [
+                f"{100 * share:g}%",
+                *("{:.2%} ({:.2%} … {:.2%})".format(*_spread(rows[name])) for name in names),
+            ]
             for share, rows in self.accuracy.items()
         ]
         return ["labelled", *names], body
 
     def beside_sigma(self) -> dict[str, str]:
         """At every share, by mean accuracy over the seeds."""
-        return {f"{share:.0%} labelled": _above_sigma(rows) for share, rows in self.accuracy.items()}
+        return {f"{100 * share:g}% labelled": _above_sigma(rows) for share, rows in self.accuracy.items()}
 
     def figures(self, folder: Path) -> list[Path]:
         """Mean accuracy against the share of labels; what learns nothing is a level."""
@@ -82,7 +85,7 @@ def feedback_table(
         judged = {} if center is None else center.judge(stream, shown=shown, rows=("base", "sigma"))
         for name, row in merged(rows_of(stream, choices, setup.reads), judged, places).items():
             accuracy.setdefault(share, {}).setdefault(name, []).append(row.accuracy)
-        setup.progress(f"{share:.0%} of labels", done, len(shares) * len(seeds))
+        setup.progress(f"{100 * share:g}% of labels", done, len(shares) * len(seeds))
     about = None if center is None else center.judged(stream)
     return FeedbackTable(stream=stream, judged=about, seeds=tuple(seeds), accuracy=accuracy)
 
