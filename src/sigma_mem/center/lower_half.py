@@ -174,7 +174,8 @@ class LowerHalf:
         row = [(7919 * i + 5) % vocab for i in range(29)]
         other = [(104729 * i + 11) % vocab for i in range(7)]
         try:
-            whole, beside_whole = (*self.states([row]), *self.states([row[:20] + other]))
+            (whole,) = self.states([row])
+            (beside_whole,) = self.states([row[:20] + other])
             first, attention = self.prefix(row[:11])
             second, attention = self._continued([row[11:20]], 11, attention)
             third, beside = self._continued([row[20:], other], 20, attention)[0]
