@@ -47,4 +47,4 @@ def pad_ids(rows: Sequence[Sequence[int]], device: torch.device | str) -> Tensor
     No mask goes with them: attention is causal, so no real token sees the padding, and a mask derived
     from the pad id would hide real tokens of models whose pad token occurs in their own prompt.
     """
-    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(device)
+    return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True).to(device)

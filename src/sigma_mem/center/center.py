@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from sigma_mem.center.batches import by_length, pad_ids
 from sigma_mem.center.blocks import block_input, find_decoder
-from sigma_mem.center.judge import Verdict
+from sigma_mem.center.judge import Verdict, text_config
 from sigma_mem.center.load import DEFAULT, fingerprint, load_model
 from sigma_mem.center.lower_half import LowerHalf, PromptStates
 from sigma_mem.center.project import Steering
@@ -94,8 +94,8 @@ class Center:
         self.decoder = find_decoder(model, blocks_path)
         steered_blocks = block_range(len(self.decoder.blocks), first, last)
         self.first, self.last = steered_blocks[0], steered_blocks[-1]
-        config: Any = model.config.get_text_config() if hasattr(model, "config") else None  # type: ignore[operator, union-attr]
-        self.writer = PromptWriter(tokenizer, prompt, limit=getattr(config, "max_position_embeddings", None))
+        limit = getattr(text_config(model), "max_position_embeddings", None)
+        self.writer = PromptWriter(tokenizer, prompt, limit=limit)
         self.verdict = Verdict.of(model, self.writer)
         self.fingerprint = fingerprint(model)
         self.split = Split(self.decoder, self.first, probe=fast)

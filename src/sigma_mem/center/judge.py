@@ -23,11 +23,11 @@ def yes_no_tokens(writer: PromptWriter) -> tuple[list[int], list[int]]:
     no: list[int] = []
     for pair in PAIRS:
         ids = [writer.encode(writer.tail + form) for form in pair]
-        one_token = all(row[:-1] == tail and row[-1] != writer.tokenizer.unk_token_id for row in ids)
-        (*_, y), (*_, n) = ids
-        if one_token and y not in yes and y != n:
-            yes.append(y)
-            no.append(n)
+        if all(len(row) == len(tail) + 1 and row[:-1] == tail for row in ids):
+            (*_, y), (*_, n) = ids
+            if y not in (*yes, n) and writer.tokenizer.unk_token_id not in (y, n):
+                yes.append(y)
+                no.append(n)
     if not yes:
         raise ModelShapeError(
             f"{type(writer.tokenizer).__name__} has no pair of one-token forms among "
@@ -35,6 +35,12 @@ def yes_no_tokens(writer: PromptWriter) -> tuple[list[int], list[int]]:
             "and No as tokens"
         )
     return yes, no
+
+
+def text_config(model: nn.Module) -> Any:
+    """The configuration of the language model, also inside a multimodal one; None where there is none."""
+    config: Any = getattr(model, "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class Verdict:
                 f"{type(model).__name__} has no unembedding; expected a causal language model"
             )
         yes, no = yes_no_tokens(writer)
-        config: Any = model.config.get_text_config()  # type: ignore[operator, union-attr]
+        config = text_config(model)
         scale = (getattr(config, "logit_scale", None) or 1.0) / (
             getattr(config, "logits_scaling", None) or 1.0
         )

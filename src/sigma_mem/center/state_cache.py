@@ -86,7 +86,7 @@ class StateCache:
                 data = np.fromfile(path, dtype=np.uint8, offset=offset, count=tokens * row_bytes)
                 if zlib.crc32(data.data) == crc:
                     self.hits += 1
-                    return torch.from_numpy(data).view(dtype).reshape(tokens, -1)
+                    return torch.from_numpy(data.reshape(tokens, row_bytes)).view(dtype)
             del self._where[key]
         self.misses += 1
         return None

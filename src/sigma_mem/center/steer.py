@@ -58,8 +58,8 @@ def steered(
 
     with ExitStack() as hooks:
         if delta is not None:
+            hook = partial(_shift, delta, lengths)
             for i in chosen:
-                hook = partial(_shift, delta, lengths)
                 hooks.enter_context(blocks[i].register_forward_pre_hook(hook, with_kwargs=True))
         yield
 
