@@ -485,36 +485,36 @@ class SigmaMem:
                 utility, details = self._judged(read, question, direction, answers, state)
             view = _view(state, reading, direction, answers, utility)
             if explore:
-                verdict = explore_peers(reading, self._rng)
+                outcome = explore_peers(reading, self._rng)
             elif read is None:
-                verdict = best_read(self._registry, view, fold.reads.read(direction).prob)
+                outcome = best_read(self._registry, view, fold.reads.read(direction).prob)
             else:
                 choice = read.choose(view)
                 confidence, choices = read.confidence(view, choice), {read.name: choice}
-                verdict = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
-            if "select" in verdict.choices:
-                details |= posterior_details(state, verdict.choices["select"].totals)
-            if verdict.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
+                outcome = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
+            if "select" in outcome.choices:
+                details |= posterior_details(state, outcome.choices["select"].totals)
+            if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
                 details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
-            peer = peers[verdict.peer]
+            peer = peers[outcome.peer]
             decision = Decision(
                 id=id,
                 event=event_id,
-                read=verdict.name,
+                read=outcome.name,
                 phi=direction,
                 peer=peer,
                 answer=answers.by_peer[peer].text if peer in answers.by_peer else None,
                 scores=state.by_peer(reading.score),
                 probs=state.by_peer(reading.prob),
                 effective=state.by_peer(reading.effective),
-                confidence=verdict.confidence,
-                propensity=verdict.propensity,
+                confidence=outcome.confidence,
+                propensity=outcome.propensity,
                 tick=tick,
                 time=time,
                 question=question,
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
-                reads={} if read else {name: peers[c.peer] for name, c in verdict.choices.items()},
+                reads={} if read else {name: peers[c.peer] for name, c in outcome.choices.items()},
                 details=details,
             )
             ticket = self._journal.append(decision_record(decision, state.now, self._keep_text))

@@ -54,7 +54,7 @@ class InMemoryStore:
         """Keep records as one unit; see `Store.append`."""
         with self._lock:
             held = self._open(namespace)
-            if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # rarely
+            if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # else one new record
                 refuse_known(namespace, records, held.by_id.__contains__)
             for position, record in enumerate(records, len(held.records)):
                 self._last += 1
