@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.center.batches import by_length, pad_ids, pad_states
+from sigma_mem.center.batches import by_length, pad_ids
 
 
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 120), st.floats(0, 1))
@@ -18,6 +17,3 @@ def test_every_row_is_in_one_batch_that_fits(lengths: list[int], max_tokens: int
 
 def test_rows_are_padded_on_the_right() -> None:
     assert pad_ids([[5, 6], [7]], "cpu").tolist() == [[5, 6], [7, 0]]
-    padded = pad_states([torch.ones(2, 3), torch.ones(1, 3)])
-    assert padded.shape == (2, 2, 3)
-    assert padded[1, 1].tolist() == [0, 0, 0]

@@ -47,7 +47,7 @@ def test_an_encoder_survives_a_file_and_knows_its_center(tiny_center: Center, tm
 def test_bad_input_is_refused(tiny_center: Center, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give more questions or a smaller rank"):
         CenterEncoder.fit(tiny_center, QUESTIONS[:5], rank=8)
-    with pytest.raises(InputError, match="no encoder at"):
+    with pytest.raises(InputError, match="no center encoder at"):
         CenterEncoder.open(tmp_path / "absent", tiny_center)
     (tmp_path / "text").write_text("hello, this is no safetensors file")
     with pytest.raises(CenterError, match="not a readable safetensors"):

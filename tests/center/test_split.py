@@ -104,9 +104,9 @@ def test_a_shared_prefix_gives_the_states_of_the_whole_prompt(family: str) -> No
         if not lower.shares:
             return
         head, attention = lower.prefix(prefix)
-        found = lower.suffixes(ends, len(prefix), attention)
+        found = lower.states(ends, len(prefix), attention)
         for end, states in zip(ends, found, strict=True):
-            (want,) = lower.plain([prefix + end])
+            (want,) = lower.states([prefix + end])
             torch.testing.assert_close(torch.cat([head, states]), want, rtol=1e-4, atol=1e-4)
 
 

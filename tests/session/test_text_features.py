@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +209,11 @@ def test_a_decision_is_the_callers_to_change() -> None:
     for handed_out in (d.probs, d.scores, d.canons, d.features):
         assert isinstance(handed_out, dict)
         handed_out.clear()
+    again = mem.decision(d.id)
+    again.canons.clear()
+    again.details["mine"] = again.reads["mine"] = 1
     assert set(mem.decision(d.id).canons) == set(PEERS)
+    assert not {**mem.route(phi=PHI).details, **mem.decision(d.id).reads}
     assert mem.vote("What is 3 + 4?", answers(1, "bob"), after=d.id).phi.any()
     mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
     assert np.abs(weights(mem)).max() > 0.0
@@ -263,7 +266,7 @@ def test_a_restart_remembers(tmp_path: Path) -> None:
 def test_a_memory_from_before_features_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def as_it_was(*args: Any) -> Record:
         line = decision_record(*args)
-        return replace(line, body={key: value for key, value in line.body.items() if key != "features"})
+        return line._replace(body={key: value for key, value in line.body.items() if key != "features"})
 
     path = tmp_path / "memory.db"
     with monkeypatch.context() as older:

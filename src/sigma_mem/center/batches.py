@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 
 def by_length(lengths: Sequence[int], max_tokens: int, slack: float = 1.0) -> list[list[int]]:
@@ -46,14 +47,4 @@ def pad_ids(rows: Sequence[Sequence[int]], device: torch.device | str) -> Tensor
     No mask goes with them: attention is causal, so no real token sees the padding, and a mask derived
     from the pad id would hide real tokens of models whose pad token occurs in their own prompt.
     """
-    padded = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
-    for i, row in enumerate(rows):
-        padded[i, : len(row)] = torch.as_tensor(row)
-    return padded.to(device)
-
-
-def pad_states(rows: Sequence[Tensor]) -> Tensor:
-    """(n, longest, d) hidden states, padded on the right with zeros."""
-    if len(rows) == 1:
-        return rows[0][None]
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+    return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True).to(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from sigma_mem.center.errors import ModelShapeError
 # Names under which a decoder keeps its blocks: nearly every family, GPT-2 and its kin, MPT and DBRX.
 _LIST_NAMES = ("layers", "h", "blocks")
 # Where the decoder itself may sit when the model does not say so through get_decoder().
-_STACK_PATHS = (
+_STACKS = (
     "model",
     "transformer",
     "gpt_neox",
@@ -33,8 +34,7 @@ class Decoder:
     @property
     def blocks(self) -> list[nn.Module]:
         """The L decoder blocks, in order."""
-        found = self.stack.get_submodule(self.name)
-        return list(found)  # type: ignore[call-overload, no-any-return]
+        return list(getattr(self.stack, self.name))
 
     @property
     def middle(self) -> int:
@@ -61,7 +61,11 @@ def find_decoder(model: nn.Module, path: str | None = None) -> Decoder:
     """
     if path is not None:
         return _at_path(model, path)
-    for stack in _candidates(model):
+    stacks: list[Any] = [model.get_decoder()] if hasattr(model, "get_decoder") else []  # type: ignore[operator]
+    for where in _STACKS:
+        with suppress(AttributeError):
+            stacks.append(model.get_submodule(where))
+    for stack in stacks:
         for name in _LIST_NAMES:
             if _is_block_list(getattr(stack, name, None)):
                 return Decoder(stack, name)
@@ -86,28 +90,11 @@ def block_input(decoder: Decoder, block: int, ids: Tensor) -> Tensor:
         caught.append(args[0] if args else kwargs["hidden_states"])
         raise _Reached
 
-    handle = decoder.blocks[block].register_forward_pre_hook(keep, with_kwargs=True)
-    try:
+    with decoder.blocks[block].register_forward_pre_hook(keep, with_kwargs=True), suppress(_Reached):
         decoder.stack(input_ids=ids, use_cache=False)
-    except _Reached:
-        return caught[0]
-    finally:
-        handle.remove()
-    raise ModelShapeError(f"block {block} did not run; expected a decoder that runs its blocks in order")
-
-
-def _candidates(model: nn.Module) -> list[nn.Module]:
-    stacks: list[nn.Module] = []
-    if callable(getattr(model, "get_decoder", None)):
-        found = model.get_decoder()  # type: ignore[operator]
-        if isinstance(found, nn.Module):
-            stacks.append(found)
-    for path in _STACK_PATHS:
-        try:
-            stacks.append(model.get_submodule(path))
-        except AttributeError:
-            continue
-    return stacks
+    if not caught:
+        raise ModelShapeError(f"block {block} did not run; expected a decoder that runs its blocks in order")
+    return caught[0]
 
 
 def _is_block_list(found: object) -> bool:

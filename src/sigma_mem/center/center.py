@@ -12,17 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
-from sigma_mem.center.batches import by_length, pad_ids, pad_states
+from sigma_mem.center.batches import by_length, pad_ids
 from sigma_mem.center.blocks import block_input, find_decoder
-from sigma_mem.center.judge import Verdict
+from sigma_mem.center.judge import Verdict, text_config
 from sigma_mem.center.load import DEFAULT, fingerprint, load_model
 from sigma_mem.center.lower_half import LowerHalf, PromptStates
 from sigma_mem.center.project import Steering
 from sigma_mem.center.prompt import JudgePrompt, PromptWriter
 from sigma_mem.center.split import Split, at_ends
 from sigma_mem.center.state_cache import StateCache
-from sigma_mem.center.steer import steered
+from sigma_mem.center.steer import block_range, steered
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
@@ -34,14 +35,10 @@ _SAMPLE = (
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """Verdicts on the answers of one event, in the order they were given.
+    """Verdicts on answers, in the order they were given: two (n,) float64 arrays.
 
-    Attributes
-    ----------
-    utility : (n,) float64
-        U_p, Yes-minus-No log-odds of "should this answer be trusted?" (eq:sigma_peer_utility).
-    yes_no_mass : (n,) float64
-        Probability that the next token is Yes or No at all; small mass, weak verdict.
+    ``utility`` is U_p, Yes-minus-No log-odds of "should this answer be trusted?" (eq:sigma_peer_utility).
+    ``yes_no_mass`` is the probability that the next token is Yes or No at all; small mass, weak verdict.
     """
 
     utility: FloatArray
@@ -95,14 +92,14 @@ class Center:
             raise InputError(f"scope is {scope!r}; expected 'all' or 'last'")
         self.model, self.name, self.scope = model, name or type(model).__name__, scope
         self.decoder = find_decoder(model, blocks_path)
-        self.first = self.decoder.middle if first is None else first
-        self.last = len(self.decoder.blocks) - 1 if last is None else last
-        with steered(self.decoder.blocks, None, first=self.first, last=self.last):
-            pass  # refuses a range that does not fit before anything is computed
-        self.writer = PromptWriter(tokenizer, prompt, limit=_longest(model))
+        steered_blocks = block_range(len(self.decoder.blocks), first, last)
+        self.first, self.last = steered_blocks[0], steered_blocks[-1]
+        limit = getattr(text_config(model), "max_position_embeddings", None)
+        self.writer = PromptWriter(tokenizer, prompt, limit=limit)
         self.verdict = Verdict.of(model, self.writer)
         self.fingerprint = fingerprint(model)
         self.split = Split(self.decoder, self.first, probe=fast)
+        self.hidden = self.split.width  # d, the width of the residual stream
         self.device = model.get_input_embeddings().weight.device  # type: ignore[operator]
         on_cpu = torch.device(self.device).type == "cpu"
         self.max_tokens, self._slack = max_tokens or (2048 if on_cpu else 32768), 0.05 if on_cpu else 0.5
@@ -115,8 +112,11 @@ class Center:
             max_tokens=0 if on_cpu else self.max_tokens,
             cache=StateCache(cache) if isinstance(cache, str | Path) else cache,
         )
+        # Whether the lower half runs a question once for all its answers.
+        self.shares_prefix = self.fast and self._lower.shares
         self._lock = threading.RLock()
-        states = block_input(self.decoder, self.first, self._ids([self.writer.row(*_SAMPLE).ids]))[0]
+        sample = pad_ids([self.writer.row(*_SAMPLE).ids], self.device)
+        states = block_input(self.decoder, self.first, sample)[0]
         # Token 0 is an attention sink a hundred times longer than the rest.
         self.h_median = float(torch.linalg.vector_norm(states[1:].float(), dim=-1).median())
         self.steering: Steering | None = None
@@ -139,16 +139,6 @@ class Center:
         )
         return cls(model, tokenizer, name=name, **settings)
 
-    @property
-    def hidden(self) -> int:
-        """d, the width of the residual stream."""
-        return self.split.width
-
-    @property
-    def shares_prefix(self) -> bool:
-        """Whether the lower half runs a question once for all its answers."""
-        return self.fast and self._lower.shares
-
     def use(self, steering: Steering | str | Path | None) -> None:
         """Judge with this steering (or checkpoint) from now on; None is the base judge."""
         if isinstance(steering, str | Path):
@@ -161,22 +151,18 @@ class Center:
     def judge(self, question: str, answers: Sequence[str], readouts: ArrayLike | None = None) -> JudgeResult:
         """Judge the answers to one question.
 
-        Parameters
-        ----------
-        readouts
-            (n, rank) M_pφ of the peer behind each answer; None, or no steering, judges without memory.
+        Readouts (n, rank) are M_pφ of the peer behind each answer; without them it judges without memory.
         """
         return self.judge_pairs([(question, answer) for answer in answers], readouts)
 
     def judge_pairs(self, pairs: Sequence[tuple[str, str]], readouts: ArrayLike | None = None) -> JudgeResult:
         """Judge (question, answer) pairs of any number of events at once, each with its own readout."""
-        with torch.no_grad():
-            return self.utilities(pairs, self.deltas(readouts, len(pairs)))
+        return self.utilities(pairs, self.deltas(readouts, len(pairs)))
 
+    @torch.no_grad()
     def utilities(self, pairs: Sequence[tuple[str, str]], delta: Tensor | None) -> JudgeResult:
         """Judge pairs under shifts (n, d) that are given directly."""
-        with torch.no_grad():
-            utility, mass = self.upper(self.rows(pairs), delta, mass=True)
+        utility, mass = self.upper(self.rows(pairs), delta, mass=True)
         return JudgeResult(utility.double().cpu().numpy(), mass.double().cpu().numpy())
 
     def deltas(self, readouts: ArrayLike | None, n: int) -> Tensor | None:
@@ -205,32 +191,22 @@ class Center:
     def upper(
         self, rows: Sequence[PromptStates], delta: Tensor | None = None, *, mass: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Run the upper half on ``rows`` with one shift each.
+        """Utility and yes+no mass, (n,) float32 each, by the upper half with one shift (n, d) a row.
 
-        Parameters
-        ----------
-        delta
-            (n, d) tensor, or None for the base judge. A gradient flows from U to it.
-        mass
-            Compute the yes+no mass too; it needs the whole unembedding of one token a row.
-
-        Returns
-        -------
-        utility, yes_no_mass : (n,) float32 tensors
-            The mass is NaN where it was not asked for.
+        A gradient flows from U to ``delta``; None is the base judge. The mass needs the whole unembedding of
+        one token a row, and is NaN where it was not asked for.
         """
         if delta is not None and delta.shape != (len(rows), self.hidden):
             raise InputError(f"delta has shape {tuple(delta.shape)}; expected ({len(rows)}, {self.hidden})")
         if not rows:
             raise InputError("no answer to judge; expected at least one")
-        order: list[int] = []
-        found: list[tuple[Tensor, Tensor]] = []
+        batches = by_length([len(row) for row in rows], self.max_tokens, self._slack)
         with self._lock:
-            for batch in by_length([len(row) for row in rows], self.max_tokens, self._slack):
-                shifts = None if delta is None else delta[torch.tensor(batch, device=delta.device)]
-                found.append(self._run([rows[i] for i in batch], shifts, mass))
-                order += batch
-        back = torch.tensor(order).argsort()
+            found = [
+                self._run([rows[i] for i in batch], None if delta is None else delta[batch], mass)
+                for batch in batches
+            ]
+        back = torch.tensor([i for batch in batches for i in batch]).argsort()
         utility, masses = (torch.cat(parts) for parts in zip(*found, strict=True))
         return utility[back.to(utility.device)], masses[back.to(masses.device)]
 
@@ -244,30 +220,21 @@ class Center:
         only = lengths if self.scope == "last" else None
         with steered(self.decoder.blocks, delta, first=self.first, last=self.last, lengths=only):
             if not self.fast:
-                logits = self.model(input_ids=self._ids([row.ids for row in rows]), use_cache=False).logits
+                ids = pad_ids([row.ids for row in rows], self.device)
+                logits = self.model(input_ids=ids, use_cache=False).logits
                 return self.verdict.from_logits(at_ends(logits, lengths).float())
-            states = pad_states([row.states for row in rows if row.states is not None])
-            last = self.split.ends(states, lengths)
+            states = [row.states for row in rows if row.states is not None]
+            last = self.split.ends(pad_sequence(states, batch_first=True), lengths)
         utility = self.verdict.utility(last)
         return utility, self.verdict.yes_no_mass(last) if mass else torch.full_like(utility, torch.nan)
-
-    def _ids(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        return pad_ids(rows, self.device)
 
     @torch.no_grad()
     def _reads_like_the_model(self) -> bool:
         """Whether Yes/No rows of the unembedding say what the model's own logits say."""
-        ids = self._ids([self.writer.row(*_SAMPLE).ids])
+        ids = pad_ids([self.writer.row(*_SAMPLE).ids], self.device)
         logits = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
         want = self.verdict.from_logits(logits)
         last = self.split.whole(ids)[:, -1]
         got = self.verdict.utility(last), self.verdict.yes_no_mass(last)
         tolerance = 1e-3 if logits.dtype == torch.float32 else 0.1
         return all(torch.allclose(a.cpu(), b.cpu(), atol=tolerance) for a, b in zip(got, want, strict=True))
-
-
-def _longest(model: nn.Module) -> int | None:
-    config: Any = getattr(model, "config", None)
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    longest = getattr(text, "max_position_embeddings", None)
-    return None if longest is None else int(longest)

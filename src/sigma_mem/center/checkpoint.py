@@ -30,25 +30,26 @@ def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], meta: Map
         save_file({k: np.asarray(v, order="C") for k, v in arrays.items()}, temporary, metadata=dict(meta))
 
 
-def read_arrays(path: str | Path, what: str, writer: str) -> tuple[Arrays, dict[str, str]]:
+def read_arrays(
+    path: str | Path, what: str, writer: str, *, form: str | None = None
+) -> tuple[Arrays, dict[str, str]]:
     """Arrays and metadata of a file; ``what`` it is and its ``writer`` are for the error messages.
 
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    CheckpointError
-        If it is damaged.
+    Raises InputError if there is no such file, CheckpointError if it is damaged or its metadata do not
+    give ``form`` as its format.
     """
     if not Path(path).is_file():
         raise InputError(f"no {what} at {path}; expected a file written by  {writer}")
     try:
         with safe_open(str(path), framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+            arrays, meta = {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
             f"{path} is not a readable safetensors file ({error}); expected a {what} written by  {writer}"
         ) from error
+    if form is not None and meta.get("format") != form:
+        raise CheckpointError(f"{path} is not a {what}; expected a file written by  {writer}")
+    return arrays, meta
 
 
 def save_checkpoint(

@@ -22,10 +22,12 @@ def yes_no_tokens(writer: PromptWriter) -> tuple[list[int], list[int]]:
     yes: list[int] = []
     no: list[int] = []
     for pair in PAIRS:
-        ids = [_next_token(writer, tail, form) for form in pair]
-        if ids[0] is not None and ids[1] is not None and ids[0] not in yes and ids[0] != ids[1]:
-            yes.append(ids[0])
-            no.append(ids[1])
+        ids = [writer.encode(writer.tail + form) for form in pair]
+        if all(len(row) == len(tail) + 1 and row[:-1] == tail for row in ids):
+            (*_, y), (*_, n) = ids
+            if y not in (*yes, n) and writer.tokenizer.unk_token_id not in (y, n):
+                yes.append(y)
+                no.append(n)
     if not yes:
         raise ModelShapeError(
             f"{type(writer.tokenizer).__name__} has no pair of one-token forms among "
@@ -35,11 +37,10 @@ def yes_no_tokens(writer: PromptWriter) -> tuple[list[int], list[int]]:
     return yes, no
 
 
-def _next_token(writer: PromptWriter, tail: list[int], form: str) -> int | None:
-    ids = writer.encode(writer.tail + form)
-    if len(ids) != len(tail) + 1 or ids[:-1] != tail or ids[-1] == writer.tokenizer.unk_token_id:
-        return None
-    return ids[-1]
+def text_config(model: nn.Module) -> Any:
+    """The configuration of the language model, also inside a multimodal one; None where there is none."""
+    config: Any = getattr(model, "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,11 @@ class Verdict:
                 f"{type(model).__name__} has no unembedding; expected a causal language model"
             )
         yes, no = yes_no_tokens(writer)
-        config: Any = model.config
-        text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        scale = float(getattr(text, "logit_scale", None) or 1.0) / float(
-            getattr(text, "logits_scaling", None) or 1.0
+        config = text_config(model)
+        scale = (getattr(config, "logit_scale", None) or 1.0) / (
+            getattr(config, "logits_scaling", None) or 1.0
         )
-        return cls(unembed, tuple(yes), tuple(no), getattr(text, "final_logit_softcapping", None), scale)
+        return cls(unembed, tuple(yes), tuple(no), getattr(config, "final_logit_softcapping", None), scale)
 
     def utility(self, last: Tensor) -> Tensor:
         """(n, d) states of the last token → (n,) U, differentiable."""
@@ -79,15 +79,14 @@ class Verdict:
 
     def yes_no_mass(self, last: Tensor) -> Tensor:
         """(n,) probability that the next token is any of the Yes and No forms."""
-        logits = self._logits(last, None)
-        return (logits[:, [*self.yes, *self.no]].logsumexp(-1) - logits.logsumexp(-1)).exp()
+        return self.from_logits(self._logits(last))[1]
 
     def from_logits(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """(n, vocabulary) logits of the model's own forward → (n,) U and (n,) yes+no mass."""
-        yes, no = logits[:, list(self.yes)].logsumexp(-1), logits[:, list(self.no)].logsumexp(-1)
-        return yes - no, (torch.logaddexp(yes, no) - logits.logsumexp(-1)).exp()
+        yes, no, either = (logits[:, ids].logsumexp(-1) for ids in (self.yes, self.no, self.yes + self.no))
+        return yes - no, (either - logits.logsumexp(-1)).exp()
 
-    def _logits(self, last: Tensor, rows: list[int] | None) -> Tensor:
+    def _logits(self, last: Tensor, rows: list[int] | None = None) -> Tensor:
         weight: Any = self.unembed.weight
         bias: Any = getattr(self.unembed, "bias", None)
         if rows is not None:

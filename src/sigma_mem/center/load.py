@@ -14,7 +14,7 @@ from sigma_mem.center.pull import bars_on_terminals_only, pull_default
 from sigma_mem.errors import InputError
 
 DEFAULT = "smollm2"
-_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+_DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
 def load_model(
@@ -39,55 +39,40 @@ def load_model(
     """
     if device is not None and device_map is not None:
         raise InputError(f"got device={device!r} and device_map={device_map!r}; expected one of the two")
-    source = _source(name)
-    options: dict[str, Any] = {"dtype": _dtype(dtype, device, device_map)}
+    if name != DEFAULT and Path(name).exists() and not Path(name, "config.json").is_file():
+        raise CenterError(f"{name} has no config.json: expected a folder written by save_pretrained")
+    options: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch.")}
+    if options["dtype"] not in _DTYPES:
+        raise InputError(f"dtype is {options['dtype']!r}; expected {', '.join(_DTYPES)}")
+    if dtype == "auto" and device_map is None and torch.device(device or "cpu").type == "cpu":
+        options["dtype"] = "float32"
     if device_map is not None:
         options["device_map"] = device_map
     trust = {"trust_remote_code": trust_remote_code}
     with bars_on_terminals_only():
-        model = _from_pretrained("AutoModelForCausalLM", name, source, **options, **trust)
+        model = _from_pretrained("AutoModelForCausalLM", name, **options, **trust)
     if device is not None:
         model = model.to(device)
-    tokenizer = _from_pretrained("AutoTokenizer", name, source, **trust)
-    return model.eval().requires_grad_(False), tokenizer
+    return model.eval().requires_grad_(False), _from_pretrained("AutoTokenizer", name, **trust)
 
 
 def fingerprint(model: nn.Module) -> str:
     """Sixteen hex digits that tell one set of weights from another, whatever precision it is loaded in."""
     digest = hashlib.sha256(type(model).__name__.encode())
     for name, weight in model.named_parameters():
-        flat = weight.detach().reshape(-1)
-        if flat.device.type == "meta":  # offloaded by a device_map: its shape must do
-            digest.update(f"{name}{tuple(weight.shape)}".encode())
-            continue
-        sample = flat[:: max(flat.numel() // 16, 1)][:16].to("cpu", torch.bfloat16)
-        digest.update(f"{name}{tuple(weight.shape)}".encode() + sample.view(torch.int16).numpy().tobytes())
+        digest.update(f"{name}{tuple(weight.shape)}".encode())
+        if weight.device.type != "meta":  # offloaded by a device_map: its shape must do
+            flat = weight.detach().reshape(-1)
+            sample = flat[:: max(flat.numel() // 16, 1)][:16].to("cpu", torch.bfloat16)
+            digest.update(sample.view(torch.int16).numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
-def _source(name: str) -> str:
-    if name == DEFAULT:
-        return str(pull_default())
-    if Path(name).exists() and not Path(name, "config.json").is_file():
-        raise CenterError(f"{name} has no config.json: expected a folder written by save_pretrained")
-    return name
-
-
-def _dtype(dtype: str | torch.dtype, device: Any, device_map: Any) -> torch.dtype | str:
-    if isinstance(dtype, torch.dtype):
-        dtype = str(dtype).removeprefix("torch.")
-    if dtype == "auto":
-        on_cpu = device_map is None and torch.device(device or "cpu").type == "cpu"
-        return torch.float32 if on_cpu else "auto"
-    if dtype not in _DTYPES:
-        raise InputError(f"dtype is {dtype!r}; expected auto, {', '.join(_DTYPES)}")
-    return _DTYPES[dtype]
-
-
-def _from_pretrained(kind: str, name: str, source: str, **options: Any) -> Any:
-    """The model or tokenizer of a source, by the transformers class ``kind``."""
+def _from_pretrained(kind: str, name: str, **options: Any) -> Any:
+    """The model or tokenizer of this name, by the transformers class ``kind``."""
     import transformers
 
+    source = pull_default() if name == DEFAULT else name
     try:
         return getattr(transformers, kind).from_pretrained(source, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:

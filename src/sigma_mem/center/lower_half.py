@@ -23,6 +23,9 @@ from sigma_mem.center.state_cache import StateCache, state_key
 
 Ids = tuple[int, ...]
 
+# Prefixes kept in memory with their attention caches: more answers to a question often come soon after.
+_RECENT = 4
+
 
 @dataclass(frozen=True, slots=True)
 class PromptStates:
@@ -50,9 +53,6 @@ class LowerHalf:
     max_tokens
         Size of a padded batch. 0 runs every prompt by itself: its states then do not depend, not even in the
         last bits, on the prompts beside it, so that a cache holds the same whoever filled it.
-    recent
-        How many prefixes to keep in memory with their attention caches: more answers to the same question
-        often come shortly after the first.
 
     Attributes
     ----------
@@ -70,15 +70,13 @@ class LowerHalf:
         opening: Sequence[int] = (),
         max_tokens: int = 0,
         cache: StateCache | None = None,
-        recent: int = 4,
     ) -> None:
-        self.split, self.device, self.cache = split, device, cache
-        self._max_tokens, self._recent_size = max_tokens, recent
+        self.split, self.device, self.cache, self._max_tokens = split, device, cache, max_tokens
         self._recent: OrderedDict[Ids, tuple[Tensor, Any]] = OrderedDict()
         self._opening: tuple[Ids, Tensor, Any] = ((), torch.empty(0), None)
         self.shares = split.works and self._a_prefix_changes_nothing()
         if self.shares and opening:
-            self._opening = (tuple(opening), *self._first(opening))
+            self._opening = (tuple(opening), *self.prefix(opening))
         self._dtype = next(split.decoder.blocks[0].parameters()).dtype
         # Whether a prompt is kept whole or after its prefix depends on sharing, so it must enter the key.
         self._key = f"{model}|{self._dtype}|{self.shares}"
@@ -102,51 +100,41 @@ class LowerHalf:
         """Drop the prefixes kept in memory."""
         self._recent.clear()
 
-    @torch.no_grad()
-    def plain(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """States of whole prompts, as (len, d), sharing nothing."""
+    def states(self, rows: Sequence[Sequence[int]], start: int = 0, attention: Any = None) -> list[Tensor]:
+        """States (len, d) of each row's tokens, which follow a common prefix of ``start`` tokens."""
         states: dict[int, Tensor] = {}
         for batch in by_length([len(row) for row in rows], self._max_tokens, slack=0.5):
-            hidden = self.split.lower(pad_ids([rows[i] for i in batch], self.device))
-            states.update({i: state[: len(rows[i])] for i, state in zip(batch, hidden, strict=True)})
+            part = [rows[i] for i in batch]
+            found, _ = self._continued(part, start, attention) if start else self._run(part, use_cache=False)
+            states.update(zip(batch, found, strict=True))
         return [states[i] for i in range(len(rows))]
 
-    @torch.no_grad()
     def prefix(self, ids: Sequence[int]) -> tuple[Tensor, Any]:
         """(S,) ids common to several prompts → their (S, d) states and the attention cache to go on from."""
         opening, states, attention = self._opening
         n = len(opening)
-        if not n or len(ids) <= n or tuple(ids[:n]) != opening:
-            return self._first(ids)
-        rest, attention = self._continued([ids[n:]], n, attention)
-        return torch.cat([states, rest[0]]), attention
-
-    @torch.no_grad()
-    def suffixes(self, rows: Sequence[Sequence[int]], start: int, attention: Any) -> list[Tensor]:
-        """States of each row's tokens after a common prefix of ``start`` tokens, as (len, d)."""
-        states: dict[int, Tensor] = {}
-        for batch in by_length([len(row) for row in rows], self._max_tokens, slack=0.5):
-            found, _ = self._continued([rows[i] for i in batch], start, attention)
-            states.update(zip(batch, found, strict=True))
-        return [states[i] for i in range(len(rows))]
+        if 0 < n < len(ids) and tuple(ids[:n]) == opening:
+            (rest,), attention = self._continued([ids[n:]], n, attention)
+            return torch.cat([states, rest]), attention
+        (states,), attention = self._run([ids], use_cache=True)
+        return states, attention
 
     def _computed(self, prefix: Ids, group: Sequence[Ids]) -> dict[Ids, Tensor]:
-        if not prefix:
-            whole = dict(zip(group, self.plain(group), strict=True))
-            for ids, state in whole.items():
-                self._store(ids, state)
-            return whole
-        if prefix not in self._recent:
-            self._recent[prefix] = self.prefix(prefix)
-            if len(self._recent) > self._recent_size:
-                self._recent.popitem(last=False)
-        self._recent.move_to_end(prefix)
-        head, attention = self._recent[prefix]
-        self._store(prefix, head)
-        ends = self.suffixes([ids[len(prefix) :] for ids in group], len(prefix), attention)
+        head: list[Tensor] = []
+        attention = None
+        if prefix:
+            if prefix not in self._recent:
+                self._recent[prefix] = self.prefix(prefix)
+                if len(self._recent) > _RECENT:
+                    self._recent.popitem(last=False)
+            self._recent.move_to_end(prefix)
+            states, attention = self._recent[prefix]
+            self._store(prefix, states)
+            head = [states]
+        ends = self.states([ids[len(prefix) :] for ids in group], len(prefix), attention)
         for ids, end in zip(group, ends, strict=True):
             self._store(ids, end)
-        return {ids: torch.cat([head, end]) for ids, end in zip(group, ends, strict=True)}
+        return {ids: torch.cat([*head, end]) for ids, end in zip(group, ends, strict=True)}
 
     def _cached(self, ids: Ids, prefix: Ids) -> Tensor | None:
         end = self._load(ids)
@@ -166,9 +154,9 @@ class LowerHalf:
             self.cache.put(state_key(self._key, self.split.at, ids), states)
 
     @torch.no_grad()
-    def _first(self, ids: Sequence[int]) -> tuple[Tensor, Any]:
-        hidden, attention = self.split.lower_with_cache(pad_ids([ids], self.device), use_cache=True)
-        return hidden[0], attention
+    def _run(self, rows: Sequence[Sequence[int]], **options: Any) -> tuple[list[Tensor], Any]:
+        hidden, attention = self.split.lower_with_cache(pad_ids(rows, self.device), **options)
+        return [state[: len(row)] for state, row in zip(hidden, rows, strict=True)], attention
 
     def _continued(
         self, rows: Sequence[Sequence[int]], start: int, attention: Any
@@ -177,25 +165,20 @@ class LowerHalf:
         if len(rows) > 1:
             # reorder_cache copies a row on every family; batch_repeat_interleave fails on hybrid ones.
             attention.reorder_cache(torch.zeros(len(rows), dtype=torch.long, device=self.device))
-        ids = pad_ids(rows, self.device)
         # Positions are given: hybrid caches may not know how many tokens they have seen.
-        at = torch.arange(start, start + ids.shape[1], device=self.device).expand(len(rows), -1)
-        hidden, attention = self.split.lower_with_cache(
-            ids, use_cache=True, past_key_values=attention, position_ids=at
-        )
-        return [state[: len(row)] for state, row in zip(hidden, rows, strict=True)], attention
+        at = torch.arange(start, start + max(map(len, rows)), device=self.device).expand(len(rows), -1)
+        return self._run(rows, use_cache=True, past_key_values=attention, position_ids=at)
 
-    @torch.no_grad()
     def _a_prefix_changes_nothing(self) -> bool:
         vocab = self.split.vocab
         row = [(7919 * i + 5) % vocab for i in range(29)]
         other = [(104729 * i + 11) % vocab for i in range(7)]
         try:
-            (whole,) = self.plain([row])
-            first, attention = self._first(row[:11])
+            (whole,) = self.states([row])
+            (beside_whole,) = self.states([row[:20] + other])
+            first, attention = self.prefix(row[:11])
             second, attention = self._continued([row[11:20]], 11, attention)
             third, beside = self._continued([row[20:], other], 20, attention)[0]
-            (beside_whole,) = self.plain([row[:20] + other])
         # Remote code may fail in any of these ways: no sharing for it.
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, KeyError):
             return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,14 +30,10 @@ _FORMAT = "sigma-mem center encoder 1"
 class Features(Protocol):
     """Turns questions into rows of numbers, under a name that changes whenever the numbers do."""
 
-    @property
-    def name(self) -> str:
-        """Source and version of the numbers."""
-        ...
+    name: str
 
     def features(self, texts: Sequence[str]) -> FloatArray:
         """(n, D) float64, finite, not yet whitened."""
-        ...
 
 
 class EncoderFeatures:
@@ -57,14 +53,9 @@ class CenterFeatures:
     The first token is an attention sink a hundred times longer than the others: with it in the mean, all
     questions look alike, so it is left out. Early blocks know the subject of a question best and cost
     least: on SmolLM2 a linear probe finds the domain of an MMLU-Pro question in 80 %, 83 % and 82 % of the
-    cases at blocks 4, 8 and 12 of 30, against 71 % from the static embedding.
-
-    Parameters
-    ----------
-    tokens
-        Longer questions are cut in the middle: the subject shows at the start, the options stand at the end.
-    block
-        Where to read, by default ⌊L/4⌋.
+    cases at blocks 4, 8 and 12 of 30, against 71 % from the static embedding. The block is ⌊L/4⌋ by default.
+    Questions longer than ``tokens`` are cut in the middle: the subject shows at the start, the options stand
+    at the end.
     """
 
     def __init__(self, center: Center, *, tokens: int = 80, block: int | None = None) -> None:
@@ -105,16 +96,10 @@ def cached_features(
     chunk: int = 64,
     save_every: int = 16,
 ) -> FloatArray:
-    """(n, D) features of ``texts``, computed once and kept in one file of ``folder`` per source.
+    """(n, D) features of ``texts``, computed once and kept in one file of ``folder`` (if any) per source.
 
-    Parameters
-    ----------
-    folder
-        None keeps nothing.
-    progress
-        Called with (done, total) as the missing ones are computed.
-    save_every
-        Chunks between saves, so that a kill loses little.
+    ``progress`` is called with (done, total) of the missing ones; they are saved every few chunks, so that a
+    kill loses little.
     """
     if not texts:
         return source.features(texts)
@@ -148,22 +133,12 @@ class PhiMap:
 
     Without the constant coordinate the linear readout M_pφ could not carry a peer's overall competence,
     and without whitening every question would point in one direction.
-
-    Attributes
-    ----------
-    mean : (D,)
-    whiten : (K, D)
-        Rows that take h − mean to uncorrelated coordinates of variance 1.
-    weight : (rank − 1, K)
-        W.
-    const : float
-        The constant coordinate, beside a unit vector.
     """
 
-    mean: FloatArray
-    whiten: FloatArray
-    weight: FloatArray
-    const: float
+    mean: FloatArray  # (D,)
+    whiten: FloatArray  # (K, D), rows that take h − mean to uncorrelated coordinates of variance 1
+    weight: FloatArray  # W, (rank − 1, K)
+    const: float  # the constant coordinate, beside a unit vector
 
     @property
     def rank(self) -> int:
@@ -180,25 +155,20 @@ class PhiMap:
 
     def arrays(self) -> dict[str, FloatArray]:
         """Everything, under the names of a checkpoint."""
-        named = {"mean": self.mean, "whiten": self.whiten, "weight": self.weight}
-        return {**{f"phi.{k}": v for k, v in named.items()}, "phi.const": np.array([self.const])}
+        return {f"phi.{field.name}": np.atleast_1d(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> PhiMap:
         """The inverse of `arrays`."""
-        mean, whiten, weight = (arrays[f"phi.{name}"] for name in ("mean", "whiten", "weight"))
-        return cls(mean, whiten, weight, float(arrays["phi.const"][0]))
+        mean, whiten, weight, const = (arrays[f"phi.{field.name}"] for field in fields(cls))
+        return cls(mean, whiten, weight, const.item())
 
 
 class CenterEncoder:
     """An encoder for `SigmaMem`: features of a frozen source, usually the center itself, then a map to φ.
 
-    `fit` makes one without labels; a steering checkpoint brings the one that was learned with it.
-
-    Parameters
-    ----------
-    expected
-        Name of the features that the map was learned on; empty is not checked.
+    `fit` makes one without labels; a steering checkpoint brings the one that was learned with it. The map was
+    learned on features of the name ``expected``; empty is not checked.
 
     Examples
     --------
@@ -233,14 +203,8 @@ class CenterEncoder:
     ) -> CenterEncoder:
         """Whiten the center's features of reference questions; no answer and no label is needed.
 
-        Parameters
-        ----------
-        questions
-            Like those to come, and more of them than ``rank``: else directions could not be told from noise.
-        rank
-            Dimension of φ, the constant coordinate included.
-        const
-            The constant coordinate, beside a unit vector.
+        Give questions like those to come, and more of them than ``rank``: else directions could not be told
+        from noise. ``rank`` is the dimension of φ, the constant coordinate ``const`` included.
         """
         source = CenterFeatures(center)
         features = source.features(questions)
@@ -260,9 +224,5 @@ class CenterEncoder:
     @classmethod
     def open(cls, path: str | Path, center: Center) -> CenterEncoder:
         """Read an encoder that ``save`` wrote, for the center that it was fitted on."""
-        arrays, meta = read_arrays(path, "encoder", "CenterEncoder.save")
-        if meta.get("format") != _FORMAT:
-            raise CheckpointError(
-                f"{path} is not an encoder of a center; expected a file written by  CenterEncoder.save"
-            )
+        arrays, meta = read_arrays(path, "center encoder", "CenterEncoder.save", form=_FORMAT)
         return cls(CenterFeatures(center), PhiMap.from_arrays(arrays), expected=meta["features"])

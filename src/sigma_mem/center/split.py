@@ -60,11 +60,9 @@ class _Source(_Stand):
 class _AtEnds(_Stand):
     """Runs its module for the last token of every row only; what it gives elsewhere is zero."""
 
-    lengths: Tensor | None = None
+    lengths: Any = None
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if self.lengths is None:
-            raise RuntimeError("the lengths of the rows are not known")
         rows = torch.arange(len(hidden_states), device=hidden_states.device)
         ends = (rows, self.lengths.to(hidden_states.device) - 1)
         found = self._stood_for[0](hidden_states[ends][:, None])[:, 0]
@@ -86,9 +84,10 @@ class Split:
     """
 
     def __init__(self, decoder: Decoder, at: int | None = None, *, probe: bool = True) -> None:
-        self.decoder = decoder
+        self.decoder, blocks = decoder, decoder.blocks
         self.at = decoder.middle if at is None else at
-        blocks = decoder.blocks
+        self._embedding: Tensor = decoder.stack.get_input_embeddings().weight  # type: ignore[operator]
+        self.vocab, self.width = self._embedding.shape
         self._tap, self._source = _Tap(blocks[self.at]), _Source(blocks[max(self.at - 1, 0)])
         low, high = blocks[: self.at], blocks[self.at :]
         self._lower = _copy_with(decoder, [*low, self._tap, *map(_Stand, high[1:])])
@@ -97,37 +96,22 @@ class Split:
         trimmed = copy.copy(high[-1])
         trimmed.__dict__["_modules"] = {**high[-1]._modules, "mlp": self._mlp}
         self._trimmed = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high[:-1], trimmed])
-        self.works = self.at > 0 and (not probe or self._halves_give_the_whole())
+        self.works = self.at > 0 and (
+            not probe or self._same(self.whole, lambda ids: self.upper(self.lower(ids).detach()))
+        )
         self.trims = self.works and probe and self._last_block_may_be_trimmed()
 
-    @property
-    def vocab(self) -> int:
-        """Number of token embeddings."""
-        return int(self._embedding.shape[0])
+    def lower(self, ids: Tensor) -> Tensor:
+        """(n, T) token ids → (n, T, d) input of block ``at``."""
+        return self.lower_with_cache(ids, use_cache=False)[0]
 
-    @property
-    def width(self) -> int:
-        """d, the size of a hidden state."""
-        return int(self._embedding.shape[1])
-
-    @property
-    def _embedding(self) -> Tensor:
-        weight: Tensor = self.decoder.stack.get_input_embeddings().weight  # type: ignore[operator]
-        return weight
-
-    def lower(self, ids: Tensor, **kwargs: Any) -> Tensor:
-        """(n, T) token ids → (n, T, d) input of block ``at``; extra keywords go to the decoder."""
-        hidden, _ = self.lower_with_cache(ids, use_cache=False, **kwargs)
-        return hidden
-
-    def lower_with_cache(self, ids: Tensor, **kwargs: Any) -> tuple[Tensor, Any]:
-        """As ``lower``, with the attention cache of the lower blocks beside it."""
+    def lower_with_cache(self, ids: Tensor, **options: Any) -> tuple[Tensor, Any]:
+        """As ``lower``, with the attention cache of the lower blocks beside it; options go to the decoder."""
         try:
-            output = self._lower(input_ids=ids, **kwargs)
-            caught = self._tap.caught
-            if caught is None:
+            output = self._lower(input_ids=ids, **options)
+            if self._tap.caught is None:
                 raise RuntimeError("the decoder did not run its blocks in order")
-            return caught, getattr(output, "past_key_values", None)
+            return self._tap.caught, getattr(output, "past_key_values", None)
         finally:
             self._tap.caught = None
 
@@ -150,12 +134,7 @@ class Split:
         """(n, T) token ids → (n, T, d) final states, by the model's own forward."""
         return _last_hidden(self.decoder.stack(input_ids=ids, use_cache=False))
 
-    def _halves_give_the_whole(self) -> bool:
-        """Compare both ways on rows of probe tokens, steered, with the gradient that reaches the shift."""
-        return self._same(self.whole, lambda ids: self.upper(self.lower(ids).detach()))
-
     def _last_block_may_be_trimmed(self) -> bool:
-        """The same for the last tokens of rows of unequal length."""
         if hasattr(self.decoder.blocks[-1], "_hf_hook"):
             return False  # accelerate moves the weights of this block, and not of a copy
         lengths = torch.tensor([13, 9])
@@ -167,8 +146,8 @@ class Split:
 
     def _same(self, *ways: Callable[[Tensor], Tensor]) -> bool:
         """Whether two ways from token ids to final states agree to rounding, in value and in gradient."""
-        blocks, embedding = self.decoder.blocks, self._embedding
-        ids = (torch.arange(26, device=embedding.device).reshape(2, 13) * 7919 + 5) % self.vocab
+        blocks = self.decoder.blocks
+        ids = (torch.arange(26, device=self._embedding.device).reshape(2, 13) * 7919 + 5) % self.vocab
         device = next(blocks[self.at].parameters()).device
         delta = torch.linspace(-0.01, 0.01, 2 * self.width, device=device).reshape(2, -1).requires_grad_(True)
         found = []

@@ -1,6 +1,6 @@
-"""Lower-half hidden states on disk: memory-mapped, bounded, shared by every ratio, epoch and ablation.
+"""Lower-half hidden states on disk: bounded, shared by every ratio, epoch and ablation.
 
-A directory holds segments, each a data file of raw little-endian values and an index of fixed records that
+A directory holds segments, each a data file of raw values and an index of fixed records that
 say where the states of a key stand. A process appends only to segments of its own, so that several
 workers may share a directory; when the directory would outgrow its bound, the oldest segments go.
 """
@@ -8,28 +8,21 @@ workers may share a directory; when the directory would outgrow its bound, the o
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 import time
 import uuid
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sigma_mem.errors import InputError
 
 _RECORD = struct.Struct("<32sQIII")  # key, offset, tokens, width × item size, crc32 of the data
-_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
-    torch.float32: np.dtype("<f4"),
-    torch.float16: np.dtype("<f2"),
-    torch.bfloat16: np.dtype("<i2"),
-}
 
 
 def state_key(model: str, at: int, ids: Iterable[int]) -> bytes:
@@ -38,9 +31,7 @@ def state_key(model: str, at: int, ids: Iterable[int]) -> bytes:
     The ids are those of (prompt version, question, answer) and say all of it; who gave the answer does
     not enter, so a swapped answer is found again.
     """
-    digest = hashlib.sha256(f"{model}|{at}|".encode())
-    digest.update(np.fromiter(ids, dtype="<i8").tobytes())
-    return digest.digest()
+    return hashlib.sha256(f"{model}|{at}|".encode() + np.fromiter(ids, dtype="<i8").tobytes()).digest()
 
 
 class StateCache:
@@ -53,10 +44,7 @@ class StateCache:
     max_bytes, segment_bytes
         Bound of the whole directory, and of one file; eviction drops whole files, oldest first.
 
-    Notes
-    -----
-    A read maps the file, copies the rows it needs and unmaps it, so that resident memory does not
-    grow with the file. Bytes whose checksum is wrong count as absent.
+    Bytes whose checksum is wrong count as absent.
     """
 
     def __init__(
@@ -74,7 +62,12 @@ class StateCache:
         self._where: dict[bytes, tuple[Path, int, int, int, int]] = {}
         self._segment: Path | None = None
         for index in self._indexes():
-            self._read_index(index)
+            records, data = index.read_bytes(), index.with_suffix(".states")
+            size = _size(data)
+            whole = len(records) - len(records) % _RECORD.size  # a killed writer may leave a torn last record
+            for key, offset, tokens, row_bytes, crc in _RECORD.iter_unpack(records[:whole]):
+                if offset + tokens * row_bytes <= size:
+                    self._where[key] = (data, offset, tokens, row_bytes, crc)
 
     def __len__(self) -> int:
         return len(self._where)
@@ -86,39 +79,35 @@ class StateCache:
 
     def get(self, key: bytes, dtype: torch.dtype) -> Tensor | None:
         """(T, d) states under ``key`` on the CPU, or None."""
-        place = self._where.get(key)
-        values = None if place is None else self._mapped(place, _DTYPES[dtype])
-        if values is None:
-            self._where.pop(key, None)
-            self.misses += 1
-            return None
-        self.hits += 1
-        found = torch.from_numpy(values)
-        return found.view(torch.bfloat16) if dtype == torch.bfloat16 else found
+        if key in self._where:
+            path, offset, tokens, row_bytes, crc = self._where[key]
+            # Another process may have evicted the segment.
+            with suppress(OSError):
+                data = np.fromfile(path, dtype=np.uint8, offset=offset, count=tokens * row_bytes)
+                if zlib.crc32(data.data) == crc:
+                    self.hits += 1
+                    return torch.from_numpy(data.reshape(tokens, row_bytes)).view(dtype)
+            del self._where[key]
+        self.misses += 1
+        return None
 
     def put(self, key: bytes, states: Tensor) -> None:
         """Keep ``states`` (T, d) under ``key``; a key that is there already is left alone."""
         if key in self._where:
             return
-        bits = states.detach().cpu().contiguous()
-        bits = bits.view(torch.int16) if bits.dtype == torch.bfloat16 else bits
-        data = bits.numpy().astype(_DTYPES[states.dtype], copy=False).tobytes()
+        data = states.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
         if len(data) + _RECORD.size > self.segment_bytes:
             return  # one row larger than a whole segment cannot be kept within the bound
-        path, offset = self._append(data)
-        row_bytes, crc = len(data) // max(len(states), 1), zlib.crc32(data)
-        with path.with_suffix(".index").open("ab") as index:  # after the data that it speaks of
-            index.write(_RECORD.pack(key, offset, len(states), row_bytes, crc))
-        self._where[key] = (path, offset, len(states), row_bytes, crc)
-
-    def _append(self, data: bytes) -> tuple[Path, int]:
         if self._segment is None or _size(self._segment) + len(data) > self.segment_bytes:
             self._evict(self.max_bytes - self.segment_bytes)
             self._segment = self.path / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.states"
         with self._segment.open("ab") as file:
             offset = file.tell()
             file.write(data)
-        return self._segment, offset
+        record = offset, len(states), len(data) // max(len(states), 1), zlib.crc32(data)
+        with self._segment.with_suffix(".index").open("ab") as index:  # after the data that it speaks of
+            index.write(_RECORD.pack(key, *record))
+        self._where[key] = (self._segment, *record)
 
     def _evict(self, keep: int) -> None:
         """Drop the oldest segments until the directory holds at most ``keep`` bytes."""
@@ -133,26 +122,6 @@ class StateCache:
     def _indexes(self) -> list[Path]:
         return sorted(self.path.glob("*.index"))  # their names begin with the time
 
-    def _read_index(self, index: Path) -> None:
-        records, data = index.read_bytes(), index.with_suffix(".states")
-        size = _size(data)
-        whole = len(records) - len(records) % _RECORD.size  # a killed writer may leave a torn last record
-        for key, offset, tokens, row_bytes, crc in _RECORD.iter_unpack(records[:whole]):
-            if offset + tokens * row_bytes <= size:
-                self._where[key] = (data, offset, tokens, row_bytes, crc)
-
-    def _mapped(self, place: tuple[Path, int, int, int, int], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-        path, offset, tokens, row_bytes, crc = place
-        try:
-            shape = (tokens, row_bytes // dtype.itemsize)
-            values = np.array(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape))
-        except (OSError, ValueError):
-            return None  # another process evicted the segment
-        return values if zlib.crc32(values.data) == crc else None
-
 
 def _size(path: Path) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
+    return path.stat().st_size if path.exists() else 0

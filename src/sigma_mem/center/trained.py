@@ -34,12 +34,8 @@ class TrainedCenter:
 def open_checkpoint(path: str | Path, *, center: str | None = None, **settings: Any) -> TrainedCenter:
     """Load the checkpoint's model, prompt and φ; one error if they do not belong together.
 
-    Parameters
-    ----------
-    center
-        Name or folder of the model, if it is not found under the name it was trained by.
-    settings
-        Of ``Center.load``: device, dtype, cache …
+    ``center`` is the name or folder of the model, if it is not found under the name it was trained by;
+    ``settings`` are those of ``Center.load``: device, dtype, cache …
 
     Examples
     --------
@@ -57,10 +53,15 @@ def open_checkpoint(path: str | Path, *, center: str | None = None, **settings: 
             f"{path} holds P and g but no learned φ; expected a file written by  sigma-mem train steering"
         )
     first, last = details["blocks"]
-    prompt, scope = JudgePrompt(**details["prompt"]), details["scope"]
-    name = center or steering.info.model
-    model = Center.load(name, prompt=prompt, scope=scope, first=first, last=last, **settings)
-    model.use(steering)
+    model = Center.load(
+        center or steering.info.model,
+        steering=steering,
+        prompt=JudgePrompt(**details["prompt"]),
+        scope=details["scope"],
+        first=first,
+        last=last,
+        **settings,
+    )
     source = open_features(steering.info.encoder, model)
     encoder = CenterEncoder(source, PhiMap.from_arrays(arrays), expected=steering.info.encoder)
     return TrainedCenter(model, encoder, arrays["fast"], float(details["settings"]["gamma"]), details)

@@ -27,6 +27,7 @@ from sigma_mem.store.base import Record, Store
 
 _NONE: Mapping[str, Any] = {}
 _ONLY_IN_LINES = ("now", "signs", "claims", "confidence_claims")
+_NO_FEATURES = (FEATURES_VERSION, _NONE)
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
@@ -96,7 +97,7 @@ def decision_record(
         else dict(decision.canons)
         if keep_text
         else _numbered(decision.canons),
-        "features": [FEATURES_VERSION, dict(decision.features) if decision.features else _NONE],
+        "features": [FEATURES_VERSION, dict(decision.features)] if decision.features else _NO_FEATURES,
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": dict(decision.details) if decision.details else _NONE,
     }
@@ -117,12 +118,17 @@ def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
-    body = {key: value for key, value in record.body.items() if key not in _ONLY_IN_LINES}
-    body["features"] = _features(record)
+    body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
+    body["features"] = dict(_features(record))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
         body["details"] = {**details, "text_log_odds": details.pop("lean")}
     return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
+
+
+def _own(value: Any) -> Any:
+    """A copy of a mapping, which whoever gets it may change; the ledger's stays as it is."""
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def decided_at(record: Record) -> float:
@@ -152,7 +158,7 @@ def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
 
 def feedback_from(record: Record) -> Feedback:
     """The feedback that a line holds."""
-    body: dict[str, Any] = {key: value for key, value in record.body.items() if key != "tick"}
+    body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key != "tick"}
     return Feedback(event=record.event, **body)
 
 

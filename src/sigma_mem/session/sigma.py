@@ -495,21 +495,21 @@ class SigmaMem:
                 utility, details = self._judged(read, question, direction, answers, state)
             view = _view(state, reading, direction, answers, utility)
             if explore:
-                verdict = explore_peers(reading, self._rng)
+                outcome = explore_peers(reading, self._rng)
             elif read is None:
-                verdict = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
+                outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
                 choice = read.choose(view)
                 confidence, choices = read.confidence(view, choice), {read.name: choice}
-                verdict = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
-            if "select" in verdict.choices:
-                details |= posterior_details(state, verdict.choices["select"].totals)
-            if verdict.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
+                outcome = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
+            if "select" in outcome.choices:
+                details |= posterior_details(state, outcome.choices["select"].totals)
+            if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
                 details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
-            peer, confidence = peers[verdict.peer], verdict.confidence
+            peer, confidence = peers[outcome.peer], outcome.confidence
             claims: Sequence[str | float] = ()
             if view.labelled is not None and answers.by_peer:
-                confidence, claims = _believed(state, view, verdict.peer)
+                confidence, claims = _believed(state, view, outcome.peer)
             chosen: str | None = peer
             if min_confidence is not None:
                 of_set = state.confidence.of_set(confidence, state.now)
@@ -519,7 +519,7 @@ class SigmaMem:
             decision = Decision(
                 id=id,
                 event=event_id,
-                read=verdict.name,
+                read=outcome.name,
                 phi=direction,
                 peer=chosen,
                 answer=answers.by_peer[peer].text if chosen in answers.by_peer else None,
@@ -527,13 +527,13 @@ class SigmaMem:
                 probs=state.by_peer(reading.prob),
                 effective=state.by_peer(reading.effective),
                 confidence=confidence,
-                propensity=verdict.propensity,
+                propensity=outcome.propensity,
                 tick=tick,
                 time=time,
                 question=question,
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
-                reads={} if read else {name: peers[c.peer] for name, c in verdict.choices.items()},
+                reads={} if read else {name: peers[c.peer] for name, c in outcome.choices.items()},
                 details=details,
             )
             line = decision_record(decision, moment, self._keep_text, reading.claims, claims)

@@ -7,11 +7,10 @@ caller's thread), and φ is raw little-endian float64: nothing that is read back
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One line of the ledger."""
 
     kind: str  # "open", "decision", "feedback", "revoke" or "peer"

@@ -54,7 +54,8 @@ class InMemoryStore:
         """Keep records as one unit; see `Store.append`."""
         with self._lock:
             held = self._open(namespace)
-            refuse_known(namespace, records, held.by_id.__contains__)
+            if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # else one new record
+                refuse_known(namespace, records, held.by_id.__contains__)
             for position, record in enumerate(records, len(held.records)):
                 self._last += 1
                 held.by_id[record.kind, record.id] = position
@@ -112,7 +113,8 @@ class InMemoryStore:
             self._by_name.clear()
 
     def _open(self, namespace: str) -> _Namespace:
-        self._refuse_closed()
+        if self._closed:
+            self._refuse_closed()
         return self._by_name[namespace]
 
     def _refuse_closed(self) -> None:

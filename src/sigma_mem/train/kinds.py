@@ -26,20 +26,13 @@ _ITERATIONS = 50
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """A linear map from words (V stems) and features (k) to n kinds, and what it says of the training events.
-
-    Attributes
-    ----------
-    words_W, features_W, bias : array (V, n), (k, n), (n,)
-    logits : array (T, n)
-        Cross-fitted.
-    """
+    """A linear map from V word stems and k features to n kinds, and its logits for the training events."""
 
     words: Words
-    words_W: FloatArray
-    features_W: FloatArray
-    bias: FloatArray
-    logits: FloatArray
+    words_W: FloatArray  # (V, n)
+    features_W: FloatArray  # (k, n)
+    bias: FloatArray  # (n,)
+    logits: FloatArray  # (T, n), cross-fitted
 
 
 def kinds_of(domains: Sequence[str]) -> NDArray[np.intp]:
@@ -62,41 +55,33 @@ def fit_kinds(
     penalties: tuple[float, float],
     progress: Callable[[str, int, int], None],
 ) -> Kinds:
-    """Fit on texts, whitened features z (T, k) and the kind of every event.
-
-    `penalties` are of the weights of words and of z.
-    """
+    """Fit on texts, whitened features z (T, k) and kinds (T,); one penalty is for word weights, one for z."""
     words = Words.of(texts)
     rows = [words.row(text) for text in texts]
     fold = np.arange(len(texts)) % _FOLDS  # the stream is in random order
-    logits = np.zeros((len(texts), int(kinds.max()) + 1))
+    n = int(kinds.max()) + 1
+    logits = np.zeros((len(texts), n))
     for number in range(_FOLDS):
-        held = np.flatnonzero(fold == number)
-        learned = np.flatnonzero(fold != number)
-        seen = [rows[i] for i in learned]
-        A, B, bias = _logistic(words, seen, z[learned], kinds[learned], logits, penalties)
-        for i in held:
+        seen = np.flatnonzero(fold != number)
+        A, B, bias = _logistic(len(words.keys), n, [rows[i] for i in seen], z[seen], kinds[seen], penalties)
+        for i in np.flatnonzero(fold == number):
             places, values = rows[i]
             logits[i] = values @ A[places] + z[i] @ B + bias
         progress("tell kinds", number + 1, _FOLDS + 1)
-    A, B, bias = _logistic(words, rows, z, kinds, logits, penalties)
+    A, B, bias = _logistic(len(words.keys), n, rows, z, kinds, penalties)
     progress("tell kinds", _FOLDS + 1, _FOLDS + 1)
     return Kinds(words, A, B, bias, logits)
 
 
-WordRow = tuple[NDArray[np.intp], FloatArray]
-
-
 def _logistic(
-    words: Words,
-    rows: Sequence[WordRow],
+    size: int,
+    n: int,
+    rows: Sequence[tuple[NDArray[np.intp], FloatArray]],
     z: FloatArray,
     kinds: NDArray[np.intp],
-    like: FloatArray,
     penalties: tuple[float, float],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Σ cross-entropy + ½ Σ penalty·weight², by L-BFGS over weights scaled so that both penalties are 1."""
-    n, size = like.shape[1], len(words.keys)
     events = np.repeat(np.arange(len(rows)), [len(places) for places, _ in rows])
     places = np.concatenate([places for places, _ in rows])
     values = torch.tensor(np.concatenate([values for _, values in rows]), dtype=torch.float32)
@@ -117,8 +102,5 @@ def _logistic(
         return loss
 
     optimizer.step(closure)  # type: ignore[no-untyped-call]
-    return (
-        of_words * A.detach().double().numpy(),
-        of_features * B.detach().double().numpy(),
-        bias.detach().double().numpy(),
-    )
+    words_W, features_W, found_bias = (found.detach().double().numpy() for found in (A, B, bias))
+    return of_words * words_W, of_features * features_W, found_bias

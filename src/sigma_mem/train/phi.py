@@ -49,46 +49,22 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class PhiSettings:
-    """How φ is fitted.
-
-    Attributes
-    ----------
-    steps, chunk : int
-        Gradient steps, and events per step.
-    rate, weight_decay, dropout : float
-        Of AdamW with one cycle; dropout is of the whitened features.
-    components : int
-        Directions of the embedding that W may use.
-    specialists : int
-        Made-up peers per step.
-    contrast : float
-        How much a specialist's chance differs between domains, as the spread of its log-odds.
-    share : float
-        Of φ² that goes to the kinds, where there are any; the rest goes to the prototypes.
-    word_penalty, feature_penalty : float
-        Of the weights that tell domains from words and from whitened features.
-    listwise : float
-        Weight of the recorded peers' cross-entropy beside the specialists'.
-    permute : float
-        Share of steps in which peers are permuted per domain.
-    gamma, strength : float
-        Of the memory that will be read (γ, κ).
-    """
+    """How φ is fitted: by AdamW with one cycle."""
 
     steps: int = 150
-    chunk: int = 1024
+    chunk: int = 1024  # events per step
     rate: float = 0.01
     weight_decay: float = 0.01
-    dropout: float = 0.4
-    components: int = 64
-    specialists: int = 8
-    contrast: float = 1.5
-    listwise: float = 0.5
-    permute: float = 0.5
-    gamma: float = 0.9997
+    dropout: float = 0.4  # of the whitened features
+    components: int = 64  # directions of the embedding that W may use
+    specialists: int = 8  # made-up peers per step
+    contrast: float = 1.5  # spread of a specialist's log-odds over domains
+    listwise: float = 0.5  # weight of the recorded peers' cross-entropy beside the specialists'
+    permute: float = 0.5  # share of steps in which peers are permuted per domain
+    gamma: float = 0.9997  # γ and κ of the memory that will be read
     strength: float = 5.0
-    share: float = 0.8
-    word_penalty: float = 0.05
+    share: float = 0.8  # of φ² that goes to the kinds, where there are any; the rest goes to the prototypes
+    word_penalty: float = 0.05  # of the weights that tell domains from words, and from whitened features
     feature_penalty: float = 100.0
     seed: int = 0
 
@@ -117,14 +93,8 @@ def train_phi(
 ) -> LearnedPhi:
     """Fit φ on a stream, over a frozen base encoder; on one machine, equal seeds give equal bits.
 
-    Parameters
-    ----------
-    stream : Stream
-        With labels of at least two peers, and 64 events or more.
-    base : Encoder
-        Its embedding is the input; a nonnegative φ of it is where the fit starts.
-    report : callable
-        Of (what, done, total), for progress.
+    The base's embedding is the input; a nonnegative φ of it is where the fit starts. ``report`` is called
+    with (what, done, total).
     """
     settings = settings or PhiSettings()
     if len(stream) < 64 or len(stream.peers) < 2:
@@ -175,13 +145,9 @@ def save_phi(learned: LearnedPhi, path: str | PathLike[str]) -> None:
 
 
 def parallel_prob(phi: Tensor, right: Tensor, gamma: float, strength: float) -> Tensor:
-    """p̂ of every peer before every event, in parallel form; differentiable in φ.
+    """p̂ (T, P) of every peer before every event, in parallel form; differentiable in φ (T, rank).
 
-    Parameters
-    ----------
-    phi : tensor (T, rank)
-    right : tensor (T, P)
-        1 right, 0 wrong, NaN where there is no label.
+    ``right`` (T, P) is 1 where a peer was right, 0 where it was wrong, NaN where there is no label.
     """
     age = torch.arange(len(phi))
     gap = age[:, None] - 1 - age[None, :]
@@ -244,9 +210,8 @@ def _fit(
         {"params": [model.log_scale, model.V], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=settings.rate)
-    cycle = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1
-    )
+    one_cycle = torch.optim.lr_scheduler.OneCycleLR
+    cycle = one_cycle(optimizer, settings.rate, total_steps=settings.steps, pct_start=0.1)
     losses: list[float] = []
     for step in range(settings.steps):
         rows = rng.permutation(len(z))[: settings.chunk]
@@ -263,31 +228,20 @@ def _fit(
 
 
 def _loss(
-    phi: Tensor,
-    right: Tensor,
-    domains: NDArray[np.intp],
-    settings: PhiSettings,
-    rng: np.random.Generator,
+    phi: Tensor, right: Tensor, domains: NDArray[np.intp], settings: PhiSettings, rng: np.random.Generator
 ) -> Tensor:
     loss = torch.zeros(())
     if settings.specialists and len(np.unique(domains)) > 1:
-        chance, made_up = _specialists(domains, settings.specialists, settings.contrast, rng)
-        loss = loss + _pointwise(parallel_prob(phi, made_up, settings.gamma, settings.strength), chance)
+        skill = rng.normal(size=(int(domains.max()) + 1, settings.specialists))
+        chance = (1.0 / (1.0 + np.exp(-settings.contrast * skill)))[domains]
+        made_up = torch.tensor(rng.random(chance.shape) < chance, dtype=torch.float32)
+        prob = parallel_prob(phi, made_up, settings.gamma, settings.strength)
+        loss = loss + _pointwise(prob, torch.tensor(chance, dtype=torch.float32))
     if settings.listwise:
         peers = _peers(right, domains, settings.permute, rng)
         prob = parallel_prob(phi, peers, settings.gamma, settings.strength)
         loss = loss + settings.listwise * _listwise(prob, peers)
     return loss
-
-
-def _specialists(
-    domains: NDArray[np.intp], n: int, contrast: float, rng: np.random.Generator
-) -> tuple[Tensor, Tensor]:
-    """Made-up peers: their chance of being right, drawn per domain, and whether they were right."""
-    skill = rng.normal(size=(int(domains.max()) + 1, n))
-    chance = (1.0 / (1.0 + np.exp(-contrast * skill)))[domains]
-    right = rng.random(chance.shape) < chance
-    return torch.tensor(chance, dtype=torch.float32), torch.tensor(right, dtype=torch.float32)
 
 
 def _peers(right: Tensor, domains: NDArray[np.intp], permute: float, rng: np.random.Generator) -> Tensor:

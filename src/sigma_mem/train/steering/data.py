@@ -23,28 +23,14 @@ IntArray = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSettings:
-    """How episodes are drawn.
+    """How episodes are drawn."""
 
-    Attributes
-    ----------
-    length : int
-        Events in an episode (all of them where the stream is shorter).
-    min_peers, max_peers : int
-        Seats; no more than the stream has peers.
-    changes : int
-        At most this many change-points, at which every domain is dealt anew.
-    resets : float
-        Share of episodes in which the memory is emptied somewhere, half of them for one seat only.
-    flips : float
-        Share of written labels that are wrong; what is to be predicted stays right.
-    """
-
-    length: int = 4000
-    min_peers: int = 2
+    length: int = 4000  # events in an episode; all of them where the stream is shorter
+    min_peers: int = 2  # seats; no more than the stream has peers
     max_peers: int = 6
-    changes: int = 1
-    resets: float = 0.15
-    flips: float = 0.07
+    changes: int = 1  # at most this many change-points, at which every domain is dealt anew
+    resets: float = 0.15  # share of episodes that empty the memory somewhere, half of them for one seat only
+    flips: float = 0.07  # share of written labels that are wrong; what is to be predicted stays right
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_peers <= self.max_peers:
@@ -52,9 +38,7 @@ class EpisodeSettings:
                 f"an episode has {self.min_peers} to {self.max_peers} peers; expected 2 ≤ least ≤ most"
             )
         if self.length < 2 or self.changes < 0:
-            raise InputError(
-                f"length is {self.length} and changes is {self.changes}; expected at least 2 and 0"
-            )
+            raise InputError(f"length is {self.length}, changes is {self.changes}; expected at least 2 and 0")
         for name in ("resets", "flips"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} is {getattr(self, name)}; expected a share in [0, 1]")
@@ -62,33 +46,16 @@ class EpisodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One drawn episode of T events and S seats.
+    """One drawn episode of T events and S seats."""
 
-    Attributes
-    ----------
-    events : (T,) int
-        Which event of the stream, in the order of the episode.
-    dealt : (T, S) int
-        Which peer of the stream answers at each seat.
-    labels : (T, S) float
-        Correctness of what is dealt; NaN where there is none.
-    written : (T, S) float
-        What the memory is told: some labels flipped, 0 where there is none.
-    reset : (S,) int
-        Place at which a seat's memory was last emptied; 0 where it never was.
-    """
-
-    events: IntArray
-    dealt: IntArray
-    labels: FloatArray
-    written: FloatArray
-    reset: IntArray
+    events: IntArray  # (T,) events of the stream, in the order of the episode
+    dealt: IntArray  # (T, S) which peer of the stream answers at each seat
+    labels: FloatArray  # (T, S) correctness of what is dealt; NaN where there is none
+    written: FloatArray  # (T, S) what the memory is told: some labels flipped, 0 where there is none
+    reset: IntArray  # (S,) place at which a seat's memory was last emptied; 0 where it never was
 
     def contested(self, start: int, among: IntArray | None = None) -> IntArray:
-        """Places from ``start`` on where some seat is right, some is wrong and none is without a label.
-
-        With ``among``, only places of these events of the stream.
-        """
+        """Places from ``start`` on, of some events, where one seat is right, one wrong, all labelled."""
         right, wrong = (self.labels > 0).any(axis=1), (self.labels < 0).any(axis=1)
         fit = right & wrong & ~np.isnan(self.labels).any(axis=1)
         if among is not None:
@@ -99,31 +66,16 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStream:
-    """N events of P peers: texts, labels and features side by side.
-
-    Attributes
-    ----------
-    questions : tuple of str
-    answers : tuple of tuples of str
-        By event and peer; empty where a peer gave none.
-    labels : (N, P) float
-        ±1, NaN where there is no label or no answer to judge.
-    domains : (N,) int
-    features : (N, D) float
-    train, held_out : int arrays
-        Events that gradient steps may see, and those that decide when to stop.
-    judged : int array
-        The part of ``train`` that the language model reads; the memory is written from all of it.
-    """
+    """N events of P peers: texts, labels and features side by side."""
 
     questions: tuple[str, ...]
-    answers: tuple[tuple[str, ...], ...]
-    labels: FloatArray
-    domains: IntArray
-    features: FloatArray
-    train: IntArray
-    held_out: IntArray
-    judged: IntArray
+    answers: tuple[tuple[str, ...], ...]  # by event and peer; empty where a peer gave none
+    labels: FloatArray  # (N, P) ±1, NaN where there is no label or no answer to judge
+    domains: IntArray  # (N,)
+    features: FloatArray  # (N, D)
+    train: IntArray  # events that gradient steps may see
+    held_out: IntArray  # events that decide when to stop
+    judged: IntArray  # the part of `train` that the language model reads; all of it is written to the memory
 
     def draw(self, among: IntArray, settings: EpisodeSettings, *seed: int) -> Episode:
         """Draw an episode from some of the events; equal seeds give equal episodes."""
@@ -174,14 +126,7 @@ def prepare(
 def draw_episode(
     labels: FloatArray, domains: IntArray, settings: EpisodeSettings, rng: np.random.Generator
 ) -> Episode:
-    """Draw one episode.
-
-    Parameters
-    ----------
-    labels : (N, P) float
-        Correctness of a training stream, NaN where there is none.
-    domains : (N,) int
-        Domain of every event.
+    """Draw one episode of events with labels (N, P), NaN where there is none, and domains (N,).
 
     Examples
     --------
@@ -204,7 +149,12 @@ def draw_episode(
     chosen = labels[events[:, None], dealt]
     wrong = rng.random(chosen.shape) < settings.flips
     written = np.where(np.isnan(chosen), 0.0, np.where(wrong, -chosen, chosen))
-    return Episode(events, dealt, chosen, written, _resets(length, seats, settings.resets, rng))
+    reset = np.zeros(seats, dtype=np.intp)
+    if rng.random() < settings.resets:
+        place = int(rng.integers(1, length))
+        one, seat = rng.random() < 0.5, int(rng.integers(seats))
+        reset[seat if one else slice(None)] = place
+    return Episode(events, dealt, chosen, written, reset)
 
 
 def _deal(pool: IntArray, domains: IntArray, changes: int, rng: np.random.Generator) -> IntArray:
@@ -217,12 +167,3 @@ def _deal(pool: IntArray, domains: IntArray, changes: int, rng: np.random.Genera
         for domain in np.unique(domains):
             dealt[(stretch == part) & (domains == domain)] = rng.permutation(pool)
     return dealt
-
-
-def _resets(length: int, seats: int, share: float, rng: np.random.Generator) -> IntArray:
-    reset = np.zeros(seats, dtype=np.intp)
-    if rng.random() < share:
-        place = int(rng.integers(1, length))
-        one, seat = rng.random() < 0.5, int(rng.integers(seats))
-        reset[seat if one else slice(None)] = place
-    return reset

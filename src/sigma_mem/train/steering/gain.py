@@ -30,16 +30,8 @@ def start_reading(readouts: Sequence[Tensor]) -> FloatArray:
     It weighs every past event by its likeness to the present one, and by nothing else. A w fitted to labels
     weighs events by their φ as well, and was worse on events that it had not seen.
 
-    Parameters
-    ----------
-    readouts : sequence of (n, S, rank) tensors
-        M_pφ of contested events; the number of seats may differ.
-
-    Returns
-    -------
-    (rank,)
-        The standard deviation of wᵀr within an event is 1 on average, so that a gain g means a shift of
-        about g median norms.
+    The readouts are M_pφ (n, S, rank) of contested events; the number of seats may differ. The standard
+    deviation of wᵀr within an event is 1 on average, so that a gain g means a shift of about g median norms.
     """
     spread = torch.cat([r[..., -1].std(dim=1) for r in readouts]).mean().clamp_min(1e-12)
     w = np.zeros(readouts[0].shape[-1])
@@ -51,15 +43,9 @@ def start_reading(readouts: Sequence[Tensor]) -> FloatArray:
 def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, float]:
     """g, and the log of the temperature under which U is then log-odds.
 
-    g goes no further than where 1 shift in 20 is longer than four fifths of the cap: a memory may grow longer
-    than those of training, and two shifts that the cap holds tell no peer from another.
-
-    Parameters
-    ----------
-    judged
-        Episodes with the few places at which the judge is tried.
-    many
-        Episodes with the places at which the memory alone is.
+    The judge is tried at the few places of ``judged``, the memory alone at those of ``many``. g goes no
+    further than where 1 shift in 20 is longer than four fifths of the cap: a memory may grow longer than
+    those of training, and two shifts that the cap holds tell no peer from another.
     """
     readouts = [learner.readouts(*one) for one in many]
     slope, _ = best_slope([(r @ learner.lift, right_at(*one)) for r, one in zip(readouts, many, strict=True)])
@@ -77,15 +63,11 @@ def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, 
 def judge_weight(batches: Sequence[tuple[Tensor, Tensor, Tensor]]) -> float:
     """The weight that a judge's U deserves beside log-odds from elsewhere, between 0.01 and 2.
 
+    A batch is U, log-odds from elsewhere, and who is right, (B, P) each.
     A judge has to earn it: the mode of its posterior under a normal prior of mean 0 and deviation 1. A U that
     hardly differs between peers, or that is wrong as often as right, is left with next to none, and g goes as
     far as the cap lets it; a knowing judge soon has its due. SmolLM2 on MMLU-Pro is of the first kind: its U
     finds a right peer less often than chance does.
-
-    Parameters
-    ----------
-    batches : sequence of (B, P) tensors
-        U, log-odds from elsewhere, and who is right.
     """
     weights = torch.linspace(0.01, 2.0, 200)
     losses = [

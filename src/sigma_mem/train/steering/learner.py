@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from sigma_mem.center.center import Center
 from sigma_mem.center.phi import PhiMap
@@ -17,17 +18,9 @@ from sigma_mem.train.steering.data import Episode, IntArray, TrainingStream
 from sigma_mem.train.steering.loss import listwise
 from sigma_mem.train.steering.memory import memory_readouts, phi_of
 
-START_TEMPERATURE = 4.0
-
 
 class Learner(nn.Module):
-    """W of φ, and P and g of the steering, over one training stream.
-
-    Parameters
-    ----------
-    phi
-        Learned in stage 1; its W goes on learning here.
-    """
+    """W of φ, learned in stage 1, and P and g of the steering, over one training stream."""
 
     def __init__(
         self, center: Center, data: TrainingStream, phi: PhiMap, *, gamma: float, cap: float
@@ -38,7 +31,7 @@ class Learner(nn.Module):
         # Selection looks at U within an event, whatever its scale (eq:sigma_normalized_utility). A loss on U
         # as it is would hold the memory's part to the log-odds it deserves, often less than the judge's own
         # noise; under a learned temperature memory and judge are only weighed against each other.
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(START_TEMPERATURE)))
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(4.0)))
         self.steering = Steering(center.hidden, phi.rank, center.h_median, gain=0.0, cap=cap)
         self.lift = torch.zeros(phi.rank)
         self._x = torch.from_numpy((data.features - phi.mean) @ phi.whiten.T).float()
@@ -46,15 +39,11 @@ class Learner(nn.Module):
     def start(self, reading: FloatArray, direction: Tensor) -> None:
         """Set P = u·wᵀ and leave g at zero, so that learning begins at the base judge and yet has a gradient.
 
-        Parameters
-        ----------
-        reading : (rank,)
-            w such that wᵀM_pφ already tells right from wrong; see `start_reading`.
-        direction : (d,)
-            Mean gradient of U with respect to δ; u is the unit vector along it.
+        With the reading w (rank,), wᵀM_pφ already tells right from wrong (`start_reading`); u is the unit
+        vector along the direction (d,), the mean gradient of U with respect to δ.
         """
         direction = direction.float().cpu()
-        unit = direction / torch.linalg.vector_norm(direction).clamp_min(1e-12)
+        unit = normalize(direction, dim=0)
         with torch.no_grad():
             self.steering.projection.copy_(torch.outer(unit, torch.from_numpy(reading).float()))
         # To first order, what one unit of g adds to U of a readout r is liftᵀr.

@@ -10,17 +10,9 @@ from torch.nn import functional
 
 
 def listwise(utility: Tensor, right: Tensor) -> Tensor:
-    """−log of the softmax mass on the right peers, by event; several may be right.
+    """−log of the softmax mass (B,) on the right peers, by event; several may be right.
 
-    Parameters
-    ----------
-    utility : (B, P)
-    right : (B, P) bool
-
-    Returns
-    -------
-    (B,)
-        0 where all are right or none is: such an event cannot tell one choice from another.
+    0 where all are right or none is: such an event cannot tell one choice from another.
 
     Examples
     --------
@@ -42,18 +34,14 @@ def pointwise(utility: Tensor, right: Tensor) -> Tensor:
     centred = utility - utility.detach().mean()
     share = right.to(utility.dtype).mean().clamp(0.01, 0.99)
     logits = centred + torch.log(share / (1 - share))
-    return functional.binary_cross_entropy_with_logits(
-        logits, right.to(utility.dtype), reduction="none"
-    ).mean(dim=1)
+    truth = right.to(utility.dtype)
+    return functional.binary_cross_entropy_with_logits(logits, truth, reduction="none").mean(dim=1)
 
 
 def best_slope(batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
     """The factor on the utilities, above zero, of the lowest mean listwise loss; and that loss.
 
-    Parameters
-    ----------
-    batches : sequence of ((B, P), (B, P) bool) tensors
-        Utilities and who is right; the number of peers may differ.
+    A batch is utilities and who is right, (B, P) each; the number of peers may differ.
 
     Examples
     --------
@@ -66,15 +54,12 @@ def best_slope(batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
     unit = 1.0 / float(spread.clamp_min(1e-12))
     exponents = torch.linspace(-5.0, 5.0, 41)
     for _ in range(3):
-        losses = [_mean_loss(batches, unit * float(e.exp())) for e in exponents]
+        slopes = [unit * float(e.exp()) for e in exponents]
+        losses = [float(torch.cat([listwise(k * u, right) for u, right in batches]).mean()) for k in slopes]
         best = int(torch.tensor(losses).argmin())
         around, width = exponents[best], float(exponents[1] - exponents[0])
         exponents = torch.linspace(float(around) - width, float(around) + width, 21)
-    return unit * float(around.exp()), losses[best]
-
-
-def _mean_loss(batches: Sequence[tuple[Tensor, Tensor]], slope: float) -> float:
-    return float(torch.cat([listwise(slope * u, right) for u, right in batches]).mean())
+    return slopes[best], losses[best]
 
 
 def margin(kept: Tensor, other: Tensor, width: float) -> Tensor:

@@ -24,7 +24,7 @@ def phi_of(x: Tensor, weight: Tensor, const: float) -> Tensor:
 def memory_readouts(
     phi: Tensor, written: Tensor, at: Tensor, gamma: float, reset: Tensor | None = None
 ) -> Tensor:
-    """M_p φ_t of every peer p at some events t, with η = 1 − γ so that ‖M‖ ≤ 1.
+    """M_p φ_t (B, P, rank) of every peer p before some events t, with η = 1 − γ so that ‖M‖ ≤ 1.
 
     Parameters
     ----------
@@ -37,10 +37,6 @@ def memory_readouts(
     reset : (P,) int
         Place at which a peer's memory was emptied: reads from there on know nothing of before.
 
-    Returns
-    -------
-    (B, P, rank)
-
     Examples
     --------
     >>> phi = torch.tensor([[1.0], [1.0], [1.0]])
@@ -48,8 +44,7 @@ def memory_readouts(
     [0.0, 0.75]
     """
     place = torch.arange(len(phi), device=phi.device)
-    kernel = (phi[at] @ phi.T) * _decay(at, place, gamma, phi.dtype)  # (B, T)
-    weight = kernel[:, :, None] * written[None, :, :]  # (B, T, P)
+    weight = _kernel(phi, at, gamma)[:, :, None] * written[None, :, :]  # (B, T, P)
     if reset is not None:
         forgotten = (place[None, :, None] < reset) & (at[:, None, None] >= reset)
         weight = weight.masked_fill(forgotten, 0.0)
@@ -62,12 +57,11 @@ def memory_scores(phi: Tensor, written: Tensor, at: Tensor, gamma: float) -> Ten
     A shift is linear in the readout and U nearly so in the shift: of the memory, a center can be told a
     linear function of M_pφ and not φᵀM_pφ. This is the one that weighs all past events by likeness alone.
     """
-    place = torch.arange(len(phi), device=phi.device)
-    return ((phi[at] @ phi.T) * _decay(at, place, gamma, phi.dtype)) @ written
+    return _kernel(phi, at, gamma) @ written
 
 
-def _decay(at: Tensor, place: Tensor, gamma: float, dtype: torch.dtype) -> Tensor:
-    """η γ^(t−1−s) for s < t, else 0; shape (B, T)."""
-    age = at[:, None] - 1 - place[None, :]
-    power = torch.pow(torch.tensor(gamma, dtype=dtype, device=at.device), age.clamp(min=0).to(dtype))
-    return (1.0 - gamma) * power.masked_fill(age < 0, 0.0)
+def _kernel(phi: Tensor, at: Tensor, gamma: float) -> Tensor:
+    """η γ^(t−1−s) (φ_s·φ_t) for s < t, else 0; shape (B, T)."""
+    age = at[:, None] - 1 - torch.arange(len(phi), device=phi.device)
+    power = torch.pow(phi.new_tensor(gamma), age.clamp(min=0).to(phi))
+    return (phi[at] @ phi.T) * ((1.0 - gamma) * power.masked_fill(age < 0, 0.0))

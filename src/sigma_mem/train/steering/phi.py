@@ -22,34 +22,20 @@ from sigma_mem.train.steering.data import Episode, EpisodeSettings, IntArray, Tr
 from sigma_mem.train.steering.loss import best_slope, listwise
 from sigma_mem.train.steering.memory import memory_scores, phi_of
 
-History = tuple[tuple[int, float, float], ...]
+History = tuple[tuple[int, float, float], ...]  # (step, training loss, held-out loss) as it went
 
 
 @dataclass(frozen=True, slots=True)
 class Stage1Settings:
-    """How φ is learned.
+    """How φ is learned."""
 
-    Attributes
-    ----------
-    rank : int | None
-        Dimension of φ; None is one coordinate per domain and the constant, or 33 with one domain only.
-    coordinates : int
-        Principal coordinates that whitening keeps.
-    const : float
-        The constant coordinate, beside a unit vector.
-    shrink : float
-        Ridge penalty of the start, in mean variances of the features.
-    steps, rate, patience : int, float, int
-        Adam steps, learning rate of W, and checks without progress before it ends.
-    """
-
-    rank: int | None = None
-    coordinates: int = 384
-    const: float = 0.3
-    shrink: float = 0.1
+    rank: int | None = None  # None is one coordinate per domain and the constant, or 33 with one domain only
+    coordinates: int = 384  # principal coordinates that whitening keeps
+    const: float = 0.3  # the constant coordinate, beside a unit vector
+    shrink: float = 0.1  # ridge penalty of the start, in mean variances of the features
     steps: int = 100
-    rate: float = 1e-4
-    patience: int = 3
+    rate: float = 1e-4  # Adam's, of W
+    patience: int = 3  # checks without progress before it ends
 
 
 def start_map(features: FloatArray, domains: IntArray, settings: Stage1Settings) -> PhiMap:
@@ -84,7 +70,7 @@ def fit_phi(
     settings: Stage1Settings | None = None,
     episodes: EpisodeSettings | None = None,
 ) -> tuple[PhiMap, History]:
-    """Learn φ; also returns (step, training loss, held-out loss) as it went."""
+    """Learn φ, and say how it went."""
     settings, episodes = settings or Stage1Settings(), episodes or EpisodeSettings()
     start = start_map(data.features[data.train], data.domains[data.train], settings)
     x = torch.from_numpy((data.features - start.mean) @ start.whiten.T).float()

@@ -28,46 +28,28 @@ from sigma_mem.train.steering.learner import Learner, right_at
 from sigma_mem.train.steering.loss import listwise, margin, pointwise
 
 _KIND = "steering run"
+_WHERE = ("stage", "step", "waited", "gain_unit", "best")  # fields of a run that are saved as they are
 _MANY = 2048  # readouts by which the memory alone is weighed, in each of eight draws
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How stages 2 and 3 run.
+    """How stages 2 and 3 run."""
 
-    Attributes
-    ----------
-    steps, margin_steps : int
-        At most this many steps of stage 2 and of stage 3.
-    rows : int
-        Prompts per step: as many events as fit.
-    gain_draws : int
-        Draws of ``rows`` prompts by which the judge's own U is weighed before g is set.
-    rate_gain, rate_projection, rate_phi, rate_temperature : float
-        Adam's learning rates; that of g is in units of the gain found.
-    pointwise, width : float
-        Weight of the pointwise term; margin of stage 3, in nats of the listwise loss.
-    check_every, check_rows, patience : int
-        Steps between looks at held-out events, how many prompts a look costs, and how many looks without
-        progress end a stage.
-    save_every : int
-        Steps between saves of the run.
-    """
-
-    steps: int = 100
-    margin_steps: int = 20
-    rows: int = 12
-    gain_draws: int = 12
-    rate_gain: float = 0.01
+    steps: int = 100  # at most, of stage 2
+    margin_steps: int = 20  # at most, of stage 3
+    rows: int = 12  # prompts per step: as many events as fit
+    gain_draws: int = 12  # draws of `rows` prompts by which the judge's own U is weighed before g is set
+    rate_gain: float = 0.01  # Adam's learning rates; this one is in units of the gain found
     rate_projection: float = 1e-3
     rate_phi: float = 1e-4
     rate_temperature: float = 0.03
-    pointwise: float = 0.1
-    width: float = 0.1
-    check_every: int = 10
-    check_rows: int = 96
-    patience: int = 3
-    save_every: int = 10
+    pointwise: float = 0.1  # weight of the pointwise term
+    width: float = 0.1  # margin of stage 3, in nats of the listwise loss
+    check_every: int = 10  # steps between looks at held-out events
+    check_rows: int = 96  # prompts that a look costs
+    patience: int = 3  # looks without progress that end a stage
+    save_every: int = 10  # steps between saves of the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,33 +85,31 @@ class SteeringRun:
 
     def __post_init__(self) -> None:
         s, learner = self.settings, self.learner
-        self._named = {
-            "gain": learner.steering.gain,
-            "projection": learner.steering.projection,
-            "weight": learner.weight,
-            "log_temperature": learner.log_temperature,
+        learned = {
+            "gain": (learner.steering.gain, s.rate_gain * self.gain_unit),
+            "projection": (learner.steering.projection, s.rate_projection),
+            "weight": (learner.weight, s.rate_phi),
+            "log_temperature": (learner.log_temperature, s.rate_temperature),
         }
-        rates = {
-            "gain": s.rate_gain * self.gain_unit,
-            "projection": s.rate_projection,
-            "weight": s.rate_phi,
-            "log_temperature": s.rate_temperature,
-        }
-        groups = [{"params": [value], "lr": rates[name]} for name, value in self._named.items()]
+        self._named = {name: value for name, (value, _) in learned.items()}
+        groups = [{"params": [value], "lr": rate} for value, rate in learned.values()]
         self._adam = torch.optim.Adam(groups, betas=(0.9, 0.98))
         self._best_values = self._values()
         self._recent: list[float] = []
-        self._held = self._held_out()
+        # Held-out events in memories of all events: as long as those that will be read.
+        data, share = learner.data, max(s.check_rows // 4, 1)
+        everything = np.arange(len(data.labels))
+        self._held = [self._drawn(everything, data.held_out, share, 9, i) for i in range(4)]
+
+    @property
+    def limit(self) -> int:
+        """At most this many steps in the present stage."""
+        return self.settings.steps if self.stage == 2 else self.settings.margin_steps
 
     def go(self, path: Path | None = None, report: Callable[[SteeringRun], None] = lambda _: None) -> None:
         """Take all steps that are left; leave the best values found in the learner.
 
-        Parameters
-        ----------
-        path
-            Where to save the run every so often; None saves nothing.
-        report
-            Called after every step.
+        The run is saved to ``path`` every so often, if there is one; ``report`` is called after every step.
         """
         while self.stage < 4:
             if self.step % self.settings.check_every == 0:
@@ -138,24 +118,18 @@ class SteeringRun:
                     self._find_gain()
                     self.best = None  # a few held-out events cannot say whether the memory helps
                     self._look()
-            if self._stage_is_over():
+            if self.step >= self.limit or self.waited >= self.settings.patience:
                 self._next_stage()
                 continue
-            self._take_step()
+            loss = self._loss(*self._drawn_to_learn(self.stage, self.step))
+            self._adam.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._adam.step()
+            self._recent.append(loss.item())
+            self.step += 1
             if path is not None and self.step % self.settings.save_every == 0:
                 self.save(path)
             report(self)
-        self._restore(self._best_values)
-
-    # --- one step -------------------------------------------------------------------------
-
-    def _take_step(self) -> None:
-        loss = self._loss(*self._drawn_to_learn(self.stage, self.step))
-        self._adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._adam.step()
-        self._recent.append(loss.item())
-        self.step += 1
 
     def _loss(self, episode: Episode, at: IntArray) -> Tensor:
         learner = self.learner
@@ -178,9 +152,8 @@ class SteeringRun:
 
     def _drawn(self, among: IntArray, judged: IntArray, rows: int, *seed: int) -> tuple[Episode, IntArray]:
         """An episode drawn from some events, and the places at which the language model judges."""
-        data = self.learner.data
         for attempt in range(100):
-            episode = data.draw(among, self.episodes, self.seed, *seed, attempt)
+            episode = self.learner.data.draw(among, self.episodes, self.seed, *seed, attempt)
             places = episode.contested(len(episode.events) // 4, judged)
             if len(places):
                 break
@@ -192,8 +165,6 @@ class SteeringRun:
         rng = np.random.default_rng((self.seed, *seed, 99))
         n = max(rows // episode.labels.shape[1], 1)
         return episode, np.sort(rng.permutation(places)[:n])
-
-    # --- the gain to begin with -----------------------------------------------------------
 
     def _find_gain(self) -> None:
         """Set g and the temperature to what memory and judge deserve."""
@@ -209,14 +180,6 @@ class SteeringRun:
     def _use_gain_unit(self, unit: float) -> None:
         self.gain_unit = unit
         self._adam.param_groups[list(self._named).index("gain")]["lr"] = self.settings.rate_gain * unit
-
-    # --- looking at held-out events -------------------------------------------------------
-
-    def _held_out(self) -> list[tuple[Episode, IntArray]]:
-        """Held-out events in memories of all events: as long as those that will be read."""
-        data, share = self.learner.data, max(self.settings.check_rows // 4, 1)
-        everything = np.arange(len(data.labels))
-        return [self._drawn(everything, data.held_out, share, 9, i) for i in range(4)]
 
     @torch.no_grad()
     def _look(self) -> None:
@@ -235,18 +198,12 @@ class SteeringRun:
         if improved:
             self.best, self._best_values = len(self.checks) - 1, self._values()
 
-    def _stage_is_over(self) -> bool:
-        limit = self.settings.steps if self.stage == 2 else self.settings.margin_steps
-        return self.step >= limit or self.waited >= self.settings.patience
-
     def _next_stage(self) -> None:
         if self.step % self.settings.check_every:
             self._look()
         self._restore(self._best_values)
         self.stage, self.step = self.stage + 1, 0
         self.waited = -1  # the first look of a stage sees the best values again, and is no lack of progress
-
-    # --- saving and resuming --------------------------------------------------------------
 
     def _values(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self._named.items()}
@@ -264,7 +221,7 @@ class SteeringRun:
             arrays[f"best.{name}"] = self._best_values[name].numpy()
             for key, moment in self._adam.state[value].items():
                 arrays[f"adam.{name}.{key}"] = moment.numpy()
-        where = {name: getattr(self, name) for name in ("stage", "step", "waited", "gain_unit", "best")}
+        where = {name: getattr(self, name) for name in _WHERE}
         where["checks"] = [[getattr(check, name) for name in Check.__slots__] for check in self.checks]
         save_checkpoint(path, _KIND, arrays, {**self.about, "where": where})
 
@@ -282,9 +239,10 @@ class SteeringRun:
                 self._adam.state[value] = found
         self._recent = arrays["recent"].tolist()
         where = about["where"]
-        self.stage, self.step, self.waited = where["stage"], where["step"], where["waited"]
-        self._use_gain_unit(where["gain_unit"])
-        self.checks, self.best = [Check(*values) for values in where["checks"]], where["best"]
+        for name in _WHERE:
+            setattr(self, name, where[name])
+        self._use_gain_unit(self.gain_unit)
+        self.checks = [Check(*values) for values in where["checks"]]
 
 
 def _check_same_run(found: Mapping[str, Any], expected: Mapping[str, Any], prefix: str = "") -> None:

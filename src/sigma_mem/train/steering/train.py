@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from sigma_mem.streams import Stream
 from sigma_mem.train.steering.data import EpisodeSettings, TrainingStream, prepare
 from sigma_mem.train.steering.gain import start_reading
 from sigma_mem.train.steering.learner import Learner, mean_gradient
-from sigma_mem.train.steering.phi import Stage1Settings, fit_phi
+from sigma_mem.train.steering.phi import History, Stage1Settings, fit_phi
 from sigma_mem.train.steering.run import Check, RunSettings, SteeringRun
 
 Report = Callable[[str, int, int], None]
@@ -32,24 +33,15 @@ Report = Callable[[str, int, int], None]
 class SteeringSettings:
     """Everything that training depends on, beside the model and the stream.
 
-    Attributes
-    ----------
-    judged : int
-        Events that the language model reads; the memory is written from the whole stream.
-    gamma : float
-        γ of the memory that will be read; η is 1 − γ.
-    cap : float
-        Longest δ, in median hidden norms.
-    threads : int
-        Threads of torch. With one, equal seeds give equal checkpoints and a killed run resumes exactly, bit
-        for bit; with more, a large model on a CPU is faster and the results are equal to rounding only.
+    With one thread, equal seeds give equal checkpoints and a killed run resumes exactly, bit for bit; with
+    more, a large model on a CPU is faster and the results are equal to rounding only.
     """
 
     seed: int = 0
-    judged: int = 200
-    gamma: float = 0.9995
-    cap: float = 0.03
-    threads: int = 1
+    judged: int = 200  # events that the language model reads; the memory is written from the whole stream
+    gamma: float = 0.9995  # γ of the memory that will be read; η is 1 − γ
+    cap: float = 0.03  # longest δ, in median hidden norms
+    threads: int = 1  # of torch
     episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
     phi: Stage1Settings = field(default_factory=Stage1Settings)
     run: RunSettings = field(default_factory=RunSettings)
@@ -57,22 +49,12 @@ class SteeringSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainedSteering:
-    """A learned steering with φ and w beside it, and how it went.
-
-    Attributes
-    ----------
-    phi_history
-        (step, training loss, held-out loss) of stage 1.
-    checks
-        Every look at held-out events in stages 2 and 3.
-    saved : Check
-        The look at the values that were kept: those of ``steering``.
-    """
+    """A learned steering with φ and w beside it, and how it went."""
 
     steering: Steering
-    phi_history: tuple[tuple[int, float, float], ...]
-    checks: tuple[Check, ...]
-    saved: Check
+    phi_history: History  # of stage 1
+    checks: tuple[Check, ...]  # every look at held-out events in stages 2 and 3
+    saved: Check  # the look at the values that were kept: those of `steering`
 
 
 def train_steering(
@@ -96,8 +78,6 @@ def train_steering(
     run_file
         Where the run is saved every few steps. If the file is there, the run continues from it; it must
         be of the same model, stream and settings.
-    report
-        Called with (what, done, total).
     """
     settings = settings or SteeringSettings()
     data = prepare(stream, features, seed=settings.seed, judged=settings.judged)
@@ -112,7 +92,7 @@ def train_steering(
         if run_file is not None and run_file.exists():
             run.resume(run_file)
         report("stage 2: the base judge, and a gain to begin with", 0, 1)
-        run.go(run_file, lambda now: _say(now, report))
+        run.go(run_file, partial(_say, report))
         saved = run.checks[-1 if run.best is None else run.best]
         return TrainedSteering(_finished(learner, run, about), history, tuple(run.checks), saved)
 
@@ -175,15 +155,10 @@ def _finished(learner: Learner, run: SteeringRun, about: dict[str, Any]) -> Stee
     return steering
 
 
-def _say(run: SteeringRun, report: Report) -> None:
-    total = run.settings.steps if run.stage == 2 else run.settings.margin_steps
+def _say(report: Report, run: SteeringRun) -> None:
     last = run.checks[-1]
-    report(
-        f"stage {run.stage}: held-out loss {last.held_loss:.4f}, "
-        f"accuracy {last.held_accuracy:.3f}, g {last.gain:.4f}",
-        run.step,
-        total,
-    )
+    held = f"held-out loss {last.held_loss:.4f}, accuracy {last.held_accuracy:.3f}, g {last.gain:.4f}"
+    report(f"stage {run.stage}: {held}", run.step, run.limit)
 
 
 def plot_checks(checks: Sequence[Check], path: str | Path) -> None:
