@@ -62,7 +62,7 @@ class Settings:
     text_features: bool = True
     horizons: tuple[float, ...] = ()
     agreement: bool = cast(bool, None)  # a bool once __post_init__ is done
-    revision: int = 1
+    revision: int = 2
 
     def __post_init__(self) -> None:
         self._resolve_horizons()

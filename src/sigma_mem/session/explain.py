@@ -94,9 +94,9 @@ def explain(
     made = decision_from(decision)
     chosen = made.peer or made.details["abstained"]["peer"]
     name = chosen if peer is None else peer
-    events = {id: event for id, event in events_of(before).items() if name in event.labels()}
+    events = {id: event for id, event in events_of(before).items() if name in event.labels().c}
     ids = list(events)
-    labels = np.array([event.labels()[name] for event in events.values()])
+    labels = np.array([event.labels().c[name] for event in events.values()])
     ticks = np.array([event.tick for event in events.values()])
     phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
     recency = np.exp(-settings.rate * (decided_at(decision) - ticks))

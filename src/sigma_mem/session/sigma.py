@@ -402,7 +402,7 @@ class SigmaMem:
     def labels(self, decision: str) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
         with self._journal as fold:
-            return dict(fold.event_of(decision)[1].labels())
+            return dict(fold.event_of(decision)[1].labels().c)
 
     def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
@@ -536,7 +536,8 @@ class SigmaMem:
                 reads={} if read else {name: peers[c.peer] for name, c in outcome.choices.items()},
                 details=details,
             )
-            line = decision_record(decision, moment, self._keep_text, reading.claims, claims)
+            recorded = None if state.mixing is None else reading.recorded()
+            line = decision_record(decision, moment, self._keep_text, recorded, claims)
             ticket = self._journal.append(line)
             self._count += 1
         if self._durable:
