@@ -47,7 +47,9 @@ class Condition:
         """Accuracy of every row, by seed; the best single γ of a read is that of its mean over seeds."""
         names = self.correct[0]
         found = {name: [float(right[name].mean()) for right in self.correct] for name in names}
-        best = {best_row(read): found[by_gamma(read, gamma)] for read, gamma in self.best_gamma(found).items()}
+        best = {
+            best_row(read): found[by_gamma(read, gamma)] for read, gamma in self.best_gamma(found).items()
+        }
         return {**found, **best}
 
     def best_gamma(self, found: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -56,7 +58,7 @@ class Condition:
         return {r: max(HORIZONS, key=lambda gamma: np.mean(found[by_gamma(r, gamma)])) for r in played}
 
     def against_single(self) -> dict[str, dict[str, float]]:
-        """The default's points above the best single γ in hindsight, by read: the mean over seeds and the worst.
+        """Points of the default above the best single γ in hindsight, by read: mean and worst over seeds.
 
         ``own`` is against the best γ of every seed, the largest of four noisy figures; then the worst seed.
         """
@@ -176,7 +178,9 @@ def drift_table(
     return DriftTable(
         stream=stream,
         draws=draws,
-        conditions={n: Condition(CONDITIONS[n][0], *zip(*played, strict=True)) for n, played in found.items()},
+        conditions={
+            n: Condition(CONDITIONS[n][0], *zip(*played, strict=True)) for n, played in found.items()
+        },
         left_out=left_out,
     )
 
@@ -221,18 +225,16 @@ class _Run:
     def swapped(self) -> Played:
         order = strongest(self.pool)
         best, worst = order[0], order[-1]
-        stream = updated(
-            self.models, self.draw.pool, {best: worst, worst: best}, from_halfway(self.models)
-        )
+        stream = updated(self.models, self.draw.pool, {best: worst, worst: best}, from_halfway(self.models))
         return f"{best} and {worst} change places", self.replayed(stream)
 
     def joined(self) -> Played:
         stream, newcomer = late_peer(self.pool)
         stream, phis = _with_somebody(stream, self.phis)
-        half = sum(newcomer not in event.answers | event.correct for event in stream)
+        joins = next(t for t, event in enumerate(stream) if newcomer in {*event.answers, *event.correct})
         memory = self.memory(stream.peers[:-1])
         player = MemoryPlayer(
-            memory, self.setup.reads, at=half, interrupt=lambda p: p.memory.add_peer(newcomer)
+            memory, self.setup.reads, at=joins, interrupt=lambda p: p.memory.add_peer(newcomer)
         )
         return f"{newcomer} joins", self.played(stream, phis, [player])
 
@@ -290,7 +292,10 @@ class _Run:
 UPDATES = ("none", "one", "all", "gradual", "swap")
 CONDITIONS: dict[str, tuple[str, Callable[[_Run], Played]]] = {
     "none": ("nothing changes", _Run.unchanged),
-    "one": ("halfway one name is taken over by another model", partial(_Run.replaced, everyone=False, gradual=False)),
+    "one": (
+        "halfway one name is taken over by another model",
+        partial(_Run.replaced, everyone=False, gradual=False),
+    ),
     "all": ("halfway every name is", partial(_Run.replaced, everyone=True, gradual=False)),
     "gradual": (
         "one name is, on a share of the events that grows from 30 % to 70 % of the stream",
@@ -308,7 +313,7 @@ CONDITIONS: dict[str, tuple[str, Callable[[_Run], Played]]] = {
 
 def _with_somebody(stream: Stream, phis: FloatArray) -> tuple[Stream, FloatArray]:
     """The events at which anybody of the pool is present, with their φ."""
-    there = present_peers(stream).any(axis=1)
+    there = np.array([any(row) for row in present_peers(stream)])
     kept = tuple(event for event, some in zip(stream, there, strict=True) if some)
     return replace(stream, events=kept), phis[there]
 
