@@ -32,7 +32,7 @@ def draw(peers: Sequence[str], size: int, seed: int) -> Draw:
     """Draw a pool of this size among the peers, all of them where they are no more.
 
     >>> draw("abcde", 2, seed=0)
-    Draw(seed=0, pool=('c', 'd'), others=('a', 'e', 'b'))
+    Draw(seed=0, pool=('c', 'd'), others=('a', 'b', 'e'))
     """
     drawn = sorted(peers, key=lambda peer: chance(seed, "pool", peer))
     return Draw(seed, tuple(p for p in peers if p in drawn[:size]), tuple(drawn[size:]))

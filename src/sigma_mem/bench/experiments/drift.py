@@ -4,49 +4,47 @@ For every seed a pool is drawn from the stream's models and, among the others, w
 memory with its default settings is played beside one memory per γ; which γ was best is known afterwards only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.league import DEFAULT, Setup, routers, rows_of
-from sigma_mem.bench.play import Choices, ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
-from sigma_mem.bench.replayed import replayed
-from sigma_mem.bench.row import present_peers
+from sigma_mem.bench.conditions import ASKED, COMPARED, CONDITIONS, UPDATES, Played, Run, by_gamma
+from sigma_mem.bench.league import DEFAULT, Setup
+from sigma_mem.bench.naming import Naming, name_changes
 from sigma_mem.bench.table import Grid, Table
-from sigma_mem.bench.updates import Draw, draw, ever_more, from_halfway, late_peer, strongest, updated
+from sigma_mem.bench.updates import Draw, draw
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.settings import HORIZONS
-from sigma_mem.session import SigmaMem
-from sigma_mem.streams import Bandit, Delayed, Reveal, Stream
+from sigma_mem.streams import Stream
 
-COMPARED = ("adaptive", "calibrated-route", "calibrated-vote")  # also with every single γ
-LATE = 100  # events by which labels come late
 MOST = 1.0  # points that may be lost against the best single γ; where nothing changes:
 NOTHING = 0.1
-
-Correct = Mapping[str, FloatArray]  # mechanism → how right it was, event by event
-Played = tuple[str, Correct]  # what happened, for one draw
+ASKED_OF_ALL = 200  # events after which all models of the stream are looked at
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: what happens in it, and for every seed what happened and how right each row was."""
+    """One condition: what happens in it, and how it was played for every seed."""
 
     note: str
-    happened: tuple[str, ...]
-    correct: tuple[Correct, ...]
+    played: tuple[Played, ...]
+
+    @property
+    def naming(self) -> Naming | None:
+        """Who was named as changed, over all seeds."""
+        parts = [played.naming for played in self.played if played.naming is not None]
+        return Naming.joined(parts) if parts else None
 
     @property
     def accuracy(self) -> dict[str, list[float]]:
         """Accuracy of every row, by seed; the best single γ of a read is that of its mean over seeds."""
-        names = self.correct[0]
-        found = {name: [float(right[name].mean()) for right in self.correct] for name in names}
+        names = self.played[0].correct
+        found = {name: [float(played.correct[name].mean()) for played in self.played] for name in names}
         best = {
             best_row(read): found[by_gamma(read, gamma)] for read, gamma in self.best_gamma(found).items()
         }
@@ -78,11 +76,6 @@ class Condition:
         return out
 
 
-def by_gamma(read: str, gamma: float) -> str:
-    """Row of a read of the memory with this γ alone."""
-    return f"{read} γ={gamma:g}"
-
-
 def best_row(read: str) -> str:
     """Row of the best single γ in hindsight."""
     return f"{read} best γ"
@@ -97,6 +90,7 @@ class DriftTable(Table):
     draws: tuple[Draw, ...]
     conditions: Mapping[str, Condition]
     left_out: Mapping[str, str]  # conditions that cannot be shown, and why
+    quiet: Naming  # of all models of the stream, in its order, unchanged
 
     def results(self) -> dict[str, Any]:
         """Accuracy by condition: mean, lowest and every seed's; and the comparison with single γs."""
@@ -105,6 +99,7 @@ class DriftTable(Table):
             "pools": [list(drawn.pool) for drawn in self.draws],
             "conditions": {name: _values(found) for name, found in self.conditions.items()},
             "left_out": dict(self.left_out),
+            "unchanged_models": self.quiet.values(),
         }
 
     def grid(self) -> Grid:
@@ -123,7 +118,8 @@ class DriftTable(Table):
         lines = [f"Mean (lowest) over {len(self.draws)} seeds.", ""]
         for name, found in self.conditions.items():
             lines.append(f"- {name}: {found.note}.")
-            lines += [f"  seed {d.seed}: {x}" for d, x in zip(self.draws, found.happened, strict=True) if x]
+            happened = zip(self.draws, found.played, strict=True)
+            lines += [f"  seed {draw.seed}: {x.happened}" for draw, x in happened if x.happened]
         lines += ["", "The default memory against the best single γ in hindsight, in points:"]
         for name, found in self.conditions.items():
             limit = NOTHING if name == "none" else MOST
@@ -134,6 +130,11 @@ class DriftTable(Table):
                     f"{x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst "
                     f"{x['own_worst']:+.2f}). At least −{limit:g}: {kept}."
                 )
+        lines += ["", "mem.drift(), with all labels:"]
+        whole = f"all {len(self.stream.peers)} models of the stream in its order, unchanged"
+        lines.append(f"- {whole}, every {ASKED_OF_ALL} events: {self.quiet}.")
+        named = {name: found.naming for name, found in self.conditions.items() if found.naming is not None}
+        lines += [f"- {name}, every {ASKED} events: {naming}." for name, naming in named.items()]
         lines += [f"- {name} is not shown: {why}." for name, why in self.left_out.items()]
         return lines
 
@@ -142,7 +143,7 @@ class DriftTable(Table):
         label = "accuracy over the last 200 events (%)"
         drawn = []
         for name, condition in self.conditions.items():
-            right = condition.correct[0]
+            right = condition.played[0].correct
             if name != "none":
                 shown = {row: _rolling(right[row]) for row in right if " γ=" not in row}
                 title = f"{self.stream.name}: {name}, seed {self.draws[0].seed}"
@@ -173,15 +174,14 @@ def drift_table(
     shown = [name for name in names if name not in left_out]
     found: dict[str, list[Played]] = {name: [] for name in shown}
     for done, (name, drawn) in enumerate([(name, drawn) for name in shown for drawn in draws], start=1):
-        found[name].append(CONDITIONS[name][1](_Run(stream, phis, drawn, setup)))
+        found[name].append(CONDITIONS[name][1](Run(stream, phis, drawn, setup)))
         setup.progress(name, done, len(shown) * len(draws))
     return DriftTable(
         stream=stream,
         draws=draws,
-        conditions={
-            n: Condition(CONDITIONS[n][0], *zip(*played, strict=True)) for n, played in found.items()
-        },
+        conditions={name: Condition(CONDITIONS[name][0], tuple(played)) for name, played in found.items()},
         left_out=left_out,
+        quiet=name_changes(stream, phis, {}, ASKED_OF_ALL),
     )
 
 
@@ -199,125 +199,6 @@ def _too_few(name: str, n: int, size: int) -> str:
     return "" if needed <= n else f"a pool of {size} needs {needed} models, and the stream has {n}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One draw, to be played under some condition."""
-
-    models: Stream
-    phis: FloatArray
-    draw: Draw
-    setup: Setup
-
-    @property
-    def pool(self) -> Stream:
-        """The drawn models as they are."""
-        return updated(self.models, self.draw.pool, {}, lambda t, event: False)
-
-    def unchanged(self) -> Played:
-        return "", self.replayed(self.pool)
-
-    def replaced(self, *, everyone: bool, gradual: bool) -> Played:
-        successors = self.draw.successors(len(self.draw.pool) if everyone else 1)
-        when = ever_more(self.models, self.draw.seed) if gradual else from_halfway(self.models)
-        happened = ", ".join(f"{name} becomes {model}" for name, model in successors.items())
-        return happened, self.replayed(updated(self.models, self.draw.pool, successors, when))
-
-    def swapped(self) -> Played:
-        order = strongest(self.pool)
-        best, worst = order[0], order[-1]
-        stream = updated(self.models, self.draw.pool, {best: worst, worst: best}, from_halfway(self.models))
-        return f"{best} and {worst} change places", self.replayed(stream)
-
-    def joined(self) -> Played:
-        stream, newcomer = late_peer(self.pool)
-        stream, phis = _with_somebody(stream, self.phis)
-        joins = next(t for t, event in enumerate(stream) if newcomer in {*event.answers, *event.correct})
-        memory = self.memory(stream.peers[:-1])
-        player = MemoryPlayer(
-            memory, self.setup.reads, at=joins, interrupt=lambda p: p.memory.add_peer(newcomer)
-        )
-        return f"{newcomer} joins", self.played(stream, phis, [player])
-
-    def delayed(self) -> Played:
-        stream, phis = _with_somebody(self.pool, self.phis)
-        player = MemoryPlayer(self.memory(stream.peers), self.setup.reads)
-        return "", self.played(stream, phis, [player], Delayed(LATE))
-
-    def bandit(self) -> Played:
-        stream, phis = _with_somebody(self.pool, self.phis)
-        ours = [ExploringPlayer(self.memory(stream.peers), explore=explore) for explore in (True, False)]
-        return "", self.played(stream, phis, ours, Bandit(), explore=True)
-
-    def memory(self, peers: Sequence[str]) -> SigmaMem:
-        return SigmaMem(
-            peers,
-            rank=self.phis.shape[1],
-            settings=self.setup.settings,
-            keep_text=False,
-            seed=self.draw.seed,
-            reads=self.setup.reads,
-        )
-
-    def replayed(self, whole: Stream) -> Correct:
-        """Every row, and the compared reads of one memory per γ."""
-        stream, phis = _with_somebody(whole, self.phis)
-        settings, reads = self.setup.settings, self.setup.reads
-        found = dict(self.played(stream, phis, [], choices=replayed(stream, phis, settings, reads=reads)))
-        for gamma in HORIZONS:
-            single = replace(settings, gamma=gamma, horizons=())
-            rows = rows_of(stream, replayed(stream, phis, single, reads=reads), reads)
-            found |= {by_gamma(read, gamma): rows[read].correct for read in COMPARED if read in rows}
-        return found
-
-    def played(
-        self,
-        stream: Stream,
-        phis: FloatArray,
-        players: Sequence[Player],
-        reveal: Reveal | None = None,
-        *,
-        explore: bool = False,
-        choices: Choices | None = None,
-    ) -> Correct:
-        """These players, the baselines and the rivals; beside choices that are there already."""
-        setup = replace(self.setup, seed=self.draw.seed)
-        made = routers(stream, phis, setup, explore=explore)
-        others = [RouterPlayer(name, router, stream.peers) for name, router in made.items()]
-        found = dict(choices or {})
-        for player in (*players, *others):
-            found.update(play(stream, phis, player, reveal))
-        return {name: row.correct for name, row in rows_of(stream, found, setup.reads).items()}
-
-
-UPDATES = ("none", "one", "all", "gradual", "swap")
-CONDITIONS: dict[str, tuple[str, Callable[[_Run], Played]]] = {
-    "none": ("nothing changes", _Run.unchanged),
-    "one": (
-        "halfway one name is taken over by another model",
-        partial(_Run.replaced, everyone=False, gradual=False),
-    ),
-    "all": ("halfway every name is", partial(_Run.replaced, everyone=True, gradual=False)),
-    "gradual": (
-        "one name is, on a share of the events that grows from 30 % to 70 % of the stream",
-        partial(_Run.replaced, everyone=False, gradual=True),
-    ),
-    "swap": ("halfway the best and the worst model exchange names", _Run.swapped),
-    "new-peer": ("the best model joins halfway", _Run.joined),
-    "delayed": (f"nothing changes, and labels come {LATE} events late", _Run.delayed),
-    "bandit-only": (
-        "nothing changes, and only the chosen peer is labelled; every router explores its own way",
-        _Run.bandit,
-    ),
-}
-
-
-def _with_somebody(stream: Stream, phis: FloatArray) -> tuple[Stream, FloatArray]:
-    """The events at which anybody of the pool is present, with their φ."""
-    there = np.array([any(row) for row in present_peers(stream)])
-    kept = tuple(event for event, some in zip(stream, there, strict=True) if some)
-    return replace(stream, events=kept), phis[there]
-
-
 def _values(found: Condition) -> dict[str, Any]:
     rows = {
         row: {
@@ -330,8 +211,9 @@ def _values(found: Condition) -> dict[str, Any]:
     against = {
         read: {key: round(value, 4) for key, value in x.items()} for read, x in found.against_single().items()
     }
-    what = {"note": found.note, "happened": list(found.happened)}
-    return {**what, "mechanisms": rows, "against_best_single_gamma": against}
+    what = {"note": found.note, "happened": [played.happened for played in found.played]}
+    named = {} if found.naming is None else {"drift": found.naming.values()}
+    return {**what, "mechanisms": rows, "against_best_single_gamma": against, **named}
 
 
 def _after_default(row: str) -> bool:
