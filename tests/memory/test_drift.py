@@ -68,10 +68,10 @@ def test_who_changed_is_named_and_nobody_else(n_peers: int) -> None:
 
 
 def test_hard_tasks_are_no_change() -> None:
-    rates = np.full((N, 5), 0.8)
+    rates = np.full((N, 8), 0.8)
     rates[120:] = 0.4  # for everybody
     found = find_changes(directions(), labels_of(rates))
-    assert all(change is not None and change.confidence < 0.5 for change in found)
+    assert all(change is not None and change.confidence < SURE for change in found)
 
 
 def test_a_topic_that_phi_shows_is_no_change() -> None:

@@ -120,16 +120,9 @@ class DriftTable(Table):
             lines.append(f"- {name}: {found.note}.")
             happened = zip(self.draws, found.played, strict=True)
             lines += [f"  seed {draw.seed}: {x.happened}" for draw, x in happened if x.happened]
-        lines += ["", "The default memory against the best single γ in hindsight, in points:"]
-        for name, found in self.conditions.items():
-            limit = NOTHING if name == "none" else MOST
-            for read, x in found.against_single().items():
-                kept = "yes" if x["difference"] >= -limit else "NO"
-                lines.append(
-                    f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst seed "
-                    f"{x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst "
-                    f"{x['own_worst']:+.2f}). At least −{limit:g}: {kept}."
-                )
+        compared = [line for name, found in self.conditions.items() for line in _comparison(name, found)]
+        if compared:
+            lines += ["", "The default memory against the best single γ in hindsight, in points:", *compared]
         lines += ["", "mem.drift(), with all labels:"]
         whole = f"all {len(self.stream.peers)} models of the stream in its order, unchanged"
         lines.append(f"- {whole}, every {ASKED_OF_ALL} events: {self.quiet}.")
@@ -197,6 +190,17 @@ def _too_few(name: str, n: int, size: int) -> str:
     """Why a condition cannot be shown with n models and a pool of this size; empty if it can."""
     needed = size + {"one": 1, "gradual": 1, "all": size}.get(name, 0)
     return "" if needed <= n else f"a pool of {size} needs {needed} models, and the stream has {n}"
+
+
+def _comparison(name: str, found: Condition) -> list[str]:
+    """What the default memory gains or loses against single γs in one condition, a line per read."""
+    limit = NOTHING if name == "none" else MOST
+    return [
+        f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst seed {x['worst']:+.2f}); "
+        f"against each seed's own best {x['own']:+.2f} (worst {x['own_worst']:+.2f}). "
+        f"At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
+        for read, x in found.against_single().items()
+    ]
 
 
 def _values(found: Condition) -> dict[str, Any]:
