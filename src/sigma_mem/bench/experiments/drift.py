@@ -196,8 +196,8 @@ def _comparison(name: str, found: Condition) -> list[str]:
     """What the default memory gains or loses against single γs in one condition, a line per read."""
     limit = NOTHING if name == "none" else MOST
     return [
-        f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst seed {x['worst']:+.2f}); "
-        f"against each seed's own best {x['own']:+.2f} (worst {x['own_worst']:+.2f}). "
+        f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst "
+        f"seed {x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst {x['own_worst']:+.2f}). "
         f"At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
         for read, x in found.against_single().items()
     ]
