@@ -16,7 +16,7 @@ from sigma_mem.bench.league import BASELINES, ORACLES, Setup, row_names
 from sigma_mem.bench.naming import name_changes
 from sigma_mem.bench.play import MemoryPlayer, play
 from sigma_mem.bench.row import correct_at
-from sigma_mem.bench.updates import draw, ever_more, from_halfway, late_peer, strongest, updated
+from sigma_mem.bench.updates import draw_pool, ever_more, from_halfway, late_peer, strongest, updated
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 from sigma_mem.memory.settings import HORIZONS
@@ -29,8 +29,8 @@ FAIR = [name for name in row_names() if name not in ORACLES]
 def test_a_draw_takes_every_model_once(n: int, seed: int, data: st.DataObject) -> None:
     peers = [f"m{i}" for i in range(n)]
     size = data.draw(st.integers(1, n))
-    drawn = draw(peers, size, seed)
-    assert drawn == draw(peers, size, seed)
+    drawn = draw_pool(peers, size, seed)
+    assert drawn == draw_pool(peers, size, seed)
     assert sorted((*drawn.pool, *drawn.others)) == peers
     assert [p for p in peers if p in drawn.pool] == list(drawn.pool)
     successors = drawn.successors(size)

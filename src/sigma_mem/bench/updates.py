@@ -28,10 +28,10 @@ class Draw:
         return dict(zip(drawn[:count], self.others, strict=False))
 
 
-def draw(peers: Sequence[str], size: int, seed: int) -> Draw:
+def draw_pool(peers: Sequence[str], size: int, seed: int) -> Draw:
     """Draw a pool of this size among the peers, all of them where they are no more.
 
-    >>> draw("abcde", 2, seed=0)
+    >>> draw_pool("abcde", 2, seed=0)
     Draw(seed=0, pool=('c', 'd'), others=('a', 'b', 'e'))
     """
     drawn = sorted(peers, key=lambda peer: chance(seed, "pool", peer))

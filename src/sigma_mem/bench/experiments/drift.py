@@ -16,7 +16,7 @@ from sigma_mem.bench.conditions import ASKED, COMPARED, CONDITIONS, UPDATES, Pla
 from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.naming import Naming, name_changes
 from sigma_mem.bench.table import Grid, Table
-from sigma_mem.bench.updates import Draw, draw
+from sigma_mem.bench.updates import Draw, draw_pool
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.settings import HORIZONS
@@ -163,7 +163,7 @@ def drift_table(
     if conditions is not None and left_out:
         name, why = next(iter(left_out.items()))
         raise InputError(f"condition {name!r} cannot be shown: {why}; use a smaller --pool, or more --peers")
-    draws = tuple(draw(stream.peers, size, seed) for seed in seeds)
+    draws = tuple(draw_pool(stream.peers, size, seed) for seed in seeds)
     shown = [name for name in names if name not in left_out]
     found: dict[str, list[Played]] = {name: [] for name in shown}
     for done, (name, drawn) in enumerate([(name, drawn) for name in shown for drawn in draws], start=1):
@@ -197,8 +197,8 @@ def _comparison(name: str, found: Condition) -> list[str]:
     limit = NOTHING if name == "none" else MOST
     return [
         f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst "
-        f"seed {x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst {x['own_worst']:+.2f}). "
-        f"At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
+        f"seed {x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst {x['own_worst']:+.2f})."
+        f" At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
         for read, x in found.against_single().items()
     ]
 
