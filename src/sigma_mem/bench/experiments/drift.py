@@ -197,8 +197,8 @@ def _comparison(name: str, found: Condition) -> list[str]:
     limit = NOTHING if name == "none" else MOST
     return [
         f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst "
-        f"seed {x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst {x['own_worst']:+.2f})."
-        f" At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
+        f"seed {x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst "
+        f"{x['own_worst']:+.2f}). At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
         for read, x in found.against_single().items()
     ]
 
