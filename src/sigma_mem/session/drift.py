@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from sigma_mem.events import FloatArray
 from sigma_mem.memory.drift import SURE, WINDOW, find_changes
 from sigma_mem.session.fold import EventState, Fold
 from sigma_mem.store.base import Store
@@ -50,34 +51,65 @@ class Drift:
         )
 
 
-def find_drift(fold: Fold, store: Store, namespace: str) -> list[Drift]:
+@dataclass(frozen=True, slots=True)
+class RecentLabels:
+    """The newest labelled events, oldest first, and the decayed sums of the whole record."""
+
+    peers: tuple[str, ...]
+    events: tuple[str, ...]
+    ticks: FloatArray
+    phis: FloatArray
+    labels: FloatArray  # (events, peers), NaN where there is none
+    recency: FloatArray  # weight of each event in the sums
+    total: FloatArray  # Σ c by peer
+    seen: FloatArray  # Σ 1
+
+    def before(self, peer: int, place: int) -> float:
+        """The mean label of the long record before an event: the sums less what was added since."""
+        c, weight = self.labels[place:, peer], self.recency[place:]
+        there = ~np.isnan(c)
+        left = self.seen[peer] - weight[there].sum()
+        return float((self.total[peer] - weight[there] @ c[there]) / max(left, 1e-9))
+
+
+def recent_labels(fold: Fold, store: Store, namespace: str) -> RecentLabels:
+    """What is known of the peers now, from the end of the ledger and from the state."""
+    state, newest = fold.state, _labelled_events(fold, store, namespace)
+    events = newest.values()
+    ticks = np.array([event.tick for event in events])
+    c = [[event.labels().get(peer, np.nan) for peer in state.peers] for event in events]
+    total, seen = state.competence.trace(state.now)
+    return RecentLabels(
+        peers=state.peers,
+        events=tuple(newest),
+        ticks=ticks,
+        phis=np.array([event.phi for event in events]).reshape(len(ticks), state.rank),
+        labels=np.array(c).reshape(len(ticks), len(state.peers)),
+        recency=np.exp(-state.settings.rate * (state.now - ticks)),
+        total=total,
+        seen=seen,
+    )
+
+
+def find_drift(recent: RecentLabels, store: Store, namespace: str) -> list[Drift]:
     """Peers whose record changed, the surest first."""
-    events = _labelled_events(fold, store, namespace)
-    if not events:
-        return []
-    peers, ids = fold.state.peers, list(events)
-    ticks = np.array([event.tick for event in events.values()])
-    phis = np.array([event.phi for event in events.values()])
-    labels = np.array([[event.labels().get(p, np.nan) for p in peers] for event in events.values()])
-    # The long record before the change: the decayed sums less what was added since.
-    total, seen = fold.state.competence.trace(fold.state.now)
-    recency = np.exp(-fold.state.settings.rate * (fold.state.now - ticks))
     found = []
-    for i, change in enumerate(find_changes(phis, labels)):
+    for i, change in enumerate(find_changes(recent.phis, recent.labels)):
         if change is None or change.confidence < SURE:
             continue
-        c, weight = labels[change.place :, i], recency[change.place :]
-        there = ~np.isnan(c)
-        before = (total[i] - weight[there] @ c[there]) / max(seen[i] - weight[there].sum(), 1e-9)
+        since, c = recent.events[change.place], recent.labels[change.place :, i]
+        line = store.find(namespace, "decision", since)
+        if line is None:  # the store had to drop it meanwhile
+            continue
         found.append(
             Drift(
-                peer=peers[i],
-                was=_rate(before),
-                now=_rate(c[there].mean()),
-                since=ids[change.place],
-                tick=float(ticks[change.place]),
-                time=float(fold.line(ids[change.place]).body["time"]),
-                labels=int(there.sum()),
+                peer=recent.peers[i],
+                was=_rate(recent.before(i, change.place)),
+                now=_rate(float(np.nanmean(c))),
+                since=since,
+                tick=float(recent.ticks[change.place]),
+                time=float(line.body["time"]),
+                labels=int((~np.isnan(c)).sum()),
                 confidence=change.confidence,
             )
         )

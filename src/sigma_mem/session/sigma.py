@@ -25,7 +25,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
-from sigma_mem.session.drift import Drift, find_drift
+from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback
 from sigma_mem.session.fold import (
@@ -432,7 +432,8 @@ class SigmaMem:
         moves many peers at once is taken for a change of the tasks.
         """
         with self._journal as fold:
-            return find_drift(fold, self.store, self._namespace)
+            recent = recent_labels(fold, self.store, self._namespace)
+        return find_drift(recent, self.store, self._namespace)
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
