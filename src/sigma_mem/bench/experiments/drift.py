@@ -198,7 +198,7 @@ def _comparison(name: str, found: Condition) -> list[str]:
     return [
         f"- {name}, {read}: {x['difference']:+.2f} against γ = {x['gamma']:g} (worst "
         f"seed {x['worst']:+.2f}); against each seed's own best {x['own']:+.2f} (worst "
-        f"{x['own_worst']:+.2f}). At least −{limit:g}: {'yes' if x['difference'] >= -limit else 'NO'}."
+        f"{x['own_worst']:+.2f}). At least −{limit:g}: {'yes' if x['difference'] >= -limit - 1e-9 else 'NO'}."
         for read, x in found.against_single().items()
     ]
 
