@@ -65,7 +65,7 @@ def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
         (("mechanisms",), "mechanisms"),
         (("feedback", "--shares", "0.2,1", "--seeds", "2"), "shares"),
         (("theory", "--limit", "40", "--simulations", "20"), "theorem1"),
-        (("drift", "--conditions", "abrupt,restart"), "conditions"),
+        (("drift", "--conditions", "one,swap", "--seeds", "1"), "conditions"),
     ],
 )
 def test_every_other_experiment_has_json(
@@ -148,6 +148,8 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("cf", "absent.jsonl"), "absent.jsonl"),
         (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),
         (("drift", "FILE", "--conditions", "sunny"), "no condition 'sunny'"),
+        (("drift", "FILE", "--conditions", "all"), "needs 6 models, and the stream has 4"),
+        (("drift", "FILE", "--pool", "5"), "expected 2 to 4"),
         (("cf", "FILE", "--limit", "0"), "no event left"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,22 @@ def test_inspect_explains_a_decision(memory: Path, capsys: pytest.CaptureFixture
     assert "ann: chosen" in capsys.readouterr().out
 
 
+def test_drift_names_who_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann", "bob"], path, encoder="hashed") as mem:
+        for i in range(80):
+            d = mem.route(QUESTION)
+            mem.feedback(d.id, {"ann": i < 50, "bob": i % 3 > 0})
+        (expected,) = mem.drift()
+    (found,) = values(capsys, "drift", "--memory", str(path))["drift"]
+    assert found == asdict(expected)
+    assert run(["drift", "--memory", str(path)]) == 0
+    assert capsys.readouterr().out == f"{expected}\n"
+    assert values(capsys, "inspect", "--memory", str(path))["drift"] == [found]
+    assert run(["inspect", "--memory", str(path)]) == 0
+    assert f"drift: ann (100% → 0% since {expected.since}" in capsys.readouterr().out
+
+
 def test_for_people(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["route", "--memory", str(memory), QUESTION]) == 0
     assert capsys.readouterr().out.startswith("ann (confidence")
@@ -138,6 +155,9 @@ def test_for_people(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "7 events" in out
     assert "independent votes" in out
+    assert "drift: none" in out
+    assert run(["drift", "--memory", str(memory)]) == 0
+    assert capsys.readouterr().out == "no peer's record changed\n"
     assert "\x1b" not in out
 
 
@@ -181,6 +201,8 @@ BAD = [
     ("feedback --memory {}.none LAST ann=true", "no file"),
     ("inspect --memory {}.none", "no file"),
     ("inspect --memory {} --namespace other", "expected one of ['default']"),
+    ("drift --memory {}.none", "no file"),
+    ("drift --memory {} --namespace other", "expected one of ['default']"),
     ("inspect --memory {} --decision nobody", "nobody"),
     ("inspect --memory {} --peer ann", "--decision"),
     ("inspect --memory {} --top 0", "--top"),

@@ -1,9 +1,11 @@
-"""``sigma-mem inspect``: look into a memory, or at why a decision was made."""
+"""``sigma-mem inspect`` and ``drift``: look into a memory, at why a decision was made, at who changed."""
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -42,15 +44,9 @@ def inspect(
 
     sigma-mem inspect --memory memory.db --decision ID --peer coder
     """
-    from sigma_mem.session import SigmaMem
-    from sigma_mem.store.open import open_store
-
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
-    with closing(open_store(existing(memory), readonly=True)) as store:
-        if namespace not in store.namespaces():
-            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
-        mem = SigmaMem(store=store, namespace=namespace)
+    with _opened(memory, namespace) as mem:
         if decision is not None:
             found = mem.explain(decision, peer=peer, top=top)
             if json:
@@ -63,6 +59,32 @@ def inspect(
         print_json(values)
     else:
         _print(values)
+
+
+def drift(memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
+    """Name peers whose recent record left their long one, since when, and how sure.
+
+    Example:
+    sigma-mem drift --memory memory.db
+    """
+    with _opened(memory, namespace) as mem:
+        found = mem.drift()
+    if json:
+        print_json({"drift": [asdict(changed) for changed in found]})
+    else:
+        typer.echo("\n".join(map(str, found)) or "no peer's record changed")
+
+
+@contextmanager
+def _opened(memory: Path, namespace: str) -> Iterator[SigmaMem]:
+    """The memory in a file, to look at only."""
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.open import open_store
+
+    with closing(open_store(existing(memory), readonly=True)) as store:
+        if namespace not in store.namespaces():
+            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
+        yield SigmaMem(store=store, namespace=namespace)
 
 
 def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
@@ -98,6 +120,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
         "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
 
@@ -145,6 +168,11 @@ def _print(values: dict[str, Any]) -> None:
         out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
+    changed = ", ".join(
+        f"{x['peer']} ({x['was']:.0%} → {x['now']:.0%} since {x['since']}, {x['confidence']:.0%} sure)"
+        for x in values["drift"]
+    )
+    out.print(f"drift: {changed or 'none'}", markup=False)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -25,6 +25,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
+from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback
 from sigma_mem.session.fold import (
@@ -423,6 +424,16 @@ class SigmaMem:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
         before = self.store.records(self._namespace, until=line.seq - 1)
         return explain(line, before, self.settings, peer, top)
+
+    def drift(self) -> list[Drift]:
+        """Peers whose recent record left their long one: since when, and how sure; the surest first.
+
+        Looks at the newest 600 labelled events. A run of hard tasks or of one topic is no drift, and what
+        moves many peers at once is taken for a change of the tasks.
+        """
+        with self._journal as fold:
+            recent = recent_labels(fold, self.store, self._namespace)
+        return find_drift(recent, self.store, self._namespace)
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
