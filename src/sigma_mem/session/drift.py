@@ -77,7 +77,7 @@ def recent_labels(fold: Fold, store: Store, namespace: str) -> RecentLabels:
     state, newest = fold.state, _labelled_events(fold, store, namespace)
     events = newest.values()
     ticks = np.array([event.tick for event in events])
-    c = [[event.labels().get(peer, np.nan) for peer in state.peers] for event in events]
+    c = [[event.labels().c.get(peer, np.nan) for peer in state.peers] for event in events]
     total, seen = state.competence.trace(state.now)
     return RecentLabels(
         peers=state.peers,
@@ -126,7 +126,7 @@ def _labelled_events(fold: Fold, store: Store, namespace: str) -> dict[str, Even
     newest: dict[str, EventState] = {}
     for id in _labelled(store, namespace, fold.seq):
         event = None if id in newest else fold.event(id)
-        if event is not None and event.labels():
+        if event is not None and event.labels().c:
             newest[id] = event
         if len(newest) == WINDOW:
             break
