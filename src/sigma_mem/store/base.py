@@ -1,8 +1,9 @@
 """What a store must do: keep an append-only ledger and a snapshot per namespace.
 
 The ledger is the truth; a snapshot is derived state that a replay must reproduce. The store knows nothing of
-what a record means, but that feedback has a source. Bodies are plain JSON values, turned into text by the store when it writes (off the
-caller's thread), and φ is raw little-endian float64: nothing that is read back can run code.
+what a record means, but that feedback has a source. Bodies are plain JSON values, turned into text by the
+store when it writes (off the caller's thread), and φ is raw little-endian float64: nothing that is read back
+can run code.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
