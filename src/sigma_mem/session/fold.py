@@ -291,21 +291,22 @@ class EventState:
 
     def labels(self) -> EventLabels:
         """The event's labels: where several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
-        if len(self.said) == 1:
-            ((source, said),) = self.said.items()
-            if source not in self.standings or self.standings[source].weight == 1.0:
-                return EventLabels(said)
-        if self.standings:
+        if self.standings and not (len(self.said) == 1 and self._sole_weight() == 1.0):
             return EventLabels(*combined(self.said, self.standings))
+        if len(self.said) == 1:
+            return EventLabels(next(iter(self.said.values())))
         by_peer: dict[str, list[float]] = {}
         for labels in self.said.values():
             for peer, c in labels.items():
                 by_peer.setdefault(peer, []).append(c)
         return EventLabels({peer: sum(every) / len(every) for peer, every in by_peer.items()})
 
+    def _sole_weight(self) -> float:
+        return next(iter(self.standings.values())).weight
+
     def compared(self, of: str) -> Comparison:
         """What the event says of its sources, as far as it depends on this one."""
-        return comparisons(self.said, self.standings, self.agreement, of) if self.standings else NO_COMPARISON
+        return comparisons(self.said, self.standings, self.agreement, of)
 
     def residuals(self, labels: Mapping[str, float]) -> FloatArray:
         """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
@@ -458,10 +459,11 @@ class Fold:
             before = None
             self.state.begin_labels(event.tick)
         source = record.body["source"]
-        compared = event.compared(source)
+        compared = event.compared(source) if event.standings else NO_COMPARISON
         event.apply(record)
         self._write(event, before)
-        self._write_sources(event, compared, source)
+        if event.standings:
+            self._write_sources(event, compared, source)
 
     def _apply_revocation(self, record: Record, seq: int) -> None:
         source = record.body["source"]
@@ -527,7 +529,7 @@ class Fold:
             return None
         if source in event.standings:
             return event.standings[source]  # as when it spoke first
-        return self.sources.standing(source, event.standings, event.phi, self.state)
+        return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
 
     def line(self, decision: str) -> Record:
         """The line of a decision."""
