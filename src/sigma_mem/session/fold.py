@@ -75,7 +75,7 @@ def decision_record(
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
-    What every horizon claimed of every peer, (H + 1, P), is kept as float16, in the order of the scores;
+    What every horizon claimed of every peer, (P, H + 1), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
@@ -272,16 +272,16 @@ class EventState:
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What every horizon claimed of these peers, (H + 1, P); NaN for one not in the pool then."""
+        """What every horizon claimed of these peers, (P, H + 1); NaN for one not in the pool then."""
         if self._claims is None:
             return None
         raw, then = self._claims
-        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(-1, len(then))
+        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
         if tuple(then) == peers:
             return recorded
-        by_peer = dict(zip(then, recorded.T, strict=True))
-        nothing = np.full(len(recorded), math.nan, dtype=np.float16)
-        return np.array([by_peer.get(peer, nothing) for peer in peers]).T
+        by_peer = dict(zip(then, recorded, strict=True))
+        nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+        return np.array([by_peer.get(peer, nothing) for peer in peers])
 
     def forget(self, source: str) -> None:
         """Leave out what a revoked source said."""
