@@ -8,5 +8,6 @@ names peers that changed.
 from sigma_mem.session.drift import Drift
 from sigma_mem.session.explain import Contribution, Explanation
 from sigma_mem.session.sigma import SigmaMem
+from sigma_mem.session.sources import Source
 
-__all__ = ["Contribution", "Drift", "Explanation", "SigmaMem"]
+__all__ = ["Contribution", "Drift", "Explanation", "SigmaMem", "Source"]
