@@ -184,7 +184,7 @@ def _decisions(values: dict[str, Any]) -> Table:
     table = _table("Last decisions", "id", "read", "peer", "confidence", "said since", "question")
     for made in values["decisions"]:
         said = " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items()) or "—"
-        cells = made["id"], made["read"], made["peer"], f"{made['confidence']:.0%}", said
+        cells = made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", said
         table.add_row(*cells, Text(_short(made["question"], 40)))
     return table
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 from sigma_mem.session.fold import decided_at, decision_from, events_of
 from sigma_mem.store.base import Record
@@ -92,8 +93,12 @@ def explain(
         How many terms to list.
     """
     made = decision_from(decision)
-    chosen = made.peer or made.details["abstained"]["peer"]
-    name = chosen if peer is None else peer
+    name = peer or made.peer or made.details["abstained"]["peer"]
+    if name is None:
+        raise InputError(
+            f"decision {made.id!r} chose nobody, since no answer could be read; expected peer=, "
+            f"one of {sorted(made.scores)}"
+        )
     events = {id: event for id, event in events_of(before).items() if name in event.labels()}
     ids = list(events)
     labels = np.array([event.labels()[name] for event in events.values()])
