@@ -64,9 +64,8 @@ def dawid_skene(groups: NDArray[np.intp], rounds: int = _ROUNDS) -> AnswerPoster
     groups : int array (T, P)
         Answer groups, numbered anew at every event; negative where an answer cannot be read.
 
-    >>> found = dawid_skene(np.array([[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 1]]))
-    >>> int(found.skill.argmax()), found.prob.round().tolist()[0]
-    (0, [1.0, 1.0, 0.0])
+    >>> dawid_skene(np.array([[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 1]])).prob.round()[0].tolist()
+    [1.0, 1.0, 0.0]
     """
     answers = _Answers(groups)
     prob = answers.share()

@@ -15,6 +15,7 @@ from sigma_mem.answers.features import FEATURES
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
+from sigma_mem.memory.basis import bases
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 
 if TYPE_CHECKING:
@@ -70,11 +71,13 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     state = mem.state
     recent = mem.decisions(1000)  # among them a question is looked for that illustrates a direction
     rate, labels = state.overall()
+    compared = state.agreement_evidence(np.zeros(state.rank))[1]
     spectrum = eigenvalues(state.M)
     peers = {
         peer: {
             "prob": float(rate[i]),
             "evidence": float(labels[i]),
+            "agreement": float(compared[i]),
             "largest_eigenvalue": float(spectrum[i, 0]),
             "smallest_eigenvalue": float(spectrum[i, -1]),
         }
@@ -123,6 +126,7 @@ def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
                 "like": None if near is None else near.question,
                 "probs": state.by_peer(reading.prob),
                 "effective": state.by_peer(reading.effective),
+                "basis": {peer: asdict(found) for peer, found in bases(state, vector).items()},
                 "alternatives": state.alternatives(vector),
             }
         )
@@ -137,7 +141,7 @@ def _print(values: dict[str, Any]) -> None:
         f"encoder {encoder['name']} {encoder['version']}, rank {values['rank']}, {decay}\n",
         markup=False,
     )
-    tables = [_competence(values), _relation(values), _decisions(values)]
+    tables = [_competence(values), _basis(values), _relation(values), _decisions(values)]
     if any(values["text_features"].values()):
         tables.append(_text_features(values))
     for table in tables:
@@ -159,6 +163,19 @@ def _competence(values: dict[str, Any]) -> Table:
         cells = [f"{known['prob']:.2f} ({known['evidence']:.0f})"]
         cells += [f"{d['probs'][peer]:.2f} ({d['effective'][peer]:.1f})" for d in values["directions"]]
         cells.append(f"{known['smallest_eigenvalue']:+.3f} … {known['largest_eigenvalue']:+.3f}")
+        table.add_row(peer, *cells)
+    return table
+
+
+def _basis(values: dict[str, Any]) -> Table:
+    """How much of p̂ is labels and how much agreement, in the directions of the table above."""
+    columns = [str(i) for i in range(1, len(values["directions"]) + 1)]
+    title = "What p̂ rests on: labels near + labels anywhere + agreement + pool, in %"
+    table = _table(title, "peer", "labels", "agreement events", *columns)
+    parts = ("from_labels", "from_overall", "from_agreement", "from_pool")
+    for peer, known in values["peers"].items():
+        shares = [[f"{100 * d['basis'][peer][part]:.0f}" for part in parts] for d in values["directions"]]
+        cells = [f"{known['evidence']:.0f}", f"{known['agreement']:.0f}", *(" + ".join(x) for x in shares)]
         table.add_row(peer, *cells)
     return table
 

@@ -207,6 +207,12 @@ class SigmaState:
         mean = mixed(self.horizons.weights(self.now), self._overall(self.now)[0])
         return probability(mean), self.competence.trace(self.now)[1]
 
+    def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Decayed number of events, near φ and anywhere, in which a peer's answer was compared, each (P,)."""
+        if self.agreement is None:
+            return np.zeros(len(self.peers)), np.zeros(len(self.peers))
+        return self.agreement.score(phi, self.now)[1], self.agreement.trace(self.now)[1]
+
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
         return self.settings.step * self.competence.readout(phi, self.now)

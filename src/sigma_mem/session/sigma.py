@@ -525,7 +525,7 @@ class SigmaMem:
                 read=outcome.name,
                 phi=direction,
                 peer=chosen,
-                answer=answers.by_peer[chosen].text if chosen in answers.by_peer else None,
+                answer=answers.by_peer[chosen].text if chosen and chosen in answers.by_peer else None,
                 scores=state.by_peer(reading.score),
                 probs=state.by_peer(reading.prob),
                 effective=state.by_peer(reading.effective),
