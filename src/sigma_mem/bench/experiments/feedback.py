@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.aggregation import AGGREGATIONS, aggregated
@@ -154,16 +155,24 @@ def feedback_table(
     """
     places = range(len(stream)) if center is None else center.places(stream)
     in_hindsight = _in_hindsight(stream)
+
+    def played(reveal: Share, shown: NDArray[np.bool_]) -> dict[str, TableRow]:
+        choices = replayed(stream, phis, setup.settings, shown, reads=setup.reads)
+        for name, router in routers(stream, phis, setup).items():
+            choices.update(play(stream, phis, RouterPlayer(name, router, stream.peers), reveal))
+        rows = rows_of(stream, {**choices, **in_hindsight}, setup.reads)
+        judged = {} if center is None else center.judge(stream, shown=shown, rows=("base", "sigma"))
+        return merged(rows, judged, places)
+
+    known: dict[bytes, dict[str, TableRow]] = {}  # at 0 % and at 100 % all masks are one
     found: dict[float, dict[str, list[TableRow]]] = {}
     for done, (share, seed) in enumerate(product(shares, seeds), start=1):
         reveal = Share(share, seed)
         shown = np.array([bool(reveal.reveal(t, e, stream.peers[0])) for t, e in enumerate(stream)])
-        choices = replayed(stream, phis, setup.settings, shown, reads=setup.reads)
-        for name, router in routers(stream, phis, setup).items():
-            choices.update(play(stream, phis, RouterPlayer(name, router, stream.peers), reveal))
-        judged = {} if center is None else center.judge(stream, shown=shown, rows=("base", "sigma"))
-        rows = rows_of(stream, {**choices, **in_hindsight}, setup.reads)
-        for name, row in merged(rows, judged, places).items():
+        key = shown.tobytes()
+        if key not in known:
+            known[key] = played(reveal, shown)
+        for name, row in known[key].items():
             found.setdefault(share, {}).setdefault(name, []).append(row)
         setup.progress(f"{100 * share:g}% of labels", done, len(shares) * len(seeds))
     about = None if center is None else center.judged(stream)
