@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,17 @@ import pytest
 from madeup import made_up
 from partial import with_absent_peers, without_answers
 
+from sigma_mem.bench.aggregation import AGGREGATIONS
 from sigma_mem.bench.conditions import CONDITIONS, UPDATES
 from sigma_mem.bench.experiments.cf import counterfactual_table
-from sigma_mem.bench.experiments.drift import drift_table
-from sigma_mem.bench.experiments.feedback import feedback_table
+from sigma_mem.bench.experiments.drift import DriftTable, drift_table
+from sigma_mem.bench.experiments.feedback import FeedbackTable, feedback_table
 from sigma_mem.bench.experiments.mechanisms import mechanism_table
 from sigma_mem.bench.experiments.ood import transfer_table
 from sigma_mem.bench.experiments.peers import peer_table
 from sigma_mem.bench.experiments.theory import simulate_bound, theory_table
-from sigma_mem.bench.league import row_names
-from sigma_mem.bench.table import Table, write_report
+from sigma_mem.bench.league import ORACLES, row_names
+from sigma_mem.bench.table import LeagueTable, Table, write_report
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.spectrum import signal_to_noise
@@ -75,6 +77,52 @@ def test_more_feedback_helps_and_masks_are_seeded() -> None:
     assert len(set(table.accuracy[1.0]["adaptive"])) == 1  # with all labels there is nothing to draw
     again = feedback_table(*data, shares=(0.02, 1.0), seeds=(0, 1, 2))
     assert again.accuracy == table.accuracy
+
+
+def test_feedback_has_every_row_and_says_where_adaptive_stands() -> None:
+    stream, phis = made_up(300)
+    table = feedback_table(stream, phis, shares=(0.0, 0.1, 1.0), seeds=(0, 1))
+    fair = [name for name in row_names() if name not in ORACLES]
+    for rows in table.rows.values():
+        assert list(rows) == [*fair, *AGGREGATIONS]
+        assert all(rows[name][0].accuracy == rows[name][1].accuracy for name in ("majority", *AGGREGATIONS))
+    below = table.comparisons(0.1)["adaptive − majority"]
+    pooled = [np.mean([row.correct for row in table.rows[0.1][name]], axis=0) for name in fair]
+    of = dict(zip(fair, pooled, strict=True))
+    assert below.difference == pytest.approx((of["adaptive"] - of["majority"]).mean())
+    assert below.difference_low < below.difference < below.difference_high
+    assert table.kept(1.0) == 1.0
+    found = table.values()["comparisons"]["0.1"]
+    assert found["adaptive − majority"]["significantly_below"] == (below.difference_high < 0)
+    text = "\n".join(table.remarks())
+    assert "in hindsight" in text
+    assert "SIGNIFICANTLY BELOW" not in text
+
+
+def test_a_mechanism_that_is_significantly_below_is_marked() -> None:
+    table = feedback_table(*made_up(200), shares=(1.0,), seeds=(0,))
+    worst = {**table.rows[1.0], "adaptive": table.rows[1.0]["beta-b1"]}
+    marked = replace(table, rows={1.0: worst})
+    assert "SIGNIFICANTLY BELOW" in marked.remarks()[1]
+    assert marked.kept(1.0) is None  # nothing was gained
+
+
+def test_following_the_leader_is_a_row_of_every_table_and_routes_alone_remain_without_answers() -> None:
+    stream, phis = made_up(60)
+    for data in ((stream, phis), (without_answers(stream), phis)):
+        tables = experiments(data)
+        for name in ("cf", "peers", "ood", "mechanisms"):
+            table = tables[name]
+            assert isinstance(table, LeagueTable)
+            assert all("leader" in rows for rows in table.columns.values())
+        feedback, drift = tables["feedback"], tables["drift"]
+        assert isinstance(feedback, FeedbackTable)
+        assert isinstance(drift, DriftTable)
+        assert all("leader" in rows for rows in feedback.rows.values())
+        assert all("leader" in found.accuracy for found in drift.conditions.values())
+        assert ("majority" in feedback.rows[1.0]) == (data[0] is stream)
+        assert ("dawid-skene" in feedback.rows[1.0]) == (data[0] is stream)
+    assert list(feedback.comparisons(0.1)) == ["calibrated-route − leader"]
 
 
 def test_theorem_one_holds_in_simulation_and_its_ratio_is_right() -> None:

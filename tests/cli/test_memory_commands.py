@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sigma_mem.cli.app import run
+from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 
 QUESTION = "What is 17 * 23?"
@@ -92,6 +93,27 @@ def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.Capture
         assert top["like"] == QUESTION
         assert top["probs"]["ann"] == pytest.approx(state.read(mem.encode(QUESTION)).prob[0])
     assert seen["peers"]["ann"]["largest_eigenvalue"] > 0 > seen["peers"]["bob"]["smallest_eigenvalue"]
+
+
+def test_inspect_tells_how_much_of_a_record_is_agreement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann", "bob"], path, encoder="hashed", settings=Settings(revision=2)) as mem:
+        for i in range(10):
+            d = mem.vote(QUESTION, {"ann": "391", "bob": "391"})
+            if i < 2:
+                mem.feedback(d.id, {"ann": True})
+    seen = values(capsys, "inspect", "--memory", str(path))
+    assert seen["peers"]["bob"]["evidence"] == 0.0
+    assert seen["peers"]["bob"]["agreement"] == pytest.approx(10.0, abs=0.1)
+    basis = seen["directions"][0]["basis"]
+    assert basis["ann"]["from_labels"] > 0.2 > basis["bob"]["from_labels"] == 0.0
+    assert basis["bob"]["from_agreement"] > basis["ann"]["from_agreement"] > 0.2
+    assert run(["inspect", "--memory", str(path)]) == 0
+    assert "agreement events" in capsys.readouterr().out
+    assert run(["inspect", "--memory", str(path), "--decision", d.id, "--peer", "bob"]) == 0
+    assert "on agreement (" in capsys.readouterr().out
 
 
 def test_inspect_tells_which_text_features_predict_correctness(

@@ -17,6 +17,7 @@ from sigma_mem.answers.features import FEATURES
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
+from sigma_mem.memory.basis import bases
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 
 if TYPE_CHECKING:
@@ -92,11 +93,13 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     state = mem.state
     recent = mem.decisions(1000)  # among them a question is looked for that illustrates a direction
     rate, labels = state.overall()
+    compared = state.agreement_evidence(np.zeros(state.rank))[1]
     spectrum = eigenvalues(state.M)
     peers = {
         peer: {
             "prob": float(rate[i]),
             "evidence": float(labels[i]),
+            "agreement": float(compared[i]),
             "largest_eigenvalue": float(spectrum[i, 0]),
             "smallest_eigenvalue": float(spectrum[i, -1]),
         }
@@ -146,6 +149,7 @@ def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
                 "like": None if near is None else near.question,
                 "probs": state.by_peer(reading.prob),
                 "effective": state.by_peer(reading.effective),
+                "basis": {peer: asdict(found) for peer, found in bases(state, vector).items()},
                 "alternatives": state.alternatives(vector),
             }
         )
@@ -160,7 +164,7 @@ def _print(values: dict[str, Any]) -> None:
         f"encoder {encoder['name']} {encoder['version']}, rank {values['rank']}, {decay}\n",
         markup=False,
     )
-    tables = [_competence(values), _relation(values), _decisions(values)]
+    tables = [_competence(values), _basis(values), _relation(values), _decisions(values)]
     if any(values["text_features"].values()):
         tables.append(_text_features(values))
     for table in tables:
@@ -191,6 +195,19 @@ def _competence(values: dict[str, Any]) -> Table:
     return table
 
 
+def _basis(values: dict[str, Any]) -> Table:
+    """How much of p̂ is labels and how much agreement, in the directions of the table above."""
+    columns = [str(i) for i in range(1, len(values["directions"]) + 1)]
+    title = "What p̂ rests on: labels near + labels anywhere + agreement + pool, in %"
+    table = _table(title, "peer", "labels", "agreement events", *columns)
+    parts = ("from_labels", "from_overall", "from_agreement", "from_pool")
+    for peer, known in values["peers"].items():
+        shares = [[f"{100 * d['basis'][peer][part]:.0f}" for part in parts] for d in values["directions"]]
+        cells = [f"{known['evidence']:.0f}", f"{known['agreement']:.0f}", *(" + ".join(x) for x in shares)]
+        table.add_row(peer, *cells)
+    return table
+
+
 def _relation(values: dict[str, Any]) -> Table:
     ends = values["relation_eigenvalues"]
     title = f"Right and wrong together (G); eigenvalues {ends[-1]:.2f} … {ends[0]:.2f}"
@@ -212,7 +229,7 @@ def _decisions(values: dict[str, Any]) -> Table:
     table = _table("Last decisions", "id", "read", "peer", "confidence", "said since", "question")
     for made in values["decisions"]:
         said = " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items()) or "—"
-        cells = made["id"], made["read"], made["peer"], f"{made['confidence']:.0%}", said
+        cells = made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", said
         table.add_row(*cells, Text(_short(made["question"], 40)))
     return table
 
