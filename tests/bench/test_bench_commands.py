@@ -159,7 +159,7 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),
         (("drift", "FILE", "--conditions", "sunny"), "no condition 'sunny'"),
         (("drift", "FILE", "--conditions", "all"), "needs 6 models, and the stream has 4"),
-        (("drift", "FILE", "--pool", "5"), "expected 2 to 4"),
+        (("drift", "FILE", "--size", "5"), "expected 2 to 4"),
         (("cf", "FILE", "--limit", "0"), "no event left"),
         (("cf", "FILE", "--pool", "5"), "at most 4"),
     ],

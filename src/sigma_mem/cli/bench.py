@@ -175,7 +175,7 @@ def theory(
 @experiment_command
 def drift(
     stream: StreamFile,
-    pool: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
+    size: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
     seeds: Annotated[int, typer.Option(min=1, help="How many draws of pool and replacements.")] = 3,
     conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
     limit: Limit = 2000,
@@ -191,7 +191,7 @@ def drift(
 
     drawn = range(options.seed, options.seed + seeds)
     with options.experiment(stream, limit=limit, rivals=rivals) as e:
-        return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=pool, seeds=drawn)
+        return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=size, seeds=drawn)
 
 
 @app.command()

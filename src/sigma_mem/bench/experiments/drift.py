@@ -162,7 +162,7 @@ def drift_table(
     left_out = {name: why for name in names if (why := _too_few(name, len(stream.peers), size))}
     if conditions is not None and left_out:
         name, why = next(iter(left_out.items()))
-        raise InputError(f"condition {name!r} cannot be shown: {why}; use a smaller --pool, or more --peers")
+        raise InputError(f"condition {name!r} cannot be shown: {why}; use a smaller --size, or more --peers")
     draws = tuple(draw_pool(stream.peers, size, seed) for seed in seeds)
     shown = [name for name in names if name not in left_out]
     found: dict[str, list[Played]] = {name: [] for name in shown}
