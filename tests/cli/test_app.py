@@ -21,7 +21,8 @@ from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
 
 Capture = pytest.CaptureFixture[str]
 HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
-COMMANDS = ("demo", "route", "vote", "feedback", "inspect", "import", "bench", "train", "center")
+MEMORY = ("route", "vote", "feedback", "sources", "revoke", "inspect")
+COMMANDS = ("demo", *MEMORY, "import", "bench", "train", "center")
 
 
 def every_command(group: Any, *path: str) -> list[tuple[tuple[str, ...], Any]]:
