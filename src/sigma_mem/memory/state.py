@@ -239,6 +239,12 @@ class SigmaState:
         mean = overall.by_horizon[:, -1] + (0.0 if overall.change is None else overall.change)
         return probability(mean), self.competence.trace(self.now)[1]
 
+    def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Decayed number of events, near φ and anywhere, in which a peer's answer was compared, each (P,)."""
+        if self.agreement is None:
+            return np.zeros(len(self.peers)), np.zeros(len(self.peers))
+        return self.agreement.score(phi, self.now)[1], self.agreement.trace(self.now)[1]
+
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
         return self.settings.step * self.competence.readout(phi, self.now)
