@@ -265,3 +265,24 @@ def test_a_question_from_standard_input(memory: Path) -> None:
     assert json.loads(done.stdout)["peer"] == "ann"
     empty = subprocess.run([*command, *arguments], input="", capture_output=True, text=True, check=False)
     assert (empty.returncode, empty.stdout) == (2, "")
+
+
+def test_sources_are_listed_revoked_and_heard_again(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(memory)]
+    d = values(capsys, "route", *file, QUESTION)["id"]
+    values(capsys, "feedback", *file, d, "ann=true", "bob=false", "--source", "tests")
+    values(capsys, "feedback", *file, d, "ann=false", "--source", "[liar]")
+    listed = {one["name"]: one for one in values(capsys, "sources", *file)["sources"]}
+    assert listed["default"]["trusted"]
+    assert (listed["[liar]"]["lines"], listed["[liar]"]["trusted"]) == (1, False)
+    assert values(capsys, "revoke", *file, "[liar]") == {"source": "[liar]", "revoked": True, "lines": 1}
+    assert run(["sources", *file]) == 0
+    table = capsys.readouterr().out
+    assert "[liar]" in table
+    assert "revoked" in table
+    assert run(["feedback", *file, d, "bob=true", "--source", "[liar]"]) == 2
+    assert "unrevoke" in capsys.readouterr().err
+    assert run(["revoke", *file, "[liar]", "--undo"]) == 0
+    assert capsys.readouterr().out == "[liar]: 1 lines of feedback count again\n"
+    assert run(["feedback", *file, d, "bob=true", "--source", "bob"]) == 2
+    assert "is a peer, and labels itself" in capsys.readouterr().err

@@ -77,3 +77,14 @@ def test_impossible_settings_are_refused_by_name(arguments, named):
     with pytest.raises(InputError, match=named) as error:
         Settings(**arguments)
     assert "expected" in str(error.value)
+
+
+def test_trusted_sources_are_named_once_and_recorded():
+    assert Settings().trusted == ("default",)
+    assert Settings(revision=1).trusted is None
+    for trusted in ((), ("ci", "judge")):
+        recorded = json.loads(json.dumps(asdict(Settings(trusted=trusted))))
+        assert Settings.from_record(recorded) == Settings(trusted=trusted)
+    for wrong in ("ci", ("ci", "ci"), ("",), (1,)):
+        with pytest.raises(InputError, match="expected a tuple of distinct names of sources"):
+            Settings(trusted=wrong)
