@@ -20,6 +20,7 @@ from sigma_mem.cli.bench_options import (
 from sigma_mem.cli.options import Json, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.memory import Settings
+from sigma_mem.memory.settings import REVISION
 
 if TYPE_CHECKING:
     from sigma_mem.bench.table import Table
@@ -186,6 +187,26 @@ def drift(
 
     with options.experiment(stream, limit=limit, rivals=rivals) as e:
         return drift_table(e.stream, e.phis, names_of(conditions), e.setup)
+
+
+@app.command()
+@experiment_command
+def confidence(
+    stream: StreamFile,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,
+    min_confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Answer only where this share of the answers is right.")
+    ] = 0.9,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Whether the confidence can be believed: calibration error, Brier, AUC, and when to abstain."""
+    from sigma_mem.bench.experiments.confidence import confidence_table
+
+    with options.experiment(stream, limit=limit) as e:
+        setup = replace(e.setup, settings=Settings(revision=REVISION))
+        return confidence_table(e.stream, e.phis, share, min_confidence, setup)
 
 
 @app.command()
