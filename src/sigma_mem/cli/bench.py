@@ -191,6 +191,28 @@ def drift(
 
 @app.command()
 @experiment_command
+def poison(
+    stream: StreamFile,
+    attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "--limit", help="At most this many events.")
+    ] = 1000,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
+    ] = False,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What lying label sources cost, with a trusted source named and without."""
+    from sigma_mem.bench.experiments.poison import poison_table
+
+    with options.experiment(stream, limit=events) as e:
+        setup = replace(e.setup, settings=Settings(revision=REVISION))
+        return poison_table(e.stream, e.phis, names_of(attacks), setup, revoke=revoke)
+
+
+@app.command()
+@experiment_command
 def confidence(
     stream: StreamFile,
     share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,

@@ -24,7 +24,7 @@ from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Share, Stream
 
-WARM_UP = 200  # events that are not scored; half of a shorter stream
+WARM_UP = 200  # events that are not scored; in a stream of less than twice as many, its first half
 TOLERANCE = 0.01  # above the ECE of a perfect forecaster
 
 Verb = Literal["vote", "decide"]

@@ -1,0 +1,87 @@
+"""The poison experiment: who says what, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from madeup import made_up
+
+from sigma_mem.bench.experiments.drift import strongest
+from sigma_mem.bench.experiments.poison import (
+    ATTACKS,
+    CLEAN,
+    FAKES,
+    HONEST,
+    LIAR,
+    ROWS,
+    SYBILS,
+    Colluders,
+    FloodedPlayer,
+    lies,
+    poison_table,
+)
+from sigma_mem.bench.league import Setup
+from sigma_mem.bench.play import play
+from sigma_mem.bench.table import write_report
+from sigma_mem.errors import InputError
+from sigma_mem.memory import Settings
+from sigma_mem.streams import Everything
+
+NEW = Setup(settings=Settings(revision=2))
+
+
+def test_colluders_lie_beside_the_honest_and_do_not_always_speak_first() -> None:
+    stream, _ = made_up(40)
+    reveal = Colluders("peer1", SYBILS, Everything(HONEST))
+    first = set()
+    for place, event in enumerate(stream):
+        shown = reveal.reveal(place, event, "peer0")
+        said = {r.source: r.labels for r in shown}
+        assert set(said) == {HONEST, *SYBILS}
+        assert said[HONEST] == event.correct
+        assert all(said[name] == lies(stream.peers, "peer1") for name in SYBILS)
+        first.add(shown[0].source)
+    assert first == {HONEST, SYBILS[0]}
+
+
+def test_invented_events_are_in_the_memory_and_not_in_the_table() -> None:
+    stream, phis = made_up(30)
+    invented = np.repeat(phis, FAKES, axis=0)
+    with NEW.memory(stream.peers, phis.shape[1]) as memory:
+        player = FloodedPlayer(memory, NEW, invented, lies(stream.peers, "peer0"))
+        choices = play(stream, phis, player, Everything(HONEST))
+        assert memory.events == 30 * (1 + FAKES)
+        assert len(choices["adaptive"]) == 30
+        lines = [x.body["source"] for x in memory.store.records("default") if x.kind == "feedback"]
+    assert (lines.count(LIAR), lines.count(HONEST)) == (30 * FAKES, 30)
+
+
+def test_lies_cost_and_revoking_them_leaves_nothing() -> None:
+    stream, phis = made_up(50)
+    table = poison_table(stream, phis, setup=NEW, revoke=True)
+    assert table.worst == strongest(stream)[-1]
+    assert [list(attacks) for attacks in table.correct.values()] == [list(ATTACKS)] * 3
+    averaged = table.costs("averaged", "calibrated-vote")
+    assert averaged["sybils"].difference < -0.1
+    for way, found in table.differences.items():
+        assert ("lies-20" in found) is (way == "named")  # elsewhere the liar is the only source
+        assert max(found.values()) < 1e-12
+
+
+def test_a_named_source_is_hardly_moved_by_others() -> None:
+    table = poison_table(*made_up(90), ("colluder", "sybils"), NEW)
+    for row in ROWS:
+        costs = table.costs("named", row)
+        assert list(costs) == [CLEAN, "colluder", "sybils"]
+        assert min(costs["colluder"].difference, costs["sybils"].difference) > -0.03
+
+
+def test_it_is_json_and_has_a_figure(tmp_path: Path) -> None:
+    table = poison_table(*made_up(12), ("colluder",), NEW)
+    json.dumps(table.values(), allow_nan=False)
+    assert (tmp_path / "poison.png") in write_report(table, tmp_path)
+    with pytest.raises(InputError, match="no attack 'bribe'"):
+        poison_table(*made_up(12), ("bribe",), NEW)
