@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -66,6 +67,8 @@ def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
         (("feedback", "--shares", "0.2,1", "--seeds", "2"), "shares"),
         (("theory", "--limit", "40", "--simulations", "20"), "theorem1"),
         (("drift", "--conditions", "abrupt,restart"), "conditions"),
+        (("poison", "--attacks", "colluder", "--events", "20"), "sources"),
+        (("confidence", "--share", "0.5", "--limit", "30"), "claims"),
     ],
 )
 def test_every_other_experiment_has_json(
@@ -131,11 +134,20 @@ def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Captur
     assert again["mechanisms"]["adaptive"]["accuracy"] == recorded["ratios"]["0"]["adaptive"]["accuracy"]
 
 
-@pytest.mark.parametrize("command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift"])
+@pytest.mark.parametrize(
+    "command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift", "poison", "confidence"]
+)
 def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
     streams = ["x.jsonl", "y.jsonl"] if command == "ood" else ["x.jsonl"]
     assert run(["bench", command, *streams, "--order", "any"]) == 2
     assert "'any' is not one of" in capsys.readouterr().err
+
+
+def test_a_pool_is_drawn_by_its_seed(file: str, capsys: Capture) -> None:
+    arguments = ("cf", file, "--ratios", "0", "--limit", "20", "--pool", "3", "--pool-seed", "5")
+    found = printed(capsys, *arguments)
+    assert found["peers"] == Random(5).sample(["peer0", "peer1", "peer2", "peer3"], 3)
+    assert found == printed(capsys, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +161,9 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),
         (("drift", "FILE", "--conditions", "sunny"), "no condition 'sunny'"),
         (("cf", "FILE", "--limit", "0"), "no event left"),
+        (("poison", "FILE", "--attacks", "bribe"), "no attack 'bribe'"),
+        (("cf", "FILE", "--pool", "9"), "from 2 to 4"),
+        (("cf", "FILE", "--pool", "2", "--peers", "peer0,peer1"), "--peers and --pool"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(

@@ -47,7 +47,9 @@ def test_a_perfect_forecaster_is_within_the_limit_and_an_overconfident_one_is_no
     rng = np.random.default_rng(1)
     confidence = rng.random(2000)
     limit = Forecast(confidence, np.zeros(2000)).perfect_error(seed=3)
-    errors = [Forecast(confidence, 1.0 * (rng.random(2000) < confidence)).calibration_error for _ in range(60)]
+    errors = [
+        Forecast(confidence, 1.0 * (rng.random(2000) < confidence)).calibration_error for _ in range(60)
+    ]
     assert 0.85 <= np.mean(np.array(errors) <= limit) <= 1.0
     sure = Forecast(confidence, 1.0 * (rng.random(2000) < 0.8 * confidence))
     assert sure.calibration_error > limit + 0.01

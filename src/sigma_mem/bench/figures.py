@@ -79,7 +79,9 @@ def reliability(
     for i, (name, (confidence, right, counts)) in enumerate(claims.items()):
         colour = _COLOURS[i % len(_COLOURS)]
         axes.plot(100 * confidence, 100 * right, lw=1.2, label=name, color=colour)
-        axes.scatter(100 * confidence, 100 * right, s=6 + 240 * counts / counts.sum(), color=colour, alpha=0.6)
+        axes.scatter(
+            100 * confidence, 100 * right, s=6 + 240 * counts / counts.sum(), color=colour, alpha=0.6
+        )
     return _saved(axes, "right (%)", "confidence (%)", title, path)
 
 

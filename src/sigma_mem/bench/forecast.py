@@ -35,7 +35,9 @@ class Forecast:
     def perfect_error(self, quantile: float = 0.95, seed: int = 0) -> float:
         """The ECE that a perfect forecaster with the same confidences stays below, by simulation."""
         rng = np.random.default_rng(seed)
-        drawn = (rng.random((_TOGETHER, len(self))) < self.confidence for _ in range(_SIMULATIONS // _TOGETHER))
+        drawn = (
+            rng.random((_TOGETHER, len(self))) < self.confidence for _ in range(_SIMULATIONS // _TOGETHER)
+        )
         return float(np.quantile(np.concatenate([self._error(right) for right in drawn]), quantile))
 
     @property
@@ -77,7 +79,7 @@ class Forecast:
     def _bins(self) -> NDArray[np.intp]:
         return np.minimum((self.confidence * BINS).astype(np.intp), BINS - 1)
 
-    def _error(self, right: FloatArray) -> FloatArray:
+    def _error(self, right: FloatArray | NDArray[np.bool_]) -> FloatArray:
         """ECE against every row of ``right``, (R, T)."""
         member = np.eye(BINS)[self._bins()]  # (T, bins)
         error: FloatArray = np.abs((self.confidence - right) @ member).sum(axis=1) / max(len(self), 1)

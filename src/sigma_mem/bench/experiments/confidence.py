@@ -104,7 +104,7 @@ class ConfidenceTable(Table):
         target = f"{100 * self.target:g}"
         return [
             f"Scored from event {self.after + 1} on; {self.share:.1%} of the events are labelled.",
-            f"limit: the 95th percentile of the ECE of a perfect forecaster with these confidences, + {TOLERANCE}.",
+            f"limit: 95th percentile of a perfect forecaster's ECE with these confidences, + {TOLERANCE}.",
             f"in hindsight: how often the best threshold would answer that is right {target} times in 100.",
         ]
 
@@ -112,7 +112,9 @@ class ConfidenceTable(Table):
         """A reliability diagram of every kind of claim, beside that of version 0.1."""
         drawn = []
         for name in [name for name in self.claims if not name.endswith(_BEFORE)]:
-            forecasts = {n: c.forecast.diagram() for n, c in self.claims.items() if n in (name, name + _BEFORE)}
+            forecasts = {
+                n: c.forecast.diagram() for n, c in self.claims.items() if n in (name, name + _BEFORE)
+            }
             path = folder / f"reliability-{name}.png"
             drawn.append(figures.reliability(forecasts, f"{self.stream.name}: {name}", path))
         return drawn
@@ -173,7 +175,7 @@ class ConfidentPlayer(MemoryPlayer):
         decision = act(event.question, event.answers, phi=phi, min_confidence=self._target)
         self._ids.append(decision.id)
         peer = decision.peer or decision.details["abstained"]["peer"]
-        claimed = {self._verb: (peer, decision.confidence)}
+        claimed: dict[str, tuple[str, float]] = {self._verb: (peer, decision.confidence)}
         if decision.reads:
             route = decision.reads["calibrated-route"]
             claimed[_ROUTE] = route, decision.probs[route]

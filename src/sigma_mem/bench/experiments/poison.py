@@ -37,7 +37,7 @@ Correct = Mapping[str, FloatArray]  # mechanism → how right it was at every ev
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class Poisoning:
     """Who labels what: honest labels are ``HONEST``'s, lies come under the names of ``liars``."""
 
     note: str
@@ -65,40 +65,42 @@ class Colluders:
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Show the labels, and the lies about them."""
         shown = self.of.reveal(index, event, chosen)
-        said = [replace(r, labels=lies(r.labels, self.favours), source=s) for r in shown for s in self.sources]
+        said = [
+            replace(r, labels=lies(r.labels, self.favours), source=s) for r in shown for s in self.sources
+        ]
         return said + shown if chance(self.seed, "first", event.id) < 0.5 else shown + said
 
 
 def lies(peers: Sequence[str] | Mapping[str, float], favours: str) -> dict[str, float]:
-    """This peer is right, and every other one wrong."""
+    """Labels by which one peer is right, and every other one wrong."""
     return {peer: 1.0 if peer == favours else -1.0 for peer in peers}
 
 
 _HONEST = Everything(HONEST)
 _ATTACKS = {
-    CLEAN: Attack("honest labels for every event", lambda worst, seed: _HONEST),
-    "lies-20": Attack(
-        "20 % of the events are labelled by a liar instead; unless the honest source is named, by the only source",
+    CLEAN: Poisoning("honest labels for every event", lambda worst, seed: _HONEST),
+    "lies-20": Poisoning(
+        "20 % of the events are labelled by a liar instead; where none is named, by the only source",
         lambda worst, seed: Dishonest(0.2, LIAR, worst, seed, _HONEST),
         (LIAR,),
         unnamed=lambda worst, seed: Dishonest(0.2, HONEST, worst, seed, _HONEST),
     ),
-    "lies-50": Attack(
+    "lies-50": Poisoning(
         "an untrusted source of equal volume: half of the events are labelled by a liar instead",
         lambda worst, seed: Dishonest(0.5, LIAR, worst, seed, _HONEST),
         (LIAR,),
     ),
-    "colluder": Attack(
+    "colluder": Poisoning(
         "a liar labels every event beside the honest source",
         lambda worst, seed: Colluders(worst, (LIAR,), _HONEST, seed),
         (LIAR,),
     ),
-    "sybils": Attack(
+    "sybils": Poisoning(
         f"{len(SYBILS)} liars label every event beside the honest source",
         lambda worst, seed: Colluders(worst, SYBILS, _HONEST, seed),
         SYBILS,
     ),
-    "fake-events": Attack(
+    "fake-events": Poisoning(
         f"a liar invents {FAKES} events per real one, at φ of questions of the stream, and labels them",
         lambda worst, seed: _HONEST,
         (LIAR,),
@@ -167,8 +169,8 @@ class PoisonTable(Table):
         said += [f"- {name}: {_ATTACKS[name].note}." for name in attacks]
         if self.differences:
             said.append(
-                "- revoked: largest difference in M, N and G, once the liars are revoked, to a memory in which "
-                "they never spoke."
+                "- revoked: largest difference in M, N and G, once the liars are revoked, to a memory "
+                "in which they never spoke."
             )
         return said
 
