@@ -62,6 +62,8 @@ class AsyncSigmaMem:
     decide = _in_thread(SigmaMem.decide)
     feedback = _in_thread(SigmaMem.feedback)
     revoke = _in_thread(SigmaMem.revoke)
+    unrevoke = _in_thread(SigmaMem.unrevoke)
+    sources = _in_thread(SigmaMem.sources)
     add_peer = _in_thread(SigmaMem.add_peer)
     remove_peer = _in_thread(SigmaMem.remove_peer)
     encode = _in_thread(SigmaMem.encode)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -11,6 +11,7 @@ from sigma_mem.errors import InputError
 
 DecayBy = Literal["event", "labelled", "time"]
 
+TRUSTED = ("default",)  # unless others are named
 HORIZONS = (0.95, 0.99, 0.998, 0.9995)
 REVISION = 2  # of what is computed from equal lines; 1 is version 0.1
 
@@ -44,6 +45,9 @@ class Settings:
         Whether votes learn which features of an answer's text predict correctness.
     agreement : bool
         Whether agreement among peers is the prior of p̂; by default in revision 2 only.
+    trusted : tuple of str
+        Sources whose labels are taken as they are; others are weighed by how they agree with them. By
+        default ("default",); () trusts nobody in particular. None, in revision 1, takes the mean of all.
     revision : int
         1 learns as version 0.1 does: wrong answers are counted in pairs, votes have their full weight from
         the first label on, and confidence is what each read claims. 2 is for few labels, models that change
@@ -62,6 +66,7 @@ class Settings:
     text_features: bool = True
     horizons: tuple[float, ...] = ()
     agreement: bool = cast(bool, None)  # a bool once __post_init__ is done
+    trusted: tuple[str, ...] | None = None  # names once __post_init__ is done, but in revision 1
     revision: int = 1
 
     def __post_init__(self) -> None:
@@ -103,6 +108,10 @@ class Settings:
             object.__setattr__(self, "gamma", self.horizons[-1])
         if self.agreement is None:
             object.__setattr__(self, "agreement", self.revision > 1)
+        if self.trusted is None and self.revision > 1:
+            object.__setattr__(self, "trusted", TRUSTED)
+        elif self.trusted is not None:
+            object.__setattr__(self, "trusted", _checked_names(self.trusted))
 
     @classmethod
     def from_record(cls, values: Mapping[str, Any]) -> Settings:
@@ -155,3 +164,14 @@ class Settings:
 def _require(holds: bool, message: str) -> None:
     if not holds:
         raise InputError(message)
+
+
+def _checked_names(trusted: Sequence[str]) -> tuple[str, ...]:
+    names = () if isinstance(trusted, str) else tuple(trusted)
+    _require(
+        not isinstance(trusted, str)
+        and all(isinstance(name, str) and name for name in names)
+        and len(set(names)) == len(names),
+        f"trusted is {trusted!r}; expected a tuple of distinct names of sources",
+    )
+    return names

@@ -6,5 +6,6 @@ live and on replay alike, and `journal` keeps ledger and state in step. `explain
 
 from sigma_mem.session.explain import Contribution, Explanation
 from sigma_mem.session.sigma import SigmaMem
+from sigma_mem.session.sources import Source
 
-__all__ = ["Contribution", "Explanation", "SigmaMem"]
+__all__ = ["Contribution", "Explanation", "SigmaMem", "Source"]

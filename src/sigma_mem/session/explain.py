@@ -13,11 +13,12 @@ from sigma_mem.store.base import Record
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """One past event's term η·γ^age·c·(φ·φ_s)² in a peer's score."""
+    """One past event's term η·γ^age·w·c·(φ·φ_s)² in a peer's score."""
 
     event: str
     question: str | None
     label: float
+    weight: float  # w, of who said so
     recency: float  # γ^age
     similarity: float  # (φ·φ_s)²
     share: float  # the term itself
@@ -66,7 +67,8 @@ class Explanation:
             about = f" «{_short(term.question)}»" if term.question else ""
             lines.append(
                 f"  {term.share:+.4f}  {what} on {term.event}{about}"
-                f" (similarity {term.similarity:.2f}, recency {term.recency:.2f})"
+                f" (similarity {term.similarity:.2f}, recency {term.recency:.2f}"
+                f"{'' if term.weight == 1.0 else f', weight {term.weight:.2f}'})"
             )
         if self.others:
             lines.append(f"  {self.rest:+.4f}  {self.others} other events")
@@ -94,14 +96,16 @@ def explain(
     made = decision_from(decision)
     chosen = made.peer or made.details["abstained"]["peer"]
     name = chosen if peer is None else peer
-    events = {id: event for id, event in events_of(before).items() if name in event.labels()}
+    events = {id: event for id, event in events_of(before).items() if name in event.labels().c}
     ids = list(events)
-    labels = np.array([event.labels()[name] for event in events.values()])
+    said = [event.labels() for event in events.values()]
+    labels = np.array([event.c[name] for event in said])
+    weights = np.array([event.weight.get(name, 1.0) for event in said])
     ticks = np.array([event.tick for event in events.values()])
     phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
     recency = np.exp(-settings.rate * (decided_at(decision) - ticks))
     similarity = np.square(phis @ made.phi)
-    share = settings.step * recency * labels * similarity
+    share = settings.step * recency * weights * labels * similarity
     order = np.argsort(-np.abs(share), kind="stable")[:top]
     return Explanation(
         decision=made.id,
@@ -116,6 +120,7 @@ def explain(
                 ids[i],
                 events[ids[i]].question,
                 float(labels[i]),
+                float(weights[i]),
                 float(recency[i]),
                 float(similarity[i]),
                 float(share[i]),

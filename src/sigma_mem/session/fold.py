@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +22,14 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisionError
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing, combined, comparisons
 from sigma_mem.memory.horizons import rounded
+from sigma_mem.memory.sources import Sources
 from sigma_mem.store.base import Record, Store
 
 _NONE: Mapping[str, Any] = {}
 _ONLY_IN_LINES = ("now", "signs", "claims", "confidence_claims")
+_OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
@@ -143,8 +146,11 @@ def _features(record: Record) -> Mapping[str, Sequence[float]]:
     return features if version == FEATURES_VERSION else {}
 
 
-def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
-    """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place."""
+def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standing | None = None) -> Record:
+    """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place.
+
+    What the source was worth then is kept with them; a trusted one weighs 1, and nothing is kept.
+    """
     body = {
         "id": feedback.id,
         "labels": feedback.labels,
@@ -153,12 +159,18 @@ def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
         "tick": tick,
         "time": feedback.time,
     }
+    if standing is not None:
+        body["weight"] = standing.weight
+        if standing.reliability is not None:
+            body["reliability"] = standing.reliability
+        if standing.overlap:
+            body["overlap"] = dict(standing.overlap)
     return Record("feedback", line, feedback.event, body)
 
 
 def feedback_from(record: Record) -> Feedback:
     """The feedback that a line holds."""
-    body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key != "tick"}
+    body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key in _OF_FEEDBACK}
     return Feedback(event=record.event, **body)
 
 
@@ -167,9 +179,14 @@ def peer_record(peer: str, joins: bool, time: float) -> Record:
     return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
 
 
-def revoke_record(source: str, time: float) -> Record:
+def revoke_record(source: str, id: str, time: float) -> Record:
     """Everything that a source ever said is taken back."""
-    return Record("revoke", source, "", {"source": source, "time": time})
+    return Record("revoke", id, "", {"source": source, "time": time})
+
+
+def unrevoke_record(source: str, id: str, time: float) -> Record:
+    """Everything that a revoked source ever said counts again."""
+    return Record("unrevoke", id, "", {"source": source, "time": time})
 
 
 def phi_to_bytes(phi: FloatArray) -> bytes:
@@ -187,6 +204,13 @@ def phi_from_bytes(raw: bytes) -> FloatArray:
 # --- one event ---------------------------------------------------------------------------
 
 
+class EventLabels(NamedTuple):
+    """Labels of an event by peer, and how much evidence each is; no weights where all are 1."""
+
+    c: Mapping[str, float]
+    weight: Mapping[str, float] = _NONE
+
+
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
@@ -202,6 +226,7 @@ class EventState:
         "question",
         "reads",
         "said",
+        "standings",
         "tick",
     )
 
@@ -217,6 +242,7 @@ class EventState:
         self._claims = _claims(record)
         self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
+        self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
 
     @property
@@ -224,16 +250,18 @@ class EventState:
         """φ of the event; decoded when asked for, since most events are never labelled."""
         return phi_from_bytes(self._phi)
 
-    def apply(self, record: Record, revoked: Collection[str] = ()) -> None:
-        """Take in one of the event's lines; labels of a revoked source do not count."""
+    def apply(self, record: Record) -> None:
+        """Take in one of the event's lines."""
         body = record.body
         if record.kind == "feedback":
             self.tick = body["tick"]
             self.lines += 1
             source, labels = body["source"], body["labels"]
-            if source not in revoked:
-                before = self.said.get(source)
-                self.said[source] = labels if before is None else {**before, **labels}
+            before = self.said.get(source)
+            self.said[source] = labels if before is None else {**before, **labels}
+            if before is None and "weight" in body:
+                standing = Standing(body["weight"], body.get("reliability"), body.get("overlap", _NONE))
+                self.standings = {**self.standings, source: standing}
         elif body["canons"] and not self.lines:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
@@ -252,15 +280,29 @@ class EventState:
         by_horizon = np.frombuffer(b64decode(raw), dtype="<f2").astype(np.float64).reshape(-1, len(peers))
         return dict(zip(peers, by_horizon.T, strict=True))
 
-    def labels(self) -> Mapping[str, float]:
-        """The event's labels: where several sources labelled a peer, their mean, so that |c| ≤ 1."""
+    def forget(self, source: str) -> None:
+        """Leave out what a revoked source said."""
+        self.said.pop(source, None)
+        if source in self.standings:
+            self.standings = {name: x for name, x in self.standings.items() if name != source}
+
+    def labels(self) -> EventLabels:
+        """The event's labels: where several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
         if len(self.said) == 1:
-            return next(iter(self.said.values()))
+            ((source, said),) = self.said.items()
+            if source not in self.standings or self.standings[source].weight == 1.0:
+                return EventLabels(said)
+        if self.standings:
+            return EventLabels(*combined(self.said, self.standings))
         by_peer: dict[str, list[float]] = {}
         for labels in self.said.values():
             for peer, c in labels.items():
                 by_peer.setdefault(peer, []).append(c)
-        return {peer: sum(every) / len(every) for peer, every in by_peer.items()}
+        return EventLabels({peer: sum(every) / len(every) for peer, every in by_peer.items()})
+
+    def compared(self, of: str) -> Comparison:
+        """What the event says of its sources, as far as it depends on this one."""
+        return comparisons(self.said, self.standings, self.agreement, of) if self.standings else NO_COMPARISON
 
     def residuals(self, labels: Mapping[str, float]) -> FloatArray:
         """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
@@ -313,16 +355,21 @@ def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
 
 
 def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:
-    """Events by id, in order, as a part of the ledger tells them."""
+    """Events by id, in order, as a part of the ledger tells them; revoked sources are left out at the end."""
     events: dict[str, EventState] = {}
+    silent = set(revoked)
     for record in records:
         if record.kind == "revoke":
-            for event in events.values():
-                event.said.pop(record.body["source"], None)
+            silent.add(record.body["source"])
+        elif record.kind == "unrevoke":
+            silent.discard(record.body["source"])
         elif record.kind == "decision" and record.event not in events:
             events[record.event] = EventState(record)
         if record.event in events:
-            events[record.event].apply(record, revoked)
+            events[record.event].apply(record)
+    for event in events.values():
+        for source in silent.intersection(event.said):
+            event.forget(source)
     return events
 
 
@@ -349,6 +396,8 @@ class Fold:
         features = len(FEATURES) if opening.settings.text_features else 0
         self.state = SigmaState(opening.peers, opening.rank, opening.settings, features)
         self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
+        settings = opening.settings
+        self.sources = Sources(settings.trusted, settings.rate, opening.rank)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.seq = 0
@@ -373,6 +422,8 @@ class Fold:
                 self._apply_feedback(record, seq)
             case "revoke":
                 self._apply_revocation(record, seq)
+            case "unrevoke":
+                self._apply_unrevocation(record, seq)
             case "peer":
                 self._apply_peer(record)
             case "open":
@@ -404,27 +455,42 @@ class Fold:
         if event is None:
             return
         if event.lines:
-            before: Mapping[str, float] | None = event.labels()
+            before: EventLabels | None = event.labels()
         else:
             before = None
             self.state.begin_labels(event.tick)
+        source = record.body["source"]
+        compared = event.compared(source)
         event.apply(record)
         self._write(event, before)
+        self._write_sources(event, compared, source)
 
     def _apply_revocation(self, record: Record, seq: int) -> None:
         source = record.body["source"]
-        labelled = dict.fromkeys(
-            line.event
-            for line in self._store.records(self._namespace, until=seq)
-            if line.kind == "feedback" and line.body["source"] == source
-        )
-        for id in labelled:
+        for id in self._events_of_source(source, seq):
             event = self.event(id, before=seq)
             if event is not None:
-                before = event.labels()
-                event.said.pop(source, None)
+                before, compared = event.labels(), event.compared(source)
+                event.forget(source)
                 self._write(event, before)
+                self._write_sources(event, compared, source)
         self.revoked.add(source)
+
+    def _apply_unrevocation(self, record: Record, seq: int) -> None:
+        source = record.body["source"]
+        for id in self._events_of_source(source, seq):
+            without = self.event(id, before=seq)
+            if without is not None:
+                before, compared = without.labels(), without.compared(source)
+                event = self._read_event(id, seq, self.revoked - {source})
+                if event is not None:
+                    self._write(event, before)
+                    self._write_sources(event, compared, source)
+        self.revoked.discard(source)
+
+    def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
+        """Events that a source labelled, in the order of its lines."""
+        return dict.fromkeys(line.event for line in self._store.of_source(self._namespace, source, seq))
 
     def _apply_peer(self, record: Record) -> None:
         peer = record.body["peer"]
@@ -437,11 +503,14 @@ class Fold:
     def event(self, id: str, before: int | None = None) -> EventState | None:
         """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
         event = self._events.get(id)
-        if event is None:
-            lines = self._store.of_event(self._namespace, id)
-            event = events_of((x for x in lines if before is None or x.seq < before), self.revoked).get(id)
-            if event is not None:
-                self._keep(id, event)
+        return self._read_event(id, before, self.revoked) if event is None else event
+
+    def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
+        """An event as its lines in the ledger tell it."""
+        lines = self._store.of_event(self._namespace, id)
+        event = events_of((x for x in lines if before is None or x.seq < before), revoked).get(id)
+        if event is not None:
+            self._keep(id, event)
         return event
 
     def event_of(self, decision: str) -> tuple[str, EventState]:
@@ -453,6 +522,14 @@ class Fold:
         if event is None:  # the ledger holds a decision without its event's first one
             raise UnknownDecisionError(f"event {id!r} of decision {decision!r} is not in this memory")
         return id, event
+
+    def standing(self, source: str, event: EventState) -> Standing | None:
+        """What a source is worth that speaks of an event now; None where it is trusted."""
+        if self.sources.is_trusted(source):
+            return None
+        if source in event.standings:
+            return event.standings[source]  # as when it spoke first
+        return self.sources.standing(source, event.standings, event.phi, self.state)
 
     def line(self, decision: str) -> Record:
         """The line of a decision."""
@@ -469,9 +546,16 @@ class Fold:
         if len(self._events) > _OPEN_EVENTS:
             self._events.popitem(last=False)
 
-    def _write(self, event: EventState, before: Mapping[str, float] | None) -> None:
+    def _write_sources(self, event: EventState, before: Comparison, of: str) -> None:
+        """Write what the event says of its sources, in place of what it said before."""
+        after = event.compared(of)
+        if after is not before:
+            self.sources.write(event.phi, before, after, event.tick, self.state.now)
+
+    def _write(self, event: EventState, replaced: EventLabels | None) -> None:
         """Write the event's labels to every sum, in place of those before."""
-        after, state, phi = event.labels(), self.state, event.phi
+        after, before = event.labels().c, None if replaced is None else replaced.c
+        state, phi = self.state, event.phi
         agreed, claimed = event.agreement, event.claimed()
         state.write(
             phi,

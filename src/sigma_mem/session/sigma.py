@@ -26,18 +26,17 @@ from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.session.explain import Explanation, explain
-from sigma_mem.session.feedback import append_feedback
+from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import (
     Fold,
     decision_from,
     decision_record,
-    feedback_from,
     peer_record,
-    revoke_record,
 )
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
 
@@ -338,7 +337,8 @@ class SigmaMem:
         labels : mapping
             Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
         source : str
-            Who says so; `revoke` takes back all that a source said.
+            Who says so. Sources that are not trusted weigh less (`Settings.trusted`); `revoke` takes back all
+            that a source said. A peer cannot label itself.
         id : str, optional
             Of this feedback, for senders that retry.
         amend : bool
@@ -349,20 +349,20 @@ class SigmaMem:
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
 
-        The memory is then as if that source had never spoken, and the source is not heard again. Decisions
-        made meanwhile stay, and so does the p̂ they claimed, against which text features are learned.
+        The memory is then as if that source had never spoken, and the source is not heard again, until
+        `unrevoke`. Decisions made meanwhile stay, and so do the p̂ they claimed and the weights that other
+        sources had.
         """
+        return append_revocation(self._journal, source, False, self._clock())
+
+    def unrevoke(self, source: str) -> int:
+        """Take a revocation back: all feedback of the source counts again; return how many lines that are."""
+        return append_revocation(self._journal, source, True, self._clock())
+
+    def sources(self) -> list[Source]:
+        """Everyone who gave feedback or is trusted, by name: how often, and what that is worth now."""
         with self._journal as fold:
-            lines = sum(
-                record.kind == "feedback" and feedback_from(record).source == source
-                for record in self.store.records(self._namespace)
-            )
-            ticket = None
-            if source not in fold.revoked:
-                ticket = self._journal.append(revoke_record(source, self._clock()))
-        if ticket is not None:
-            ticket.wait()
-        return lines
+            return list_sources(fold, self.store.sources(self._namespace))
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -402,7 +402,7 @@ class SigmaMem:
     def labels(self, decision: str) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
         with self._journal as fold:
-            return dict(fold.event_of(decision)[1].labels())
+            return dict(fold.event_of(decision)[1].labels().c)
 
     def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.

@@ -16,6 +16,7 @@ _RENAMED = {"distractors": "wrong_answers", "answering": "readability", "signs":
 
 def pack_fold(fold: Fold) -> bytes:
     """The state after line ``fold.seq``, bit for bit."""
+    sources, of_sources = fold.sources.pack()
     meta = {
         "seq": fold.seq,
         "peers": list(fold.state.peers),
@@ -23,9 +24,11 @@ def pack_fold(fold: Fold) -> bytes:
         "features": FEATURES_VERSION,
         "revoked": sorted(fold.revoked),
         "departed": sorted(fold.departed),
+        "sources": sources,
     }
     arrays = {f"state.{key}": value for key, value in fold.state.pack().items()}
     arrays.update({f"reads.{key}": value for key, value in fold.reads.pack().items()})
+    arrays.update({f"sources.{key}": value for key, value in of_sources.items()})
     return pack_arrays(meta, arrays)
 
 
@@ -45,7 +48,13 @@ def unpack_fold(fold: Fold, body: bytes) -> None:
     _unpack(fold.reads, arrays, "reads.")
     fold.reads.set_peers(names)
     fold.revoked, fold.departed = set(meta["revoked"]), set(meta["departed"])
+    if "sources" in meta:  # not in version 0.1
+        fold.sources.unpack(meta["sources"], _under("sources.", arrays))
     fold.seq = meta["seq"]
+
+
+def _under(prefix: str, arrays: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
 
 def _unpack(state: SigmaState, arrays: Mapping[str, FloatArray], prefix: str) -> None:

@@ -1,6 +1,7 @@
 """A memory without a file: for tests, experiments, and programs that need no durability."""
 
 import threading
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,12 +17,13 @@ _DURABLE.settle()
 
 @dataclass(slots=True)
 class _Namespace:
-    """One namespace: its records in order, with indexes by id and by event."""
+    """One namespace: its records in order, with indexes by id, by event and by source."""
 
     records: list[Record] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
+    by_source: dict[str, "array[int]"] = field(default_factory=dict)  # positions of feedback
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
@@ -61,6 +63,8 @@ class InMemoryStore:
                 held.by_id[record.kind, record.id] = position
                 if record.event:
                     held.by_event[record.event] = (*held.by_event.get(record.event, ()), position)
+                if record.kind == "feedback" and "source" in record.body:
+                    held.by_source.setdefault(record.body["source"], array("q")).append(position)
                 held.seqs.append(self._last)
                 held.records.append(record)
             return self._last, _DURABLE
@@ -83,6 +87,20 @@ class InMemoryStore:
         with self._lock:
             held = self._open(namespace)
             return [held.numbered(position) for position in held.by_event.get(event, ())]
+
+    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
+        """Feedback of a source, in order; see `Store.of_source`."""
+        held = self._open(namespace)
+        positions = held.by_source.get(source, array("q"))
+        end = len(positions)
+        if until is not None:
+            end = bisect_right(positions, until, key=held.seqs.__getitem__)
+        return (held.numbered(position) for position in positions[:end])
+
+    def sources(self, namespace: str) -> dict[str, int]:
+        """Every source that gave feedback, sorted, and how many records."""
+        with self._lock:
+            return {name: len(found) for name, found in sorted(self._open(namespace).by_source.items())}
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""
