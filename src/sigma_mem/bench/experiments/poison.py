@@ -297,5 +297,5 @@ class _Poisoned:
 def _settings(way: str, settings: Settings) -> Settings:
     """Settings of a memory that treats sources this way."""
     if way == "averaged":
-        return Settings(revision=1, text_features=settings.text_features)
-    return settings  # SHIM
+        return Settings(revision=1, text_features=settings.text_features, trusted=None)
+    return replace(settings, trusted=(HONEST,) if way == _NAMED else ())
