@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from madeup import made_up
+from partial import without_answers
 
 from sigma_mem.bench.experiments.drift import strongest
 from sigma_mem.bench.experiments.poison import (
@@ -79,8 +80,11 @@ def test_a_named_source_is_hardly_moved_by_others() -> None:
         assert min(costs["colluder"].difference, costs["sybils"].difference) > -0.03
 
 
-def test_it_is_json_and_has_a_figure(tmp_path: Path) -> None:
-    table = poison_table(*made_up(12), ("colluder",), NEW)
+@pytest.mark.parametrize("bare", [False, True])
+def test_it_is_json_and_has_a_figure_also_without_answers(tmp_path: Path, bare: bool) -> None:
+    stream, phis = made_up(12)
+    table = poison_table(without_answers(stream) if bare else stream, phis, ("colluder",), NEW)
+    assert ("calibrated-vote" in table.grid()[0]) is not bare
     json.dumps(table.values(), allow_nan=False)
     assert (tmp_path / "poison.png") in write_report(table, tmp_path)
     with pytest.raises(InputError, match="no attack 'bribe'"):
