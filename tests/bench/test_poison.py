@@ -60,24 +60,23 @@ def test_invented_events_are_in_the_memory_and_not_in_the_table() -> None:
     assert (lines.count(LIAR), lines.count(HONEST)) == (30 * FAKES, 30)
 
 
-def test_lies_cost_and_revoking_them_leaves_nothing() -> None:
-    stream, phis = made_up(50)
+def test_revoking_the_liars_leaves_nothing_of_their_lies() -> None:
+    stream, phis = made_up(16)
     table = poison_table(stream, phis, setup=NEW, revoke=True)
     assert table.worst == strongest(stream)[-1]
     assert [list(attacks) for attacks in table.correct.values()] == [list(ATTACKS)] * 3
-    averaged = table.costs("averaged", "calibrated-vote")
-    assert averaged["sybils"].difference < -0.1
     for way, found in table.differences.items():
         assert ("lies-20" in found) is (way == "named")  # elsewhere the liar is the only source
         assert max(found.values()) < 1e-12
 
 
-def test_a_named_source_is_hardly_moved_by_others() -> None:
-    table = poison_table(*made_up(90), ("colluder", "sybils"), NEW)
+def test_sybils_move_an_average_and_hardly_a_named_source() -> None:
+    table = poison_table(*made_up(80), ("sybils",), NEW)
     for row in ROWS:
-        costs = table.costs("named", row)
-        assert list(costs) == [CLEAN, "colluder", "sybils"]
-        assert min(costs["colluder"].difference, costs["sybils"].difference) > -0.03
+        named, averaged = (table.costs(way, row) for way in ("named", "averaged"))
+        assert list(named) == list(averaged) == [CLEAN, "sybils"]
+        assert named["sybils"].difference > -0.05
+        assert averaged["sybils"].difference < -0.1
 
 
 @pytest.mark.parametrize("bare", [False, True])
