@@ -54,7 +54,8 @@ def test_a_new_peer_leaves_the_others_as_they_are(stream, late):
         assert np.isclose(after.prob[n], state.overall()[0][n], atol=1e-15)
     if late:  # and it can be labelled for an event that it did answer
         before = np.append(stream.c[0], np.nan)
-        state.write(stream.phis[0], np.append(stream.c[0], 1.0), ticks[0], replaces=before)
+        state.write(stream.phis[0], before, ticks[0], sign=-1.0)
+        state.write(stream.phis[0], np.append(stream.c[0], 1.0), ticks[0])
         np.testing.assert_allclose(state.M[:n], M, atol=1e-12)
 
 

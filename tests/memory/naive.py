@@ -158,7 +158,7 @@ def overall_by_horizon(c, groups, settings):
 
 
 def claims(phis, c, groups, settings, phi):
-    """p̂ at φ by every horizon, after these events."""
+    """Mean label at φ (P,) and at every horizon (H, P), after these events."""
     s = settings
     overall, agreed = overall_by_horizon(c, groups, s)
     prior = overall[-1]
@@ -173,19 +173,27 @@ def claims(phis, c, groups, settings, phi):
     M, N = competence(phis, c, s.gamma, 1.0)
     score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
     mean = (score + s.strength * prior) / (effective + s.strength)
-    if len(overall) > 1:
-        mean = np.clip(mean + overall - overall[-1], -0.97, 0.97)
-    return (1.0 + mean * np.ones(overall.shape)) / 2.0
+    return mean, overall
 
 
-def mixed(claimed, said, c):
-    """p̂ from claims (H, P), weighed by what the same horizons said (T, H, P) before labels c (T, P)."""
-    likelihood = np.zeros(len(claimed))
-    for then, row in zip(said, c, strict=True):
+def mixed(near, overall, said, c):
+    """p̂ from a mean label near φ (P,) and overall rates (H, P), weighed by what was said before labels c.
+
+    What was said is (T, H + 1, P): near and overall then. Weights change after every eighth labelled event.
+    """
+    if len(overall) == 1:
+        return (1.0 + near) / 2.0
+    likelihood, weights, labelled = np.zeros(len(overall)), np.ones(len(overall)), 0
+    for then, row in zip(said.astype(float), c, strict=True):
         likelihood *= 0.99
+        claimed = (1.0 + np.clip(then[0] + then[1:] - then[-1], -0.97, 0.97)) / 2.0
         for p in range(len(row)):
             if not np.isnan(row[p]):
                 r = (row[p] + 1.0) / 2.0
-                likelihood += r * np.log(then[:, p]) + (1.0 - r) * np.log(1.0 - then[:, p])
-    weights = np.exp(likelihood - likelihood.max()) * 3.0 ** np.arange(len(claimed))
-    return weights @ claimed / weights.sum()
+                likelihood += r * np.log(claimed[:, p]) + (1.0 - r) * np.log(1.0 - claimed[:, p])
+        if not np.isnan(row).all():
+            labelled += 1
+            if labelled % 8 == 0:
+                weights = np.exp(likelihood - likelihood.max())
+    weights = weights * 3.0 ** np.arange(len(overall))
+    return (1.0 + np.clip(near + weights @ overall / weights.sum() - overall[-1], -0.97, 0.97)) / 2.0

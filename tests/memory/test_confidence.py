@@ -57,7 +57,10 @@ def test_late_corrected_and_revoked_labels_are_exact(seed, gamma):
         memory.write(*history[-1][:2], 0.25, tick)
         memory.decayed.advance(tick)
     for t in rng.permutation(40):
-        memory.write(*history[t], float(t + 1), replaces=0.25)
+        *claimed, y = history[t]
+        memory.write(*claimed, 0.25, float(t + 1), weight=-1.0)
+        if y is not None:
+            memory.write(*claimed, y, float(t + 1))
     assert memory.calibrated(0.6, 40.0) == pytest.approx(naive_calibrated(history, 0.6, gamma), abs=1e-9)
     likelihood = np.zeros(7)
     for age, (claims, _, y) in enumerate(reversed(history)):

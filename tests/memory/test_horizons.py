@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
-from sigma_mem.memory.horizons import mixture, rounded
+from sigma_mem.memory.horizons import mixture
 
 from . import naive
 
@@ -29,7 +29,7 @@ def play(state, rates, n_events, rng, *, share=1.0, groups=None):
             state.write_agreement(PHI, agreement_labels(groups(c)), tick)
         if rng.random() < share:
             agreement = None if groups is None else agreement_labels(groups(c))
-            state.write(PHI, c, tick, agreement=agreement, claims=rounded(reading.claims).astype(float))
+            state.write(PHI, c, tick, agreement=agreement, claims=reading.recorded())
 
 
 def test_a_change_moves_the_weight_to_a_faster_horizon_and_p_with_it():
@@ -40,11 +40,11 @@ def test_a_change_moves_the_weight_to_a_faster_horizon_and_p_with_it():
     )
     for state in (several, one):
         play(state, [0.9, 0.2], 800, rng)
-    before = several.horizons.weights(several.now)
+    before = several.mixing.weights
     assert before[-1] > 0.4
     for state in (several, one):
         play(state, [0.2, 0.9], 60, rng)
-    after = several.horizons.weights(several.now)
+    after = several.mixing.weights
     assert after[:2].sum() > 0.8
     assert several.read(PHI).prob[0] < 0.5 < one.read(PHI).prob[0]
 

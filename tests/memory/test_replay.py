@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings, replay
 from sigma_mem.memory.agreement import agreement_labels
-from sigma_mem.memory.horizons import rounded
 
 from . import naive
 from .strategies import streams
@@ -33,7 +32,7 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
             ("text_log_odds", 0.0 if features is None else state.text_log_odds(features[t], groups >= 0)),
         ):
             np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
-        tick, claims = state.begin_event(), rounded(reading.claims).astype(np.float64)
+        tick, claims = state.begin_event(), reading.recorded()
         agreement = agreement_labels(groups) if voted else None
         if agreement is not None:
             state.write_agreement(phi, agreement, tick)

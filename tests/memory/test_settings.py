@@ -27,15 +27,15 @@ def test_half_life_takes_the_place_of_both_gammas():
 
 
 def test_an_explicit_gamma_is_one_horizon():
-    assert Settings(revision=2).horizons == (0.95, 0.99, 0.998, 0.9995)
-    assert Settings(revision=2).gamma == Settings().gamma == 0.9995
-    assert Settings(revision=2, gamma=0.99).horizons == (0.99,)
-    assert Settings().horizons == (0.9995,)
+    assert Settings().horizons == (0.95, 0.99, 0.998, 0.9995)
+    assert Settings().gamma == Settings(revision=1).gamma == 0.9995
+    assert Settings(gamma=0.99).horizons == (0.99,)
+    assert Settings(revision=1).horizons == (0.9995,)
     assert Settings(horizons=(0.9, 0.99)).gamma == 0.99
 
 
 def test_horizons_relate_to_a_half_life_as_their_gammas_do():
-    rates = Settings(decay="time", half_life=3600.0, revision=2).horizon_rates
+    rates = Settings(decay="time", half_life=3600.0).horizon_rates
     assert math.exp(-rates[-1] * 3600.0) == pytest.approx(0.5)
     assert rates[0] / rates[-1] == pytest.approx(math.log(0.95) / math.log(0.9995))
 
@@ -44,10 +44,10 @@ def test_a_record_of_version_0_1_keeps_its_behaviour():
     old = Settings.from_record({"gamma": 0.9995, "signs": False})
     assert (old.horizons, old.agreement, old.revision) == ((0.9995,), False, 1)
     assert not old.text_features
-    assert old == Settings(text_features=False)
-    assert Settings(revision=2).agreement
-    assert not Settings(revision=2, agreement=False).agreement
-    for settings in (Settings(), Settings(revision=2), old):
+    assert old == Settings(text_features=False, revision=1)
+    assert Settings().agreement
+    assert not Settings(agreement=False).agreement
+    for settings in (Settings(), Settings(revision=1), old):
         assert Settings.from_record(json.loads(json.dumps(asdict(settings)))) == settings
 
 

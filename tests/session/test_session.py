@@ -50,7 +50,7 @@ def bits_of(state: SigmaState, reads: SigmaState) -> dict[str, np.ndarray]:
 
 
 def equal(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
-    return a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
+    return a.keys() == b.keys() and all(np.array_equal(a[key], b[key], equal_nan=True) for key in a)
 
 
 @pytest.mark.parametrize(

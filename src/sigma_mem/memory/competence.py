@@ -95,6 +95,11 @@ class Competence:
 
     # --- read ----------------------------------------------------------------------------
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever written."""
+        return not self._filled and not self._traces.any()
+
     def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
         """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
         # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.

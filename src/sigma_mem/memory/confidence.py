@@ -100,21 +100,11 @@ class Confidence:
         corrected = claim + float(membership(claim) @ (error / (labels + _STRENGTH)))
         return min(max(corrected, _LEAST), 1.0 - _LEAST)
 
-    def write(
-        self,
-        claims: FloatArray,
-        claim: float,
-        right: float | None,
-        tick: float,
-        replaces: float | None = None,
-    ) -> None:
-        """Score recorded claims by how right the answer was, from 0 to 1, in place of an earlier label."""
-        likelihood, bins = np.zeros(len(TEMPERATURES)), np.zeros((2, len(_CENTRES)))
-        for y, sign in ((replaces, -1.0), (right, 1.0)):
-            if y is not None:
-                likelihood += sign * (y * np.log(claims) + (1.0 - y) * np.log1p(-claims))
-                bins += sign * membership(claim) * np.array([[y - claim], [1.0]])
+    def write(self, claims: FloatArray, claim: float, right: float, tick: float, weight: float = 1.0) -> None:
+        """Score recorded claims by how right the answer was, from 0 to 1; a negative weight takes it back."""
+        likelihood = weight * (right * np.log(claims) + (1.0 - right) * np.log1p(-claims))
         self.decayed.add("likelihood", likelihood, tick)
+        bins = membership(claim) * np.array([[weight * (right - claim)], [weight]])
         self.decayed.add("bins", bins, tick)
 
     def count(self, confidence: float, tick: float) -> None:

@@ -1,76 +1,67 @@
 """A peer's overall rate at several decay rates at once, and which of them predicts best now.
 
-One γ fits no stream: real models change under their names. M and N are kept at the slowest rate; here are,
-for every rate, the sums that need no direction:
+One γ fits no stream: real models change under their names. M and N are kept at the slowest rate; `Horizons`
+keeps, for every rate, the sums that need no direction:
 
     tot_g,p = Σ γ_g^age c_p,   n_g,p = Σ γ_g^age,   and the level at which agreement becomes correctness.
 
-A claim of horizon g is what p̂ would be if the overall rate were that of g:
+From these follows over_g,p, a peer's mean label at horizon g. What p̂ at φ would be by horizon g alone is
+its claim; `Mixing` learns which horizon claims best:
 
-    claim_g = (φᵀM_pφ/η + s·prior_p)/(φᵀN_pφ/η + s) + over_g,p − over_slow,p.
+    claim_g = near_p + over_g,p − over_slow,p,   near_p = (φᵀM_pφ/η + s·prior_p)/(φᵀN_pφ/η + s),
+    p̂       = near_p + Σ_g u_g·over_g,p − over_slow,p,
 
-p̂ mixes the claims with weights u ∝ u0·exp(L), L the decayed log-likelihood of every horizon's earlier claims,
-over the pool. With one horizon and without agreement this is the estimate of version 0.1.
+with u ∝ u0·exp(L), L the decayed log-likelihood of earlier claims, over the pool. With one horizon and
+without agreement this is the estimate of version 0.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import probability, shrunk_mean
+from sigma_mem.memory.calibration import probability
 from sigma_mem.memory.decayed import DecayedSum
 
+Number = TypeVar("Number", float, FloatArray)
+
+BATCH = 8  # scored events after which the weights of the horizons are brought up to date
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _BELIEVED = 50.0  # labelled events at which agreement's deviation counts half
-_ROWS = 5  # of what an event contributes
+_LEVEL = 3  # sums of a horizon that belong to no peer
 
 
-def contribution(c: FloatArray, agreement: FloatArray, departed: FloatArray | float = 0.0) -> FloatArray:
-    """What labels add to every horizon, (..., 5, P): c, 1, c − a, its share of the event, and without a.
+# --- overall rates -----------------------------------------------------------------------
 
-    The level counts events, not labels: each of n labelled peers has the share 1/n. A peer without
-    agreement (NaN) adds c to the third row, and its share to the last one.
 
-    Parameters
-    ----------
-    c, agreement : array (..., P)
-    departed : array (..., 1)
-        How many labels of the event belong to peers that have left the pool.
+def contributions(c: FloatArray, agreement: FloatArray) -> FloatArray:
+    """What the labels of every event add to every horizon, (..., 2P + 3): see `Horizons.write`.
 
-    >>> contribution(np.array([1.0, -1.0]), np.array([0.5, np.nan])).tolist()
-    [[1.0, -1.0], [1.0, 1.0], [0.25, -0.5], [0.5, 0.5], [0.0, 0.5]]
+    >>> contributions(np.array([1.0, -1.0]), np.array([0.5, np.nan])).tolist()
+    [1.0, -1.0, 1.0, 1.0, -0.25, 1.0, 0.5]
     """
-    seen = (c == c).astype(np.float64)  # NaN differs from itself
-    share = seen / np.maximum(seen.sum(axis=-1, keepdims=True) + departed, 1.0)
-    alone = agreement != agreement
-    label = np.where(seen > 0.0, c, 0.0)
+    there, alone = c == c, agreement != agreement  # NaN differs from itself
+    label, seen = np.where(there, c, 0.0), there.astype(np.float64)
+    share = seen / np.maximum(seen.sum(axis=-1, keepdims=True), 1.0)
     beyond = share * (label - np.where(alone, 0.0, agreement))
-    return np.stack((label, seen, beyond, share, share * alone), axis=-2)
+    level = [x.sum(axis=-1, keepdims=True) for x in (beyond, share, share * alone)]
+    return np.concatenate((label, seen, *level), axis=-1)
 
 
-def shift(sums: FloatArray, pool: FloatArray, strength: float) -> FloatArray:
-    """D_g: how much more often peers are right than they agree, (..., H, 1).
+def shift(beyond: Number, events: Number, alone: Number, pool: float | FloatArray, strength: float) -> Number:
+    """D_g: how much more often peers are right than they agree, from the sums that belong to no peer.
 
     Parameters
     ----------
-    sums : array (..., H, 5, P)
-        Decayed sums of contributions.
-    pool : array (..., 1)
+    pool : float or array
         The pool's mean agreement: what is compared with where an event has labels only.
     """
-    beyond, events, alone = np.moveaxis(sums[..., 2:, :].sum(axis=-1, keepdims=True), -2, 0)
-    out: FloatArray = (beyond - alone * pool[..., None, :]) / (events + strength)
-    return out
-
-
-def overall_means(sums: FloatArray, level: FloatArray, strength: float) -> FloatArray:
-    """over_g,p: every peer's mean label at every horizon, (..., H, P), shrunk to `level`."""
-    return shrunk_mean(sums[..., 0, :], sums[..., 1, :], level, strength)
+    return (beyond - alone * pool) / (events + strength)  # type: ignore[return-value]
 
 
 def with_deviation(overall: FloatArray, deviation: FloatArray, labelled: FloatArray | float) -> FloatArray:
@@ -78,36 +69,105 @@ def with_deviation(overall: FloatArray, deviation: FloatArray, labelled: FloatAr
 
     Where peers agree is believed less the more events are labelled, (..., 1): labels know better.
     """
-    believed = _BELIEVED / (_BELIEVED + labelled)
-    prior: FloatArray = np.clip(overall[..., -1, :] + believed * deviation, -_MOST, _MOST)
-    return prior
+    prior = overall + _BELIEVED / (_BELIEVED + labelled) * deviation
+    return bounded(prior)
 
 
-def labelled_events(sums: FloatArray) -> FloatArray:
-    """Decayed number of labelled events at the slowest horizon, (..., 1)."""
-    events: FloatArray = sums[..., -1, 3, :].sum(axis=-1, keepdims=True)
-    return events
+def bounded(mean: FloatArray) -> FloatArray:
+    """A mean label, in place, kept from certainty."""
+    np.minimum(mean, _MOST, out=mean)
+    np.maximum(mean, -_MOST, out=mean)
+    return mean
 
 
-def claims(near: FloatArray, overall: FloatArray) -> FloatArray:
-    """p̂ by every horizon, (..., H, P).
+class Horizons:
+    """The sums of every horizon, the slowest last.
 
-    Parameters
-    ----------
-    near : array (..., P)
-        The mean label at φ, with the slowest horizon as its prior.
-    overall : array (..., H, P)
-        over_g,p, the slowest horizon last.
+    Examples
+    --------
+    A peer that was right for long and is wrong since ten events:
+
+    >>> memory = Horizons(n_peers=1, rates=(0.05, 0.0005))
+    >>> for tick in range(210):
+    ...     memory.write(np.array([1.0 if tick < 200 else -1.0]), np.ones(1), None, 1, tick)
+    >>> (memory.sums(now=209)[:, 0] / memory.sums(now=209)[:, 1]).round(2).tolist()
+    [0.21, 0.9]
     """
-    if overall.shape[-2] == 1:
-        return probability(near)[..., None, :]
-    mean = near[..., None, :] + overall - overall[..., -1:, :]
-    return probability(np.clip(mean, -_MOST, _MOST))
+
+    def __init__(self, n_peers: int, rates: Sequence[float]) -> None:
+        # Views of one block, so that all horizons are read and written at once.
+        self._sums = np.zeros((len(rates), 2 * n_peers + _LEVEL))
+        self._decayed = [
+            DecayedSum(rate, {"labels": row[:-_LEVEL].reshape(2, n_peers), "level": row[-_LEVEL:]})
+            for rate, row in zip(rates, self._sums, strict=True)
+        ]
+
+    def write(
+        self, label: FloatArray, weight: FloatArray, agreement: FloatArray | None, n: int, tick: float
+    ) -> None:
+        """Add an event's labels, and what says at which level agreement becomes correctness.
+
+        The level counts events, not labels: each of n labelled peers has the share 1/n.
+
+        Parameters
+        ----------
+        label, weight : array (P,)
+            Labels times their weight, and the weights; 0 where there is no label.
+        agreement : array (P,)
+            Agreement labels, NaN where there is none; None for none at all.
+        n : int
+            Labelled peers of the event, also those that have left the pool.
+        """
+        total, events = sum(label.tolist()) / n, sum(weight.tolist()) / n
+        alone = events
+        if agreement is not None:
+            there = agreement == agreement  # NaN differs from itself
+            total -= float((weight * np.where(there, agreement, 0.0)).sum()) / n
+            alone -= float((weight * there).sum()) / n
+        row = np.concatenate((label, weight, (total, events, alone)))
+        self._sums += np.array([[decayed.weight(tick)] for decayed in self._decayed]) * row
+
+    def sums(self, now: float) -> FloatArray:
+        """The sums of every horizon, (H, 2P + 3)."""
+        sums: FloatArray = self._sums * np.array([[decayed.factor(now)] for decayed in self._decayed])
+        return sums
+
+    def labelled_events(self, now: float) -> float:
+        """Decayed number of labelled events at the slowest horizon."""
+        return self._sums.item(-2) * self._decayed[-1].factor(now)
+
+    def decayed(self) -> dict[str, DecayedSum]:
+        """Every sum by name."""
+        return {f"horizon{g}": decayed for g, decayed in enumerate(self._decayed)}
+
+    def take(self, order: Sequence[int]) -> Horizons:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        out = Horizons(len(order), [decayed.rate for decayed in self._decayed])
+        for mine, others in zip(self._decayed, out._decayed, strict=True):
+            others.unpack(mine.take(order, {"labels": [1], "level": []}).pack())
+        return out
+
+    def merge(self, other: Horizons, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
+        for mine, others in zip(self._decayed, other._decayed, strict=True):
+            mine.merge(others, now)
 
 
-def rounded(claimed: FloatArray) -> NDArray[np.float16]:
-    """Claims as a ledger keeps them. They are scored as rounded, so that live and replay agree."""
-    return claimed.astype(np.float16)
+# --- which horizon to believe ------------------------------------------------------------
+
+
+def rounded(near: FloatArray, overall: FloatArray) -> NDArray[np.float16]:
+    """What a ledger keeps of the claims, (H + 1, P): near and over.
+
+    Claims are scored as rounded, so that live and replay agree.
+    """
+    return np.concatenate((near[..., None, :], overall), axis=-2, dtype=np.float16, casting="same_kind")
+
+
+def claims(recorded: NDArray[np.float16]) -> FloatArray:
+    """p̂ by every horizon, (..., H, P), from what a ledger keeps, (..., H + 1, P)."""
+    parts = recorded.astype(np.float64)
+    return probability(bounded(parts[..., :1, :] + parts[..., 1:, :] - parts[..., -1:, :]))
 
 
 def log_likelihood(claimed: FloatArray, c: FloatArray) -> FloatArray:
@@ -130,76 +190,75 @@ def mixture(likelihood: FloatArray) -> FloatArray:
     return u
 
 
-def mixed(weights: FloatArray, by_horizon: FloatArray) -> FloatArray:
-    """Σ_g u_g·x_g, (..., P), term by term, so that equal peers get equal bits."""
-    total: FloatArray = (weights[..., None] * by_horizon).sum(axis=-2)
-    return total
+class Mixing:
+    """The log-likelihood of every horizon's claims, and the weights (H, 1) that follow from it.
 
-
-class Horizons:
-    """The sums of every horizon, the slowest last, and the log-likelihood of their claims.
-
-    Examples
-    --------
-    A peer that was right for long and is wrong since ten events:
-
-    >>> memory = Horizons(n_peers=1, rates=(0.05, 0.0005), mixing_rate=0.01)
-    >>> for tick in range(210):
-    ...     memory.write(contribution(np.array([1.0 if tick < 200 else -1.0]), np.array([np.nan])), tick)
-    >>> total, labels = memory.sums(now=209)[:, :2, 0].T
-    >>> (total / labels).round(2).tolist()
-    [0.21, 0.9]
+    A scored event waits until there are `BATCH` of them, because eight cost little more than one. So
+    the weights lag by a few labels; the sums do not, once `score_waiting` is called.
     """
 
-    def __init__(self, n_peers: int, rates: Sequence[float], mixing_rate: float) -> None:
-        self._sums = np.zeros((len(rates), _ROWS, n_peers))
-        # Views of one block, so that all horizons are read at once.
-        self.overall = [DecayedSum(rate, {"sums": self._sums[g]}) for g, rate in enumerate(rates)]
-        # One horizon has nothing to mix: its sum stays empty, and its anchor where it is.
-        self.mixing = DecayedSum(
-            mixing_rate if len(rates) > 1 else 0.0, {"likelihood": np.zeros((len(rates), n_peers))}
-        )
+    def __init__(self, n_peers: int, n_horizons: int, rate: float) -> None:
+        self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_horizons, n_peers))})
+        self.weights = mixture(np.zeros(n_horizons))[:, None]
+        self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
 
-    def write(self, contributed: FloatArray, tick: float) -> None:
-        """Add what an event contributes (for a correction, the difference)."""
-        for decayed in self.overall:
-            decayed.add("sums", contributed.copy(), tick)
-
-    def score_claims(
-        self, claimed: FloatArray, c: FloatArray, tick: float, replaces: FloatArray | None = None
+    def write(
+        self, recorded: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float, now: float
     ) -> None:
-        """Add how likely the labels were by what every horizon claimed at the decision, (H, P)."""
-        likelihood = log_likelihood(claimed, c)
-        if replaces is not None:
-            likelihood -= log_likelihood(claimed, replaces)
-        self.mixing.add("likelihood", likelihood, tick)
+        """Take an event's labels, (P,), their weights, and what was claimed at the decision, (H + 1, P)."""
+        self._waiting.append((recorded, c, weight, tick))
+        if len(self._waiting) == BATCH:
+            self.score_waiting(now)
 
-    def sums(self, now: float) -> FloatArray:
-        """The sums of every horizon, (H, 5, P)."""
-        factors = np.array([decayed.factor(now) for decayed in self.overall])
-        sums: FloatArray = self._sums * factors[:, None, None]
-        return sums
+    def score_waiting(self, now: float) -> None:
+        """Add how likely the labels of waiting events were, and bring the weights up to date."""
+        if self._waiting:
+            recorded, c, weight, ticks = (np.array(x) for x in zip(*self._waiting, strict=True))
+            weight = weight * np.array([[self.decayed.weight(tick)] for tick in ticks.tolist()])
+            scored = weight[:, None, :] * log_likelihood(claims(recorded), c)
+            self.decayed.arrays["likelihood"] += scored.sum(axis=0)
+            self._waiting.clear()
+        self.weights = mixture(self.decayed.value("likelihood", now).sum(axis=1))[:, None]
 
-    def labelled_events(self, now: float) -> float:
-        """Decayed number of labelled events at the slowest horizon."""
-        return labelled_events(self._sums).item() * self.overall[-1].factor(now)
-
-    def weights(self, now: float) -> FloatArray:
-        """u of every horizon, (H,)."""
-        return mixture(self.mixing.value("likelihood", now).sum(axis=1))
-
-    def decayed(self) -> dict[str, DecayedSum]:
-        """Every sum by name."""
-        return {"mixing": self.mixing, **{f"horizon{g}": x for g, x in enumerate(self.overall)}}
-
-    def take(self, order: Sequence[int]) -> Horizons:
+    def take(self, order: Sequence[int]) -> Mixing:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        out = Horizons(len(order), [x.rate for x in self.overall], self.mixing.rate)
-        for mine, others in zip(self.decayed().values(), out.decayed().values(), strict=True):
-            others.unpack(mine.take(order, {"sums": [1], "likelihood": [1]}).pack())
+        out = Mixing(len(order), len(self.weights), self.decayed.rate)
+        out.decayed = self.decayed.take(order, {"likelihood": [1]})
+        out.weights = self.weights
+        new = np.array(order) < 0
+        for recorded, c, weight, tick in self._waiting:
+            claimed, label = recorded[:, order], c[list(order)]
+            claimed[:, new], label[new] = np.nan, np.nan
+            out._waiting.append((claimed, label, weight[list(order)], tick))
         return out
 
-    def merge(self, other: Horizons, now: float) -> None:
+    def merge(self, other: Mixing, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
-        for mine, others in zip(self.decayed().values(), other.decayed().values(), strict=True):
-            mine.merge(others, now)
+        for mixing in (other, self):
+            mixing.score_waiting(now)
+        self.decayed.merge(other.decayed, now)
+        self.score_waiting(now)
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        n_horizons, n_peers = self.decayed.arrays["likelihood"].shape
+        waiting = [
+            np.concatenate((recorded.ravel().astype(np.float64), c, weight, [tick]))
+            for recorded, c, weight, tick in self._waiting
+        ]
+        width = (n_horizons + 3) * n_peers + 1
+        return {
+            **self.decayed.pack(),
+            "weights": self.weights,
+            "waiting": np.array(waiting).reshape(len(waiting), width),
+        }
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays."""
+        self.decayed.unpack(packed)
+        self.weights = packed["weights"].reshape(-1, 1).copy()
+        n_horizons, n_peers = self.decayed.arrays["likelihood"].shape
+        self._waiting = []
+        for row in packed["waiting"].reshape(-1, (n_horizons + 3) * n_peers + 1):
+            *parts, c, weight = row[:-1].reshape(-1, n_peers).copy()
+            self._waiting.append((np.array(parts).astype(np.float16), c, weight, float(row[-1])))

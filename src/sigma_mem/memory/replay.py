@@ -20,7 +20,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import horizons
 from sigma_mem.memory.agreement import agreement_labels, deviation
-from sigma_mem.memory.calibration import pool_mean, shrunk_mean
+from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean
 from sigma_mem.memory.competition import coincidence, independent, prior_pairs, readable_rate, wrong_pairs
 from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
@@ -155,25 +155,35 @@ def _mixed(
     """p̂ before every event, (T, P), mixed over horizons; `agreed` are agreement's kernel sums."""
     s, n_peers = settings, c.shape[1]
     local = s.local_strength(n_peers)
-    each = horizons.contribution(c, agreement)
-    flat = each.reshape(len(c), each.shape[1] * n_peers)
-    sums = np.stack([_decayed_before(flat, gamma, chunk).reshape(each.shape) for gamma in s.horizons], axis=1)
+    each = horizons.contributions(c, agreement)
+    sums = np.stack([_decayed_before(each, gamma, chunk) for gamma in s.horizons], axis=1)
+    total, labels = sums[..., :n_peers], sums[..., n_peers : 2 * n_peers]
     if agreed:
-        total, asked = np.split(_decayed_before(np.hstack(_known(agreement)), s.gamma, chunk), 2, axis=1)
-        pool = pool_mean(total, asked, s.prior, s.prior_labels)
-        mean_agreement = shrunk_mean(total, asked, pool, s.strength)
-        level = mean_agreement[:, None] + horizons.shift(sums, pool, s.strength)
-        overall = horizons.overall_means(sums, level, s.strength)
-        near = deviation(agreed[0], agreed[1], mean_agreement, local)
-        prior = horizons.with_deviation(overall, near, horizons.labelled_events(sums))
+        agreements, asked = np.split(_decayed_before(np.hstack(_known(agreement)), s.gamma, chunk), 2, axis=1)
+        pool = pool_mean(agreements, asked, s.prior, s.prior_labels)
+        mean_agreement = shrunk_mean(agreements, asked, pool, s.strength)
+        beyond, events, alone = np.moveaxis(sums[..., -3:, None], -2, 0)
+        level = mean_agreement[:, None] + horizons.shift(beyond, events, alone, pool[:, None], s.strength)
     else:
-        level = pool_mean(sums[:, :, 0], sums[:, :, 1], s.prior, s.prior_labels)
-        overall = horizons.overall_means(sums, level, s.strength)
-        prior = overall[:, -1]
-    claims = horizons.claims(shrunk_mean(score, effective, prior, local), overall)
-    likelihood = horizons.log_likelihood(horizons.rounded(claims).astype(np.float64), c).sum(axis=-1)
-    u = horizons.mixture(_decayed_before(likelihood, math.exp(-s.mixing_rate), chunk))
-    return horizons.mixed(u, claims)
+        level = pool_mean(total, labels, s.prior, s.prior_labels)
+    overall = shrunk_mean(total, labels, level, s.strength)
+    prior = overall[:, -1]
+    if agreed:
+        near = deviation(agreed[0], agreed[1], mean_agreement, local)
+        moved = horizons.with_deviation(prior, near, sums[:, -1, -2:-1])
+        prior = np.where(asked.any(axis=1, keepdims=True), moved, prior)
+    near = shrunk_mean(score, effective, prior, local)
+    if len(s.horizons) == 1:
+        return probability(near)
+    claimed = horizons.claims(horizons.rounded(near, overall))
+    scored = horizons.log_likelihood(claimed, c).sum(axis=-1)
+    likelihood = _decayed_before(scored, math.exp(-s.mixing_rate), chunk)
+    # The weights change after every BATCH labelled events, and stand between.
+    labelled = (c == c).any(axis=1).cumsum()
+    last = np.searchsorted(labelled, labelled // horizons.BATCH * horizons.BATCH) + 1
+    before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
+    u = horizons.mixture(likelihood[before])
+    return probability(horizons.bounded(near + (u[:, :, None] * overall).sum(axis=1) - overall[:, -1]))
 
 
 def _text_log_odds(

@@ -67,7 +67,7 @@ class Settings:
     horizons: tuple[float, ...] = ()
     agreement: bool = cast(bool, None)  # a bool once __post_init__ is done
     trusted: tuple[str, ...] | None = None  # names once __post_init__ is done, but in revision 1
-    revision: int = 1
+    revision: int = 2
 
     def __post_init__(self) -> None:
         self._resolve_horizons()

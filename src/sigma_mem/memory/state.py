@@ -20,7 +20,7 @@ from sigma_mem.memory.competition import Readability, WrongAnswers, independent,
 from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons, mixed
+from sigma_mem.memory.horizons import Horizons, Mixing, bounded, shift
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
 
@@ -36,18 +36,32 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
-    claims : what p̂ would be by each horizon alone, (H, P)
+    near, overall : mean label at φ, and at every horizon whatever the φ, (H, P): what p̂ is made of
     """
 
     score: FloatArray
     effective: FloatArray
     prob: FloatArray
     pseudo: float
-    claims: FloatArray
+    near: FloatArray
+    overall: FloatArray
+
+    def recorded(self) -> NDArray[np.float16]:
+        """What every horizon claims, as a ledger keeps it, (H + 1, P)."""
+        return horizons_.rounded(self.near, self.overall)
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
         return wilson(self.prob, self.effective + self.pseudo, z)
+
+
+class _Overall(NamedTuple):
+    """What the memory says of every peer whatever the φ."""
+
+    now: float
+    by_horizon: FloatArray  # mean label, (H, P)
+    change: FloatArray | None  # Σ_g u_g·over_g − over_slow, (P,); None with one horizon
+    agreed: FloatArray | None  # mean agreement, (P,); None where none was seen
 
 
 class SigmaState:
@@ -88,13 +102,18 @@ class SigmaState:
         self._begun = self.settings.decay != "time"
         self._ahead = math.inf  # the last clock reading, if it was doubted
         self._due = -math.inf  # before this no part's anchor moves
+        self._overall_known: _Overall | None = None  # until something is written
         rate = self.settings.rate
         self.competence = Competence(len(self.peers), rank, rate)
         self.relation = Relation(len(self.peers), self.settings.rate_g)
         self.wrong_answers = WrongAnswers(rank, rate)
         self.readability = Readability(len(self.peers), rate)
         self.features = TextFeatures(n_features, rate)
-        self.horizons = Horizons(len(self.peers), self.settings.horizon_rates, self.settings.mixing_rate)
+        rates = self.settings.horizon_rates
+        self.horizons = Horizons(len(self.peers), rates)
+        self.mixing = (
+            Mixing(len(self.peers), len(rates), self.settings.mixing_rate) if len(rates) > 1 else None
+        )
         self.confidence = Confidence(rate)
         self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
 
@@ -177,34 +196,50 @@ class SigmaState:
             The `moment` of the read; where the memory stands, by default.
         """
         now = self.now if at is None else at
+        overall = self._overall(now)
+        strength = self.settings.local_strength(len(self.peers))
         score, effective = self.competence.score(phi, now)
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
-        strength = self.settings.local_strength(len(self.peers))
-        overall, agreed = self._overall(now)
-        prior: FloatArray = overall[-1]
-        if self.agreement is not None and agreed is not None:
-            near = deviation(*self.agreement.score(phi, now), agreed, strength)
-            prior = horizons_.with_deviation(overall, near, self.horizons.labelled_events(now))
-        claims = horizons_.claims(shrunk_mean(score, effective, prior, strength), overall)
-        prob = mixed(self.horizons.weights(now), claims)
+        prior = overall.by_horizon[-1]
+        if self.agreement is not None and overall.agreed is not None:
+            near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
+            prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
+        near = shrunk_mean(score, effective, prior, strength)
+        mean = near if overall.change is None else bounded(near + overall.change)
         score *= self._eta
-        return Reading(score, effective, prob, strength, claims)
+        return Reading(score, effective, probability(mean), strength, near, overall.by_horizon)
 
-    def _overall(self, now: float) -> tuple[FloatArray, FloatArray | None]:
-        """Every peer's mean label at every horizon, (H, P), and its mean agreement, (P,)."""
-        sums, s = self.horizons.sums(now), self.settings
+    def _overall(self, now: float) -> _Overall:
+        """What does not depend on φ; computed once between two writes."""
+        known = self._overall_known
+        if known is None or known.now != now:
+            known = self._overall_known = self._overall_at(now)
+        return known
+
+    def _overall_at(self, now: float) -> _Overall:
+        s, sums, n_peers = self.settings, self.horizons.sums(now), len(self.peers)
+        total, labels = sums[:, :n_peers], sums[:, n_peers:-3]
+        agreed: FloatArray | None = None
         if self.agreement is None:
-            level = pool_mean(sums[:, 0], sums[:, 1], s.prior, s.prior_labels)
-            return horizons_.overall_means(sums, level, s.strength), None
-        total, asked = self.agreement.trace(now)
-        pool = pool_mean(total, asked, s.prior, s.prior_labels)
-        agreed = shrunk_mean(total, asked, pool, s.strength)
-        level = agreed + horizons_.shift(sums, pool, s.strength)
-        return horizons_.overall_means(sums, level, s.strength), agreed
+            level = pool_mean(total, labels, s.prior, s.prior_labels)
+        else:
+            pool = 2.0 * s.prior - 1.0
+            if not self.agreement.empty:
+                agreements, asked = self.agreement.trace(now)
+                pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
+                agreed = shrunk_mean(agreements, asked, pool, s.strength)
+            shifts = np.array([[shift(b, e, a, pool, s.strength)] for b, e, a in sums[:, -3:].tolist()])
+            level = shifts + (pool if agreed is None else agreed)
+        overall = shrunk_mean(total, labels, level, s.strength)
+        change = None
+        if self.mixing is not None:  # term by term, so that equal peers get equal bits
+            change = np.add.reduce(self.mixing.weights * overall) - overall[-1]
+        return _Overall(now, overall, change, agreed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
-        mean = mixed(self.horizons.weights(self.now), self._overall(self.now)[0])
+        overall = self._overall(self.now)
+        mean = overall.by_horizon[-1] + (0.0 if overall.change is None else overall.change)
         return probability(mean), self.competence.trace(self.now)[1]
 
     def readout(self, phi: FloatArray) -> FloatArray:
@@ -257,72 +292,62 @@ class SigmaState:
         c: FloatArray,
         tick: float,
         *,
-        replaces: FloatArray | None = None,
+        weight: FloatArray | None = None,
+        sign: float = 1.0,
         groups: NDArray[np.intp] | None = None,
         agreement: FloatArray | None = None,
-        claims: FloatArray | None = None,
+        claims: NDArray[np.float16] | None = None,
         departed: Sequence[float] = (),
-        replaces_departed: Sequence[float] = (),
+        departed_groups: Sequence[int] = (),
     ) -> None:
-        """Write the labels of the event at `tick`: on time, late, or in place of earlier ones.
+        """Write the labels of the event at `tick`, on time or late; sign −1 takes them back.
 
         Parameters
         ----------
         phi : array (rank,), unit
         c : array (P,)
             All labels the event has now, in [−1, 1]; NaN where there is none.
-        replaces : array (P,)
-            All labels that were written for this event before; None for none.
+        weight : array (P,)
+            How much evidence each label is, in [0, 1]; None for 1.
         groups : int array (P,)
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
             None where nobody was asked.
         agreement : array (P,)
             Agreement labels of the event, NaN where there is none; None for none at all.
-        claims : array (H, P)
-            What every horizon claimed at the decision; NaN for a peer of which it claimed nothing.
-        departed, replaces_departed : sequence of float
-            Labels, now and before, of peers that have left the pool: they count in the mean of q.
+        claims : array (H + 1, P)
+            What every horizon claimed at the decision, as recorded; NaN for a peer it knew nothing of.
+        departed, departed_groups : sequence
+            Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
         """
-        change, seen, q = _taken_apart(c, departed)
-        if replaces is None:
-            self.relation.write(q, tick)
-        else:
-            change_before, seen_before, q_before = _taken_apart(replaces, replaces_departed)
-            change, seen = change - change_before, seen - seen_before
-            self.relation.write(q, tick, q_before)
-        self.competence.write(phi, change, seen, tick)
-        agreed = _nothing(len(c)) if agreement is None else agreement
-        contributed = horizons_.contribution(c, agreed, len(departed))
-        if replaces is not None:
-            contributed -= horizons_.contribution(replaces, agreed, len(replaces_departed))
-        self.horizons.write(contributed, tick)
-        if claims is not None:
-            self.horizons.score_claims(claims, c, tick, replaces)
+        label, seen, q, n = _taken_apart(c, departed)
+        if weight is not None:
+            label, seen, q = weight * label, weight * seen, np.sqrt(weight) * q
+        if sign < 0.0:
+            label, seen = -label, -seen
+        self.relation.write(q, tick, sign)
+        self.competence.write(phi, label, seen, tick)
+        if n:
+            self.horizons.write(label, seen, agreement, n, tick)
+            if claims is not None and self.mixing is not None:
+                self.mixing.write(claims, c, seen, tick, self.now)
+        self._overall_known = None
         if groups is not None:
             self.readability.write(seen, groups, tick)
-            same, pairs = self._wrong_pairs(c, groups)
-            if replaces is not None:
-                before = self._wrong_pairs(replaces, groups)
-                same, pairs = same - before[0], pairs - before[1]
-            self.wrong_answers.write_pairs(phi, same, pairs, tick)
+            if departed:
+                c, groups = np.append(c, departed), np.append(groups, departed_groups)
+            same, pairs = wrong_pairs_of(c, groups)
+            if pairs:
+                if self.settings.revision > 1:
+                    same, pairs = independent(same, pairs)
+                worth = sign if weight is None else sum(seen.tolist()) / n
+                self.wrong_answers.write_pairs(phi, worth * same, worth * pairs, tick)
 
-    def _wrong_pairs(self, c: FloatArray, groups: NDArray[np.intp]) -> tuple[float, float]:
-        same, pairs = wrong_pairs_of(c, groups)
-        return (same, pairs) if self.settings.revision == 1 or pairs < 2.0 else independent(same, pairs)
-
-    def write_agreement(
-        self, phi: FloatArray, a: FloatArray, tick: float, replaces: FloatArray | None = None
-    ) -> None:
-        """Write an event's agreement labels, in place of earlier ones; NaN where there is none."""
-        if self.agreement is None:
-            return
+    def write_agreement(self, phi: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
+        """Write an event's agreement labels, NaN where there is none; sign −1 takes them back."""
         there = a == a  # NaN differs from itself
-        change, seen = np.where(there, a, 0.0), there.astype(np.float64)
-        if replaces is not None:
-            was = replaces == replaces
-            change, seen = change - np.where(was, replaces, 0.0), seen - was
-        if seen.any() or change.any():
-            self.agreement.write(phi, change, seen, tick)
+        if self.agreement is not None and there.any():
+            self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * there, tick)
+            self._overall_known = None
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -346,9 +371,12 @@ class SigmaState:
         self.relation = self.relation.take(order)
         self.readability = self.readability.take(order)
         self.horizons = self.horizons.take(order)
+        if self.mixing is not None:
+            self.mixing = self.mixing.take(order)
         if self.agreement is not None:
             self.agreement = self.agreement.take(order)
         self.peers = names
+        self._overall_known = None
 
     # --- merge ---------------------------------------------------------------------------
 
@@ -377,9 +405,12 @@ class SigmaState:
         self.features.decayed.merge(other.features.decayed, now)
         self.confidence.decayed.merge(other.confidence.decayed, now)
         self.horizons.merge(other.horizons.take(order), now)
+        if self.mixing is not None and other.mixing is not None:
+            self.mixing.merge(other.mixing.take(order), now)
         if self.agreement is not None and other.agreement is not None:
             self.agreement.merge(other.agreement.take(order), now)
         self.clock = max(self.clock, other.clock)
+        self._overall_known = None
 
     # --- snapshot ------------------------------------------------------------------------
 
@@ -395,11 +426,13 @@ class SigmaState:
         clock, self.now, begun, *ahead = packed["clock"].tolist()
         self._ahead = ahead[0] if ahead else math.inf  # version 0.1 doubts no clock
         self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
+        self._overall_known = None
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _packable(self) -> dict[str, Competence | DecayedSum]:
-        return {**self._sums(), **self._competences()}
+    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing]:
+        parts: dict[str, Competence | DecayedSum | Mixing] = {**self._sums(), **self._competences()}
+        return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
     def _sums(self) -> dict[str, DecayedSum]:
         return {
@@ -409,6 +442,7 @@ class SigmaState:
             "features": self.features.decayed,
             "confidence": self.confidence.decayed,
             **self.horizons.decayed(),
+            **({} if self.mixing is None else {"mixing": self.mixing.decayed}),
         }
 
     def _competences(self) -> dict[str, Competence]:
@@ -416,20 +450,14 @@ class SigmaState:
         return parts if self.agreement is None else {**parts, "agreement": self.agreement}
 
 
-def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Labels with 0 for the missing, 1 where there is a label, and q."""
+def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
     total = np.add.reduce(c)
     if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
-        return c, _ones(len(c)), c - total / len(c)
+        return c, _ones(len(c)), c - total / len(c), len(c)
     there = c == c  # NaN differs from itself
-    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed)
-
-
-@lru_cache
-def _nothing(n: int) -> FloatArray:
-    nothing = np.full(n, np.nan)
-    nothing.flags.writeable = False
-    return nothing
+    n = int(np.count_nonzero(there)) + len(departed)
+    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed), n
 
 
 @lru_cache

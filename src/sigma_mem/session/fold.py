@@ -23,7 +23,6 @@ from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisi
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing, combined, comparisons
-from sigma_mem.memory.horizons import rounded
 from sigma_mem.memory.sources import Sources
 from sigma_mem.store.base import Record, Store
 
@@ -71,12 +70,12 @@ def decision_record(
     decision: Decision,
     now: float,
     keep_text: bool = True,
-    claims: FloatArray | None = None,
+    claims: NDArray[np.float16] | None = None,
     confidence_claims: Sequence[Any] = (),
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
-    What every horizon claimed of every peer, (H, P), is kept as float16, in the order of the scores;
+    What every horizon claimed of every peer, (H + 1, P), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
@@ -104,8 +103,8 @@ def decision_record(
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": dict(decision.details) if decision.details else _NONE,
     }
-    if claims is not None and len(claims) > 1:
-        body["claims"] = b64encode(rounded(claims).astype("<f2").tobytes()).decode()
+    if claims is not None:
+        body["claims"] = b64encode(claims.astype("<f2", copy=False).tobytes()).decode()
     if confidence_claims:
         body["confidence_claims"] = list(confidence_claims)
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
@@ -272,13 +271,17 @@ class EventState:
             self.features = _features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
-    def claimed(self) -> dict[str, FloatArray]:
-        """p̂ at the decision by every horizon, (H,), for every peer that was in the pool."""
+    def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What every horizon claimed of these peers, (H + 1, P); NaN for one not in the pool then."""
         if self._claims is None:
-            return {}
-        raw, peers = self._claims
-        by_horizon = np.frombuffer(b64decode(raw), dtype="<f2").astype(np.float64).reshape(-1, len(peers))
-        return dict(zip(peers, by_horizon.T, strict=True))
+            return None
+        raw, then = self._claims
+        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(-1, len(then))
+        if tuple(then) == peers:
+            return recorded
+        by_peer = dict(zip(then, recorded.T, strict=True))
+        nothing = np.full(len(recorded), math.nan, dtype=np.float16)
+        return np.array([by_peer.get(peer, nothing) for peer in peers]).T
 
     def forget(self, source: str) -> None:
         """Leave out what a revoked source said."""
@@ -325,11 +328,6 @@ class EventState:
         if peer in labels or canon is None:  # an unreadable answer equals no other
             return labels.get(peer, math.nan)
         return next((c for other, c in labels.items() if self.canons.get(other) == canon), math.nan)
-
-    def right(self, labels: Mapping[str, float] | None) -> float | None:
-        """How right the given answer was, from 0 to 1; None where that is not known."""
-        c = math.nan if labels is None else self.answer_label(self.confidence[0], labels)
-        return None if math.isnan(c) else 0.5 * (1.0 + c)
 
 
 def agreement_of(canons: Mapping[str, str | None]) -> dict[str, float]:
@@ -552,56 +550,52 @@ class Fold:
         if after is not before:
             self.sources.write(event.phi, before, after, event.tick, self.state.now)
 
-    def _write(self, event: EventState, replaced: EventLabels | None) -> None:
+    def _write(self, event: EventState, before: EventLabels | None) -> None:
         """Write the event's labels to every sum, in place of those before."""
-        after, before = event.labels().c, None if replaced is None else replaced.c
-        state, phi = self.state, event.phi
-        agreed, claimed = event.agreement, event.claimed()
+        if before is not None and before.c:
+            self._add(event, before, -1.0)
+        after = event.labels()
+        if after.c:
+            self._add(event, after, 1.0)
+
+    def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
+        """Add an event's labels to every sum; sign −1 takes them back."""
+        state, phi, tick, c, weight = self.state, event.phi, event.tick, said.c, said.weight
+        left = tuple(peer for peer in c if peer in self.departed) if self.departed else ()
+        groups = event.groups((*state.peers, *left))
         state.write(
             phi,
-            _aligned(state.peers, after),
-            event.tick,
-            replaces=None if before is None else _aligned(state.peers, before),
-            groups=event.groups(state.peers),
-            agreement=_aligned(state.peers, agreed) if agreed else None,
-            claims=_aligned_claims(state.peers, claimed) if claimed else None,
-            departed=self._labels_of_departed(after),
-            replaces_departed=self._labels_of_departed(before or {}),
+            _aligned(state.peers, c),
+            tick,
+            weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
+            sign=sign,
+            groups=None if groups is None else groups[: len(state.peers)],
+            agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
+            claims=event.claimed(state.peers),
+            departed=[c[peer] for peer in left],
+            departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
         )
+        worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
-            state.features.write(
-                np.array(list(event.features.values())),
-                event.residuals(after),
-                event.tick,
-                replaces=None if before is None else event.residuals(before),
-            )
+            features = np.array(list(event.features.values()))
+            state.features.write(features, event.residuals(c), tick, worth)
         if event.confidence:
-            _, *claims, claim = event.confidence
-            right, replaces = event.right(after), event.right(before)
-            state.confidence.write(np.array(claims), claim, right, event.tick, replaces)
+            peer, *claims, claim = event.confidence
+            label = event.answer_label(peer, c)
+            if label == label:  # NaN differs from itself
+                state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
         if event.reads:
-            self.reads.write(
-                phi,
-                event.read_labels(self.registry, after),
-                event.tick,
-                replaces=None if before is None else event.read_labels(self.registry, before),
-            )
+            labels = event.read_labels(self.registry, c)
+            same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
+            self.reads.write(phi, labels, tick, weight=same, sign=sign)
 
     def _write_agreement(self, event: EventState, before: Mapping[str, float]) -> None:
         """Write the agreement of the event's answers, in place of that of earlier answers."""
         peers = self.state.peers
-        replaces = _aligned(peers, before) if before else None
-        self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick, replaces)
-
-    def _labels_of_departed(self, labels: Mapping[str, float]) -> list[float]:
-        return [c for peer, c in labels.items() if peer in self.departed] if self.departed else []
+        if before:
+            self.state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
+        self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
     return np.array([labels.get(name, math.nan) for name in names])
-
-
-def _aligned_claims(names: tuple[str, ...], claimed: Mapping[str, FloatArray]) -> FloatArray:
-    """Claims by horizon and peer, (H, P); NaN for a peer that was not in the pool then."""
-    nothing = np.full(len(next(iter(claimed.values()))), math.nan)
-    return np.array([claimed.get(name, nothing) for name in names]).T

@@ -536,7 +536,8 @@ class SigmaMem:
                 reads={} if read else {name: peers[c.peer] for name, c in outcome.choices.items()},
                 details=details,
             )
-            line = decision_record(decision, moment, self._keep_text, reading.claims, claims)
+            recorded = None if state.mixing is None else reading.recorded()
+            line = decision_record(decision, moment, self._keep_text, recorded, claims)
             ticket = self._journal.append(line)
             self._count += 1
         if self._durable:

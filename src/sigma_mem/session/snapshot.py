@@ -66,9 +66,9 @@ def _unpack(state: SigmaState, arrays: Mapping[str, FloatArray], prefix: str) ->
             packed[_RENAMED.get(part, part) + dot + name] = value
     if not packed["features.sum"].size:  # version 0.1, before the first event with features
         packed["features.sum"] = np.zeros_like(state.features.decayed.arrays["sum"])
-    if "horizon0.sums" not in packed:  # version 0.1: one horizon, whose rates are the traces of M and N
+    if "horizon0.labels" not in packed:  # version 0.1: one horizon, whose rates are the traces of M and N
         empty = {name: np.zeros_like(array) for name, array in state.pack().items()}
-        empty["horizon0.sums"][:2] = packed["competence.traces"].reshape(2, -1)
+        empty["horizon0.labels"] = packed["competence.traces"].reshape(2, -1)
         anchors = {name: packed["competence.anchor"] for name in empty if name.endswith(".anchor")}
         packed = {**empty, **anchors, **packed}
     state.unpack(packed)

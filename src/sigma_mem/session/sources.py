@@ -37,7 +37,7 @@ class Source:
 
 def list_sources(fold: Fold, lines: Mapping[str, int]) -> list[Source]:
     """Sources by name, given how many lines each has in the ledger."""
-    names = sorted({*lines, *(fold.sources.trusted or ())})
+    names = sorted({*lines, *fold.revoked, *(fold.sources.trusted or ())})
     weights = fold.sources.weights([name for name in names if name not in fold.revoked], fold.state)
     out = []
     for name in names:
