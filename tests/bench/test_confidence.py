@@ -11,19 +11,16 @@ from madeup import made_up
 from partial import with_absent_peers, without_answers
 
 from sigma_mem.bench.experiments.confidence import confidence_table
-from sigma_mem.bench.league import Setup
+from sigma_mem.bench.league import DEFAULT
 from sigma_mem.bench.table import write_report
-from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
-
-NEW = Setup(settings=Settings(revision=2))
 
 
 def test_claims_are_those_of_a_session() -> None:
     stream, phis = made_up(80)
-    table = confidence_table(stream, phis, setup=NEW)
+    table = confidence_table(stream, phis)
     found, after = table.claims["vote"], table.after
-    with SigmaMem(stream.peers, rank=phis.shape[1], settings=NEW.settings, keep_text=False) as mem:
+    with SigmaMem(stream.peers, rank=phis.shape[1], settings=DEFAULT.settings, keep_text=False) as mem:
         for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
             decision = mem.vote(event.question, event.answers, phi=phi, min_confidence=0.9)
             if place >= after:
@@ -37,7 +34,7 @@ def test_claims_are_those_of_a_session() -> None:
 
 
 def test_what_is_learned_brings_the_claims_of_a_vote_nearer_to_the_truth() -> None:
-    table = confidence_table(*made_up(400, n_peers=6), setup=NEW)
+    table = confidence_table(*made_up(400, n_peers=6))
     now, before = (table.claims[f"vote{version}"].forecast for version in ("", ", version 0.1"))
     assert now.calibration_error < before.calibration_error
     assert now.calibration_error <= now.perfect_error() + 0.01
@@ -46,7 +43,7 @@ def test_what_is_learned_brings_the_claims_of_a_vote_nearer_to_the_truth() -> No
 
 def test_fewer_labels_leave_other_claims_and_all_are_scored() -> None:
     stream, phis = made_up(60)
-    some, full = (confidence_table(stream, phis, share=share, setup=NEW) for share in (0.2, 1.0))
+    some, full = (confidence_table(stream, phis, share=share) for share in (0.2, 1.0))
     assert len(some.claims["decide"].forecast) == len(full.claims["decide"].forecast) == 30
     few, all_ = (table.claims["decide"].forecast.confidence for table in (some, full))
     assert not np.array_equal(few, all_)
@@ -56,7 +53,7 @@ def test_fewer_labels_leave_other_claims_and_all_are_scored() -> None:
 def test_it_is_json_and_has_diagrams_also_where_peers_are_absent(tmp_path: Path, bare: bool) -> None:
     stream, phis = made_up(80)
     partly = with_absent_peers(without_answers(stream) if bare else stream)
-    table = confidence_table(partly, phis, setup=NEW)
+    table = confidence_table(partly, phis)
     assert ("vote" in table.claims) is not bare
     json.dumps(table.values(), allow_nan=False)
     files = {file.name for file in write_report(table, tmp_path)}

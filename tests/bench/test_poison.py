@@ -24,14 +24,11 @@ from sigma_mem.bench.experiments.poison import (
     lies,
     poison_table,
 )
-from sigma_mem.bench.league import Setup
+from sigma_mem.bench.league import DEFAULT
 from sigma_mem.bench.play import play
 from sigma_mem.bench.table import write_report
 from sigma_mem.errors import InputError
-from sigma_mem.memory import Settings
 from sigma_mem.streams import Everything
-
-NEW = Setup(settings=Settings(revision=2))
 
 
 def test_colluders_lie_beside_the_honest_and_do_not_always_speak_first() -> None:
@@ -51,8 +48,8 @@ def test_colluders_lie_beside_the_honest_and_do_not_always_speak_first() -> None
 def test_invented_events_are_in_the_memory_and_not_in_the_table() -> None:
     stream, phis = made_up(30)
     invented = np.repeat(phis, FAKES, axis=0)
-    with NEW.memory(stream.peers, phis.shape[1]) as memory:
-        player = FloodedPlayer(memory, NEW, invented, lies(stream.peers, "peer0"))
+    with DEFAULT.memory(stream.peers, phis.shape[1]) as memory:
+        player = FloodedPlayer(memory, DEFAULT, invented, lies(stream.peers, "peer0"))
         choices = play(stream, phis, player, Everything(HONEST))
         assert memory.events == 30 * (1 + FAKES)
         assert len(choices["adaptive"]) == 30
@@ -62,7 +59,7 @@ def test_invented_events_are_in_the_memory_and_not_in_the_table() -> None:
 
 def test_revoking_the_liars_leaves_nothing_of_their_lies() -> None:
     stream, phis = made_up(16)
-    table = poison_table(stream, phis, setup=NEW, revoke=True)
+    table = poison_table(stream, phis, revoke=True)
     assert table.worst == strongest(stream)[-1]
     assert [list(attacks) for attacks in table.correct.values()] == [list(ATTACKS)] * 3
     for way, found in table.differences.items():
@@ -71,7 +68,7 @@ def test_revoking_the_liars_leaves_nothing_of_their_lies() -> None:
 
 
 def test_sybils_move_an_average_and_hardly_a_named_source() -> None:
-    table = poison_table(*made_up(80), ("sybils",), NEW)
+    table = poison_table(*made_up(80), ("sybils",))
     for row in ROWS:
         named, averaged = (table.costs(way, row) for way in ("named", "averaged"))
         assert list(named) == list(averaged) == [CLEAN, "sybils"]
@@ -82,9 +79,9 @@ def test_sybils_move_an_average_and_hardly_a_named_source() -> None:
 @pytest.mark.parametrize("bare", [False, True])
 def test_it_is_json_and_has_a_figure_also_without_answers(tmp_path: Path, bare: bool) -> None:
     stream, phis = made_up(12)
-    table = poison_table(without_answers(stream) if bare else stream, phis, ("colluder",), NEW)
+    table = poison_table(without_answers(stream) if bare else stream, phis, ("colluder",))
     assert ("calibrated-vote" in table.grid()[0]) is not bare
     json.dumps(table.values(), allow_nan=False)
     assert (tmp_path / "poison.png") in write_report(table, tmp_path)
     with pytest.raises(InputError, match="no attack 'bribe'"):
-        poison_table(*made_up(12), ("bribe",), NEW)
+        poison_table(*made_up(12), ("bribe",))

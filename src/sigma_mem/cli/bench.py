@@ -20,7 +20,6 @@ from sigma_mem.cli.bench_options import (
 from sigma_mem.cli.options import Json, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.memory import Settings
-from sigma_mem.memory.settings import REVISION
 
 if TYPE_CHECKING:
     from sigma_mem.bench.table import Table
@@ -207,8 +206,7 @@ def poison(
     from sigma_mem.bench.experiments.poison import poison_table
 
     with options.experiment(stream, limit=events) as e:
-        setup = replace(e.setup, settings=Settings(revision=REVISION))
-        return poison_table(e.stream, e.phis, names_of(attacks), setup, revoke=revoke)
+        return poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
 
 
 @app.command()
@@ -227,8 +225,7 @@ def confidence(
     from sigma_mem.bench.experiments.confidence import confidence_table
 
     with options.experiment(stream, limit=limit) as e:
-        setup = replace(e.setup, settings=Settings(revision=REVISION))
-        return confidence_table(e.stream, e.phis, share, min_confidence, setup)
+        return confidence_table(e.stream, e.phis, share, min_confidence, e.setup)
 
 
 @app.command()
