@@ -65,6 +65,8 @@ def test_revoking_the_liars_leaves_nothing_of_their_lies() -> None:
     for way, found in table.differences.items():
         assert ("lies-20" in found) is (way == "named")  # elsewhere the liar is the only source
         assert max(found.values()) < 1e-12
+        # Beside an honest source, liars that are silent change nothing.
+        assert set(table.silent_costs(way, "sybils").values()) == {0.0}
 
 
 def test_sybils_move_an_average_and_hardly_a_named_source() -> None:

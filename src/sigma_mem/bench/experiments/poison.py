@@ -119,10 +119,16 @@ class PoisonTable(Table):
     worst: str  # the peer that liars favour
     correct: Mapping[str, Mapping[str, Correct]]  # way → attack → mechanism
     differences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # way → attack, once revoked
+    silent: Mapping[str, Mapping[str, Correct]] = field(default_factory=dict)  # the same with silent liars
 
     def costs(self, way: str, row: str) -> dict[str, Interval]:
         """Accuracy of a mechanism under every attack, and the paired difference to honest feedback."""
         return intervals({attack: rows[row] for attack, rows in self.correct[way].items()}, CLEAN)
+
+    def silent_costs(self, way: str, attack: str) -> dict[str, float]:
+        """What the attack costs without its lies: honest labels that are missing, and decay."""
+        clean, silent = self.correct[way][CLEAN], self.silent[way][attack]
+        return {row: round(float((silent[row] - clean[row]).mean()), 6) for row in clean}
 
     def results(self) -> dict[str, Any]:
         """Accuracy and cost by way, attack and mechanism, and what revoking the liars leaves."""
@@ -134,7 +140,13 @@ class PoisonTable(Table):
                 "interval": [round(found.difference_low, 6), round(found.difference_high, 6)],
             }
             ways.setdefault(way, {}).setdefault(attack, {})[row] = cost
-        revoked = {"revoked": self.differences} if self.differences else {}
+        revoked: dict[str, Any] = {}
+        if self.differences:
+            silent = {
+                way: {attack: self.silent_costs(way, attack) for attack in attacks}
+                for way, attacks in self.silent.items()
+            }
+            revoked = {"revoked": self.differences, "silent": silent}
         return {"favoured": self.worst, "sources": ways, **revoked}
 
     def _each(self) -> Iterator[tuple[str, str, str, Interval]]:
@@ -172,6 +184,11 @@ class PoisonTable(Table):
                 "- revoked: largest difference in M, N and G, once the liars are revoked, to a memory "
                 "in which they never spoke."
             )
+            for way, attacks_ in self.silent.items():
+                for name in attacks_:
+                    costs = self.silent_costs(way, name).items()
+                    cost = ", ".join(f"{row} {100 * points:+.2f}" for row, points in costs)
+                    said.append(f"- {way}, {name}, with silent liars: {cost}.")
         return said
 
     def figures(self, folder: Path) -> list[Path]:
@@ -217,13 +234,18 @@ def poison_table(
     play_ = _Poisoned(stream, phis, setup, strongest(stream)[-1])
     correct: dict[str, dict[str, Correct]] = {}
     differences: dict[str, dict[str, float]] = {}
+    silent: dict[str, dict[str, Correct]] = {}
     for way in _WAYS:
         for name in names:
             memory, choices = play_.attacked(way, name)
             correct.setdefault(way, {})[name] = play_.correct(choices)
             if revoke and play_.liars(way, name):
-                differences.setdefault(way, {})[name] = play_.revoked(memory, way, name)
-    return PoisonTable(stream=stream, worst=play_.worst, correct=correct, differences=differences)
+                clean, choices = play_.attacked(way, name, silent=play_.liars(way, name))
+                silent.setdefault(way, {})[name] = play_.correct(choices)
+                differences.setdefault(way, {})[name] = play_.left_of_lies(memory, clean, way, name)
+    return PoisonTable(
+        stream=stream, worst=play_.worst, correct=correct, differences=differences, silent=silent
+    )
 
 
 class FloodedPlayer(MemoryPlayer):
@@ -283,12 +305,10 @@ class _Poisoned:
         rows = rows_of(self.stream, choices, self.setup.reads)
         return {name: rows[name].correct for name in ROWS if name in rows}
 
-    def revoked(self, memory: SigmaMem, way: str, name: str) -> float:
-        """Largest difference in M, N and G to a memory in which the liars never spoke, once revoked."""
-        liars = self.liars(way, name)
-        for liar in liars:
+    def left_of_lies(self, memory: SigmaMem, clean: SigmaMem, way: str, name: str) -> float:
+        """Revoke the liars; the largest difference in M, N and G to a memory in which they never spoke."""
+        for liar in self.liars(way, name):
             memory.revoke(liar)
-        clean, _ = self.attacked(way, name, silent=liars)
         states = memory.state, clean.state
         parts = [[state.M, state.N, state.G] for state in states]
         return max(float(np.abs(a - b).max()) for a, b in zip(*parts, strict=True))
