@@ -71,6 +71,7 @@ class AsyncSigmaMem:
     decisions = _in_thread(SigmaMem.decisions)
     labels = _in_thread(SigmaMem.labels)
     explain = _in_thread(SigmaMem.explain)
+    drift = _in_thread(SigmaMem.drift)
     replayed = _in_thread(SigmaMem.replayed)
     snapshot = _in_thread(SigmaMem.snapshot)
     close = _in_thread(SigmaMem.close)

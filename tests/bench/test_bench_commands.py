@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -50,6 +50,15 @@ def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> 
     assert first != printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--seed", "1")
 
 
+def test_a_pool_is_drawn_by_its_seed(file: str, capsys: Capture) -> None:
+    arguments = ("cf", file, "--ratios", "0", "--limit", "40", "--pool", "3")
+    pools = [printed(capsys, *arguments, "--pool-seed", seed)["peers"] for seed in ("0", "1")]
+    peers = sorted(made_up(1)[0].peers)
+    assert pools == [random.Random(seed).sample(peers, 3) for seed in (0, 1)]
+    among = printed(capsys, *arguments, "--peers", "peer3,peer1,peer0")
+    assert sorted(among["peers"]) == ["peer0", "peer1", "peer3"]
+
+
 def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
     arguments = ("cf", file, "--ratios", "0", "--limit", "120")
     used, unused = (
@@ -66,7 +75,7 @@ def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
         (("mechanisms",), "mechanisms"),
         (("feedback", "--shares", "0.2,1", "--seeds", "2"), "shares"),
         (("theory", "--limit", "40", "--simulations", "20"), "theorem1"),
-        (("drift", "--conditions", "abrupt,restart"), "conditions"),
+        (("drift", "--conditions", "one,swap", "--seeds", "1"), "conditions"),
         (("poison", "--attacks", "colluder", "--events", "20"), "sources"),
         (("confidence", "--share", "0.5", "--limit", "30"), "claims"),
     ],
@@ -143,13 +152,6 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
     assert "'any' is not one of" in capsys.readouterr().err
 
 
-def test_a_pool_is_drawn_by_its_seed(file: str, capsys: Capture) -> None:
-    arguments = ("cf", file, "--ratios", "0", "--limit", "20", "--pool", "3", "--pool-seed", "5")
-    found = printed(capsys, *arguments)
-    assert found["peers"] == Random(5).sample(["peer0", "peer1", "peer2", "peer3"], 3)
-    assert found == printed(capsys, *arguments)
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -160,10 +162,11 @@ def test_a_pool_is_drawn_by_its_seed(file: str, capsys: Capture) -> None:
         (("cf", "absent.jsonl"), "absent.jsonl"),
         (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),
         (("drift", "FILE", "--conditions", "sunny"), "no condition 'sunny'"),
+        (("drift", "FILE", "--conditions", "all"), "needs 6 models, and the stream has 4"),
+        (("drift", "FILE", "--pool", "5"), "expected 2 to 4"),
         (("cf", "FILE", "--limit", "0"), "no event left"),
         (("poison", "FILE", "--attacks", "bribe"), "no attack 'bribe'"),
-        (("cf", "FILE", "--pool", "9"), "from 2 to 4"),
-        (("cf", "FILE", "--pool", "2", "--peers", "peer0,peer1"), "--peers and --pool"),
+        (("cf", "FILE", "--pool", "5"), "at most 4"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(

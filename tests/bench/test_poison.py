@@ -10,7 +10,6 @@ import pytest
 from madeup import made_up
 from partial import without_answers
 
-from sigma_mem.bench.experiments.drift import strongest
 from sigma_mem.bench.experiments.poison import (
     ATTACKS,
     CLEAN,
@@ -27,6 +26,7 @@ from sigma_mem.bench.experiments.poison import (
 from sigma_mem.bench.league import DEFAULT
 from sigma_mem.bench.play import play
 from sigma_mem.bench.table import write_report
+from sigma_mem.bench.updates import strongest
 from sigma_mem.errors import InputError
 from sigma_mem.streams import Everything
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sigma_mem.cli.app import run
+from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 
 QUESTION = "What is 17 * 23?"
@@ -93,6 +95,27 @@ def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.Capture
     assert seen["peers"]["ann"]["largest_eigenvalue"] > 0 > seen["peers"]["bob"]["smallest_eigenvalue"]
 
 
+def test_inspect_tells_how_much_of_a_record_is_agreement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann", "bob"], path, encoder="hashed", settings=Settings(revision=2)) as mem:
+        for i in range(10):
+            d = mem.vote(QUESTION, {"ann": "391", "bob": "391"})
+            if i < 2:
+                mem.feedback(d.id, {"ann": True})
+    seen = values(capsys, "inspect", "--memory", str(path))
+    assert seen["peers"]["bob"]["evidence"] == 0.0
+    assert seen["peers"]["bob"]["agreement"] == pytest.approx(10.0, abs=0.1)
+    basis = seen["directions"][0]["basis"]
+    assert basis["ann"]["from_labels"] > 0.2 > basis["bob"]["from_labels"] == 0.0
+    assert basis["bob"]["from_agreement"] > basis["ann"]["from_agreement"] > 0.2
+    assert run(["inspect", "--memory", str(path)]) == 0
+    assert "agreement events" in capsys.readouterr().out
+    assert run(["inspect", "--memory", str(path), "--decision", d.id, "--peer", "bob"]) == 0
+    assert "on agreement (" in capsys.readouterr().out
+
+
 def test_inspect_tells_which_text_features_predict_correctness(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +154,22 @@ def test_inspect_explains_a_decision(memory: Path, capsys: pytest.CaptureFixture
     assert "ann: chosen" in capsys.readouterr().out
 
 
+def test_drift_names_who_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann", "bob"], path, encoder="hashed") as mem:
+        for i in range(80):
+            d = mem.route(QUESTION)
+            mem.feedback(d.id, {"ann": i < 50, "bob": i % 3 > 0})
+        (expected,) = mem.drift()
+    (found,) = values(capsys, "drift", "--memory", str(path))["drift"]
+    assert found == asdict(expected)
+    assert run(["drift", "--memory", str(path)]) == 0
+    assert capsys.readouterr().out == f"{expected}\n"
+    assert values(capsys, "inspect", "--memory", str(path))["drift"] == [found]
+    assert run(["inspect", "--memory", str(path)]) == 0
+    assert f"drift: ann (100% → 0% since {expected.since}" in capsys.readouterr().out
+
+
 def test_for_people(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["route", "--memory", str(memory), QUESTION]) == 0
     assert capsys.readouterr().out.startswith("ann (confidence")
@@ -138,6 +177,9 @@ def test_for_people(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "7 events" in out
     assert "independent votes" in out
+    assert "drift: none" in out
+    assert run(["drift", "--memory", str(memory)]) == 0
+    assert capsys.readouterr().out == "no peer's record changed\n"
     assert "\x1b" not in out
 
 
@@ -181,6 +223,8 @@ BAD = [
     ("feedback --memory {}.none LAST ann=true", "no file"),
     ("inspect --memory {}.none", "no file"),
     ("inspect --memory {} --namespace other", "expected one of ['default']"),
+    ("drift --memory {}.none", "no file"),
+    ("drift --memory {} --namespace other", "expected one of ['default']"),
     ("inspect --memory {} --decision nobody", "nobody"),
     ("inspect --memory {} --peer ann", "--decision"),
     ("inspect --memory {} --top 0", "--top"),

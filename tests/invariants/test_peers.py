@@ -20,7 +20,7 @@ def test_permuting_peers_permutes_the_memory(stream, seed):
     one, _ = play(stream)
     two = SigmaState([stream.peers[p] for p in order], one.rank, stream.settings)
     permuted = replace(
-        stream, c=stream.c[:, order], groups=stream.groups[:, order], claims=stream.claims[:, :, order]
+        stream, c=stream.c[:, order], groups=stream.groups[:, order], claims=stream.claims[:, order]
     )
     play(permuted, two)
     np.testing.assert_allclose(two.M, one.M[order], atol=1e-12)

@@ -158,7 +158,7 @@ def overall_by_horizon(c, groups, settings):
 
 
 def claims(phis, c, groups, settings, phi):
-    """Mean label at φ (P,) and at every horizon (H, P), after these events."""
+    """Mean label at φ (P,) and at every horizon (P, H), after these events."""
     s = settings
     overall, agreed = overall_by_horizon(c, groups, s)
     prior = overall[-1]
@@ -173,27 +173,28 @@ def claims(phis, c, groups, settings, phi):
     M, N = competence(phis, c, s.gamma, 1.0)
     score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
     mean = (score + s.strength * prior) / (effective + s.strength)
-    return mean, overall
+    return mean, overall.T
 
 
 def mixed(near, overall, said, c):
-    """p̂ from a mean label near φ (P,) and overall rates (H, P), weighed by what was said before labels c.
+    """p̂ from a mean label near φ (P,) and overall rates (P, H), weighed by what was said before labels c.
 
-    What was said is (T, H + 1, P): near and overall then. Weights change after every eighth labelled event.
+    What was said is (T, P, H + 1): near and overall then. Weights change after every 16 labelled events.
     """
-    if len(overall) == 1:
+    n_horizons = overall.shape[1]
+    if n_horizons == 1:
         return (1.0 + near) / 2.0
-    likelihood, weights, labelled = np.zeros(len(overall)), np.ones(len(overall)), 0
+    likelihood, weights, labelled = np.zeros(n_horizons), np.ones(n_horizons), 0
     for then, row in zip(said.astype(float), c, strict=True):
         likelihood *= 0.99
-        claimed = (1.0 + np.clip(then[0] + then[1:] - then[-1], -0.97, 0.97)) / 2.0
+        claimed = (1.0 + np.clip(then[:, :1] + then[:, 1:] - then[:, -1:], -0.97, 0.97)) / 2.0
         for p in range(len(row)):
             if not np.isnan(row[p]):
                 r = (row[p] + 1.0) / 2.0
-                likelihood += r * np.log(claimed[:, p]) + (1.0 - r) * np.log(1.0 - claimed[:, p])
+                likelihood += r * np.log(claimed[p]) + (1.0 - r) * np.log(1.0 - claimed[p])
         if not np.isnan(row).all():
             labelled += 1
-            if labelled % 8 == 0:
+            if labelled % 16 == 0:
                 weights = np.exp(likelihood - likelihood.max())
-    weights = weights * 3.0 ** np.arange(len(overall))
-    return (1.0 + np.clip(near + weights @ overall / weights.sum() - overall[-1], -0.97, 0.97)) / 2.0
+    weights = weights * 3.0 ** np.arange(n_horizons)
+    return (1.0 + np.clip(near + overall @ weights / weights.sum() - overall[:, -1], -0.97, 0.97)) / 2.0

@@ -87,7 +87,10 @@ def test_a_revoked_source_leaves_the_horizons_as_if_it_had_not_spoken():
     with_it.feedback(ids[0], {"ann": True, "bob": False}, source="liar")
     with_it.revoke("liar")
     one, two = with_it.state, without.state
-    np.testing.assert_allclose(one.horizons.sums(one.now), two.horizons.sums(two.now), atol=1e-15)
+    was = two.pack()
+    for name, sums in one.pack().items():
+        if name.startswith("horizon"):
+            np.testing.assert_allclose(sums, was[name], atol=1e-15)
     for mixing in (one.mixing, two.mixing):
         mixing.score_waiting(one.now)
     np.testing.assert_allclose(one.mixing.weights, two.mixing.weights, atol=1e-12)

@@ -67,6 +67,8 @@ def shaded(
         axes.fill_between(100 * np.array(x), low, high, color=colour, alpha=0.18, lw=0)
     for name, level in flat.items():
         axes.axhline(100 * level, color="grey", ls="--", lw=1.2, label=name)
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_xticks([100 * share for share in x], [f"{100 * share:g}" for share in x])
     return _saved(axes, "accuracy (%)", "events with feedback (%)", title, path)
 
 

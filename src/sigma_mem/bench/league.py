@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from sigma_mem.bench import row
-from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Router, cluster
+from sigma_mem.bench.baselines import BASELINES, Router
 from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.rivals import RIVALS
@@ -23,7 +23,6 @@ from sigma_mem.streams import Stream
 
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
-BASELINES = ("leader", "beta-b1", "beta-decayed", "beta-cluster", "knn")
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
@@ -131,9 +130,7 @@ def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str,
 def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
     """The baselines, and the rivals asked for, fresh."""
     n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
-    cells = ClusterBeta(n, cluster(phis, 16, seed), gamma)
-    made: tuple[Router, ...] = (Beta(n, 1.0), Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
-    found = dict(zip(BASELINES, made, strict=True))
+    found = {name: made(n, phis, gamma, seed) for name, made in BASELINES.items()}
     unknown = [name for name in setup.rivals if name not in RIVALS]
     if unknown:
         raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")

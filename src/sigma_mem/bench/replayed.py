@@ -16,6 +16,7 @@ from sigma_mem.bench.play import Choices, choose_present
 from sigma_mem.bench.row import present_peers
 from sigma_mem.decide import READS, Reads, View
 from sigma_mem.decide.adaptive import adaptive, duels, settings_over_reads
+from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
@@ -67,11 +68,13 @@ def replayed(
             progress(t + 1, len(stream))
     events = np.arange(len(stream))
     of_reads = np.full((len(stream), len(reads)), np.nan)  # without a center, its reads are not labelled
-    of_reads[:, available] = _answer_labels(labels, groups)[events[:, None], first]
+    of_answers = _answer_labels(labels, groups)[events[:, None], first]
+    of_reads[:, available] = np.where(first == NOBODY, np.nan, of_answers)
     prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
     best = [available.index(adaptive(p, available)) for p in prob]
     by_read = {read.name: chosen[:, i] for i, read in enumerate(used)}
-    return {"adaptive": chosen[events, best], **by_read}
+    readable = (groups >= 0).any(axis=1)
+    return {"adaptive": np.where(readable, chosen[events, best], NOBODY), **by_read}
 
 
 def _silent(stream: Stream) -> NDArray[np.bool_]:

@@ -175,17 +175,23 @@ def theory(
 @experiment_command
 def drift(
     stream: StreamFile,
+    pool: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How many draws of pool and replacements.")] = 3,
     conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
     limit: Limit = 2000,
     rivals: Rivals = False,
     *,
     options: RunOptions,
 ) -> "Table":
-    """Drift, cold start, a new peer, sparse, late, bandit-only and poisoned feedback, a restart."""
+    """Models updated under one name: one, all, gradually, swapped; beside every single γ in hindsight.
+
+    By name also new-peer, delayed and bandit-only.
+    """
     from sigma_mem.bench.experiments.drift import drift_table
 
+    drawn = range(options.seed, options.seed + seeds)
     with options.experiment(stream, limit=limit, rivals=rivals) as e:
-        return drift_table(e.stream, e.phis, names_of(conditions), e.setup)
+        return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=pool, seeds=drawn)
 
 
 @app.command()

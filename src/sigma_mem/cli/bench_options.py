@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -120,9 +120,9 @@ class RunOptions:
         str | None, typer.Option("--peers", help="Peers, separated by commas; all by default.")
     ] = None
     pool: Annotated[
-        int | None, typer.Option(min=2, help="Draw this many of the peers by --pool-seed instead.")
+        int | None, typer.Option(min=1, help="A pool of this many of the peers, drawn by --pool-seed.")
     ] = None
-    pool_seed: Annotated[int, typer.Option(help="Of the peers that --pool draws.")] = 0
+    pool_seed: Annotated[int, typer.Option(help="Of the pool that --pool draws.")] = 0
     order: Annotated[
         Literal["shuffled", "recorded"],
         typer.Option(help="Shuffle the events by the seed, or keep their order."),
@@ -192,19 +192,19 @@ class RunOptions:
 
         seed = self.seed if self.order == "shuffled" else None
         whole = load_stream(file)
-        chosen = names_of(peers or self.peers) if self.pool is None else self._drawn(whole.peers)
+        chosen = self._drawn(names_of(peers or self.peers) or whole.peers)
         stream = whole.select(peers=chosen, domains=domains, seed=seed, limit=limit)
         if not len(stream):
             raise InputError(f"{file} has no event left; expected at least one: check --peers and --limit")
         return stream, encoder.encode([event.question for event in stream])
 
-    def _drawn(self, peers: Sequence[str]) -> list[str]:
-        """The pool of `--pool`, a draw among the peers in alphabetical order."""
-        if self.peers is not None:
-            raise InputError("got --peers and --pool; expected one of them")
-        if self.pool is None or self.pool > len(peers):
-            raise InputError(f"got --pool {self.pool}; expected a number from 2 to {len(peers)}, the peers")
-        return Random(self.pool_seed).sample(sorted(peers), self.pool)
+    def _drawn(self, peers: Sequence[str]) -> Sequence[str]:
+        """All of these peers, or the pool drawn from them; in which order they are given plays no part."""
+        if self.pool is None:
+            return peers
+        if self.pool > len(peers):
+            raise InputError(f"got --pool {self.pool}; expected at most {len(peers)}, the number of peers")
+        return random.Random(self.pool_seed).sample(sorted(peers), self.pool)
 
     def show(self, table: Table) -> None:
         """Write the report where one is asked for, and print one JSON object or a table."""

@@ -187,7 +187,8 @@ def _show(decision: Decision, memory: Path, as_json: bool) -> None:
         return
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
-    out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
+    chosen = decision.peer or f"nobody: {decision.details['abstained'].get('because', 'not sure enough')}"
+    out.print(f"{chosen}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
     text = decision.details.get("text_log_odds", {})
     columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     table = Table(*columns, box=None, pad_edge=False)

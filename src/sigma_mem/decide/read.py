@@ -53,8 +53,11 @@ class View(NamedTuple):
     labelled: float | None = None
 
 
+NOBODY = -1  # in place of a peer's index: no answer can be read, so none is chosen
+
+
 class Choice(NamedTuple):
-    """What a read chose: a peer's index, its answer group, and what every group weighed."""
+    """What a read chose: a peer's index (or `NOBODY`), its answer group, and what every group weighed."""
 
     peer: int
     group: int
@@ -88,9 +91,27 @@ class Read:
     uses_text_features: bool = False
     row: int | None = None
 
+    def outcome(self, view: View) -> Outcome:
+        """What this read alone decides."""
+        choice = self.choose(view)
+        return Outcome(
+            self.name,
+            choice.peer,
+            self.sure(view, choice),
+            choices={self.name: choice},
+            used_text=self.uses_text_features,
+        )
+
+    def sure(self, view: View, choice: Choice) -> float:
+        """`confidence`, and 0 where nobody was chosen."""
+        return 0.0 if choice.peer == NOBODY else self.confidence(view, choice)
+
 
 class Outcome(NamedTuple):
-    """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose."""
+    """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose.
+
+    `peer` is `NOBODY` where no answer can be read.
+    """
 
     name: str
     peer: int

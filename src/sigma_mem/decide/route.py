@@ -1,7 +1,6 @@
 """Routing: pick a peer from the question alone, before anyone answers."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
@@ -27,14 +26,12 @@ def calibrated_route(prob: FloatArray) -> int:
     return int(prob.argmax())
 
 
-def candidates(view: View) -> NDArray[np.bool_]:
-    """Who may be chosen: everyone before anyone answers, afterwards those that gave an answer."""
-    there = view.groups > -2
-    return there if there.any() else ~there
-
-
-def _best(view: View, values: FloatArray) -> FloatArray:
-    return np.where(candidates(view), values, -np.inf)
+def _of_candidates(view: View, values: FloatArray) -> FloatArray:
+    """Values of those that may be chosen: everyone before anyone answers, then those that gave an answer."""
+    groups = view.groups.tolist()
+    if -2 not in groups or max(groups) == -2:
+        return values
+    return np.where(view.groups > -2, values, -np.inf)
 
 
 def peer_choice(view: View, peer: int) -> Choice:
@@ -51,7 +48,7 @@ ROUTES = (
     Read(
         "calibrated-route",
         "question",
-        lambda view: peer_choice(view, calibrated_route(_best(view, view.prob))),
+        lambda view: peer_choice(view, calibrated_route(_of_candidates(view, view.prob))),
         peer_prob,
         "the peer with the largest calibrated competence",
         row=3,
@@ -59,7 +56,7 @@ ROUTES = (
     Read(
         "m-route",
         "question",
-        lambda view: peer_choice(view, m_route(_best(view, view.score))),
+        lambda view: peer_choice(view, m_route(_of_candidates(view, view.score))),
         peer_prob,
         "the paper's M-route: the peer with the largest raw score",
         row=1,

@@ -1,7 +1,7 @@
 """Voting: equal canonical answers vote together, weighted by what the memory says of their peers.
 
 Groups are small integers, one per peer; −1 is a null canon, which cannot win. The winner of a
-vote is represented by its most competent member.
+vote is represented by its most competent member; where every canon is null, a vote chooses nobody.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
-from sigma_mem.decide.read import Choice, Read, View
+from sigma_mem.decide.read import NOBODY, Choice, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
 
@@ -36,7 +36,7 @@ def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray)
     """The group with the largest sum of weights, represented by its most competent member.
 
     Ties between groups go to the one whose first member is listed first (groups are numbered so).
-    Where every canon is null, the most competent peer that gave an answer is returned with group −1.
+    Where every canon is null, nobody is chosen.
 
     Parameters
     ----------
@@ -54,8 +54,7 @@ def _sums(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
 
 def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
     if not len(totals):
-        answered = np.where(groups == groups.max(), competence, -np.inf)  # −1 where there is an answer at all
-        return Choice(int(answered.argmax()), -1, totals)
+        return Choice(NOBODY, -1, totals)
     winner = int(totals.argmax())
     members = np.flatnonzero(groups == winner)
     return Choice(int(members[competence[members].argmax()]), winner, totals)
@@ -217,10 +216,11 @@ def vote_totals(view: View) -> FloatArray:
 
 
 def _posterior_on_scores(view: View, w_g: float) -> Choice:
+    readable = view.groups >= 0
+    if not readable.any():
+        return Choice(NOBODY, -1, np.zeros(0))
     result = posterior(normalized_utility(view.score), view.relation(), w_g=w_g)
-    # A null canon cannot win.
-    answered = view.groups >= min(0, int(view.groups.max()))
-    return peer_choice(view, first_largest(np.where(answered, result.expectation, -2.0)))
+    return peer_choice(view, first_largest(np.where(readable, result.expectation, -2.0)))
 
 
 def _tie_weights(view: View) -> FloatArray | None:

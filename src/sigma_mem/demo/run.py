@@ -71,7 +71,7 @@ def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[
         right = {peer: is_right(task, answer) for peer, answer in answers.items()}
         mem.feedback(voted.id, right, source="grader")
         chosen = {"route": routed.peer or "", "vote": voted.peer or "", "decide": decided.peer or ""}
-        chosen["majority"] = decided.reads["majority"]
+        chosen["majority"] = decided.reads.get("majority", "")
         yield Step(number, task, answers, right, chosen, routed.probs, routed.effective, routed.id)
 
 

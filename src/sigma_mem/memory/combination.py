@@ -8,7 +8,7 @@ revoked; and so does what the event contributes to the sums from which a later s
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_BESIDE = 0.1  # what all others weigh together where a trusted source labelled the same peer
+_BESIDE = 0.1  # of the weight of all others together, where a trusted source labelled the same peer
 COLUMNS = 7  # n, Σa, Σb, Σa², Σb², Σab of labels that both gave, and events
 
 Labels = Mapping[str, float]  # peer → c
@@ -49,7 +49,7 @@ def combined(said: Mapping[str, Labels], standings: Mapping[str, Standing]) -> t
     Sources without a standing are trusted and weigh 1.
 
     >>> combined({"ci": {"a": 1.0}, "x": {"a": -1.0, "b": -1.0}}, {"x": Standing(0.0625)})
-    ({'a': 0.88..., 'b': -1.0}, {'a': 1.0, 'b': 0.0625})
+    ({'a': 0.98..., 'b': -1.0}, {'a': 1.0, 'b': 0.0625})
     """
     shares = _shares({source: standings[source] for source in said if source in standings})
     sums: dict[str, list[float]] = {}  # peer → n and Σc of trusted sources, Σw and Σwc of the others
@@ -65,8 +65,9 @@ def combined(said: Mapping[str, Labels], standings: Mapping[str, Standing]) -> t
                 of[3] += share * c
     c_of, weight_of = {}, {}
     for peer, (n, total, weight, other) in sums.items():
-        if n and weight > _BESIDE:
-            other, weight = other * _BESIDE / weight, _BESIDE
+        if n:
+            share = _BESIDE / max(weight, 1.0)
+            other, weight = share * other, share * weight
         c_of[peer] = min(1.0, max(-1.0, (total + other) / (n + weight)))
         weight_of[peer] = min(1.0, n + weight)
     return c_of, weight_of if min(weight_of.values(), default=1.0) < 1.0 else _NONE

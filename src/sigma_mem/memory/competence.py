@@ -47,6 +47,7 @@ class Competence:
         self._use(DecayedSum(rate, arrays), n_peers)
         self._phis = np.zeros((WINDOW, rank))
         self._filled = 0
+        self._folded = False  # whether the matrices hold anything
 
     def _use(self, decayed: DecayedSum, n_peers: int) -> None:
         """Hold flat views of the arrays: rows of matrices, and (2P, WINDOW) coefficients."""
@@ -80,6 +81,7 @@ class Competence:
             total += update
         self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
+        self._folded = True
 
     def _window(self) -> Iterator[FloatArray]:
         """Σ_s coefficient·φ_sφ_sᵀ over the window, for M of every peer, then for N of every peer."""
@@ -98,7 +100,7 @@ class Competence:
     @property
     def empty(self) -> bool:
         """Whether nothing was ever written."""
-        return not self._filled and not self._traces.any()
+        return self._filled == 0 and not self._folded
 
     def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
         """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
@@ -140,7 +142,7 @@ class Competence:
         axes = {"sums": [1], "traces": [1], "coefficients": [1]}
         out._use(self.decayed.take(kept, axes), len(order))
         out._phis[:] = self._phis
-        out._filled = self._filled
+        out._filled, out._folded = self._filled, self._folded
         return out
 
     def merge(self, other: Competence, now: float) -> None:
@@ -154,7 +156,12 @@ class Competence:
         """Everything this object holds, bit for bit, for a snapshot."""
         packed = self.decayed.pack()
         peers = {name: packed[name][:, : self.n_peers] for name in self.decayed.arrays}
-        return {**packed, **peers, "phis": self._phis[: self._filled]}
+        return {
+            **packed,
+            **peers,
+            "phis": self._phis[: self._filled],
+            "folded": np.array([int(self._folded)]),
+        }
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
@@ -169,6 +176,7 @@ class Competence:
         self.decayed.unpack({**packed, **arrays})
         self._phis[:filled] = packed["phis"]
         self._filled = filled
+        self._folded = bool(packed.get("folded", arrays["sums"]).any())  # version 0.1 does not say
 
 
 def _even(n_peers: int) -> int:

@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import probability
+from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.decayed import DecayedSum
 
 Number = TypeVar("Number", float, FloatArray)
 
-BATCH = 8  # scored events after which the weights of the horizons are brought up to date
+BATCH = 16  # scored events after which the weights of the horizons are brought up to date
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
+_LEAST = 1e-200  # of a decay that is divided by
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _BELIEVED = 50.0  # labelled events at which agreement's deviation counts half
-_LEVEL = 3  # sums of a horizon that belong to no peer
 
 
 # --- overall rates -----------------------------------------------------------------------
@@ -90,16 +90,19 @@ class Horizons:
     >>> memory = Horizons(n_peers=1, rates=(0.05, 0.0005))
     >>> for tick in range(210):
     ...     memory.write(np.array([1.0 if tick < 200 else -1.0]), np.ones(1), None, 1, tick)
-    >>> (memory.sums(now=209)[:, 0] / memory.sums(now=209)[:, 1]).round(2).tolist()
-    [0.21, 0.9]
+    >>> total, labels = memory.labels(now=209)
+    >>> (total / labels).round(2).tolist()
+    [[0.21, 0.9]]
     """
 
     def __init__(self, n_peers: int, rates: Sequence[float]) -> None:
-        # Views of one block, so that all horizons are read and written at once.
-        self._sums = np.zeros((len(rates), 2 * n_peers + _LEVEL))
+        # tot of every peer, n of every peer, and the level, by horizon: views of one block, so that all
+        # horizons are read and written at once.
+        self._sums = np.zeros((2 * n_peers + 3, len(rates)))
+        self._total, self._labels = self._sums[:n_peers], self._sums[n_peers:-3]
         self._decayed = [
-            DecayedSum(rate, {"labels": row[:-_LEVEL].reshape(2, n_peers), "level": row[-_LEVEL:]})
-            for rate, row in zip(rates, self._sums, strict=True)
+            DecayedSum(rate, {"labels": column[:-3].reshape(2, n_peers), "level": column[-3:]})
+            for rate, column in zip(rates, self._sums.T, strict=True)
         ]
 
     def write(
@@ -118,23 +121,66 @@ class Horizons:
         n : int
             Labelled peers of the event, also those that have left the pool.
         """
-        total, events = sum(label.tolist()) / n, sum(weight.tolist()) / n
+        labels, weights = label.tolist(), weight.tolist()
+        beyond, events = sum(labels) / n, sum(weights) / n
         alone = events
         if agreement is not None:
-            there = agreement == agreement  # NaN differs from itself
-            total -= float((weight * np.where(there, agreement, 0.0)).sum()) / n
-            alone -= float((weight * there).sum()) / n
-        row = np.concatenate((label, weight, (total, events, alone)))
-        self._sums += np.array([[decayed.weight(tick)] for decayed in self._decayed]) * row
+            for a, w in zip(agreement.tolist(), weights, strict=True):
+                if a == a:  # NaN differs from itself
+                    beyond -= w * a / n
+                    alone -= w / n
+        column = np.array([labels + weights + [beyond, events, alone]])
+        self._sums += column.T * [decayed.weight(tick) for decayed in self._decayed]
 
-    def sums(self, now: float) -> FloatArray:
-        """The sums of every horizon, (H, 2P + 3)."""
-        sums: FloatArray = self._sums * np.array([[decayed.factor(now)] for decayed in self._decayed])
-        return sums
+    def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
+        """tot and n of every peer, (P, H)."""
+        factors = np.array([decayed.factor(now) for decayed in self._decayed])
+        return self._total * factors, self._labels * factors
+
+    def means_by_pool(self, prior: float, prior_labels: float, strength: float, now: float) -> FloatArray:
+        """over_g,p, (P, H), shrunk to the pool's mean label, and that to a prior worth `prior_labels`."""
+        factors = self._factors(now)
+        totals, labels = np.add.reduce(self._total).tolist(), np.add.reduce(self._labels).tolist()
+        levels = [
+            shrunk_mean(total, n, prior, prior_labels / factor)
+            for total, n, factor in zip(totals, labels, factors, strict=True)
+        ]
+        return self._means(levels, [strength / factor for factor in factors])
+
+    def means_by_agreement(
+        self, pool: float, agreed: FloatArray | None, strength: float, now: float
+    ) -> FloatArray:
+        """over_g,p, (P, H), shrunk to agreement at the level that labels have shown.
+
+        Parameters
+        ----------
+        pool, agreed : float and array (P,)
+            Mean agreement of the pool, and by how much each peer's is larger; None for by nothing.
+        """
+        grown = [strength / factor for factor in self._factors(now)]
+        levels = [
+            pool + shift(beyond, events, alone, pool, own)
+            for beyond, events, alone, own in zip(*self._sums[-3:].tolist(), grown, strict=True)
+        ]
+        return self._means(levels, grown, agreed)
+
+    def _factors(self, now: float) -> list[float]:
+        return [max(decayed.factor(now), _LEAST) for decayed in self._decayed]
+
+    def _means(
+        self, levels: Sequence[float], grown: Sequence[float], differences: FloatArray | None = None
+    ) -> FloatArray:
+        """Sums stay undecayed and the prior's strength grows: numerator and denominator share the factor."""
+        rows = np.array([[level * own for level, own in zip(levels, grown, strict=True)], grown])
+        means: FloatArray = self._total + rows[0]
+        if differences is not None:
+            means += differences[:, None] * rows[1]
+        means /= self._labels + rows[1]
+        return means
 
     def labelled_events(self, now: float) -> float:
         """Decayed number of labelled events at the slowest horizon."""
-        return self._sums.item(-2) * self._decayed[-1].factor(now)
+        return self._sums.item(-1 - len(self._decayed)) * self._decayed[-1].factor(now)
 
     def decayed(self) -> dict[str, DecayedSum]:
         """Every sum by name."""
@@ -157,22 +203,22 @@ class Horizons:
 
 
 def rounded(near: FloatArray, overall: FloatArray) -> NDArray[np.float16]:
-    """What a ledger keeps of the claims, (H + 1, P): near and over.
+    """What a ledger keeps of the claims, (P, H + 1): near and over.
 
     Claims are scored as rounded, so that live and replay agree.
     """
-    return np.concatenate((near[..., None, :], overall), axis=-2, dtype=np.float16, casting="same_kind")
+    return np.concatenate((near[..., None], overall), axis=-1, dtype=np.float16, casting="same_kind")
 
 
 def claims(recorded: NDArray[np.float16]) -> FloatArray:
-    """p̂ by every horizon, (..., H, P), from what a ledger keeps, (..., H + 1, P)."""
+    """p̂ by every horizon, (..., P, H), from what a ledger keeps, (..., P, H + 1)."""
     parts = recorded.astype(np.float64)
-    return probability(bounded(parts[..., :1, :] + parts[..., 1:, :] - parts[..., -1:, :]))
+    return probability(bounded(parts[..., :1] + parts[..., 1:] - parts[..., -1:]))
 
 
 def log_likelihood(claimed: FloatArray, c: FloatArray) -> FloatArray:
-    """Of the labels, by every horizon's claims, (..., H, P); 0 where there is no label or was no claim."""
-    r = 0.5 * (c[..., None, :] + 1.0)
+    """Of the labels, by every horizon's claims, (..., P, H); 0 where there is no label or was no claim."""
+    r = 0.5 * (c[..., None] + 1.0)
     found = r * np.log(claimed) + (1.0 - r) * np.log1p(-claimed)
     out: FloatArray = np.where(found == found, found, 0.0)
     return out
@@ -191,21 +237,21 @@ def mixture(likelihood: FloatArray) -> FloatArray:
 
 
 class Mixing:
-    """The log-likelihood of every horizon's claims, and the weights (H, 1) that follow from it.
+    """The log-likelihood of every horizon's claims, and the weights (H,) that follow from it.
 
-    A scored event waits until there are `BATCH` of them, because eight cost little more than one. So
+    A scored event waits until there are `BATCH` of them, because sixteen cost little more than one. So
     the weights lag by a few labels; the sums do not, once `score_waiting` is called.
     """
 
     def __init__(self, n_peers: int, n_horizons: int, rate: float) -> None:
-        self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_horizons, n_peers))})
-        self.weights = mixture(np.zeros(n_horizons))[:, None]
+        self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_horizons))})
+        self.weights = mixture(np.zeros(n_horizons))
         self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
 
     def write(
         self, recorded: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float, now: float
     ) -> None:
-        """Take an event's labels, (P,), their weights, and what was claimed at the decision, (H + 1, P)."""
+        """Take an event's labels, (P,), their weights, and what was claimed at the decision, (P, H + 1)."""
         self._waiting.append((recorded, c, weight, tick))
         if len(self._waiting) == BATCH:
             self.score_waiting(now)
@@ -215,20 +261,20 @@ class Mixing:
         if self._waiting:
             recorded, c, weight, ticks = (np.array(x) for x in zip(*self._waiting, strict=True))
             weight = weight * np.array([[self.decayed.weight(tick)] for tick in ticks.tolist()])
-            scored = weight[:, None, :] * log_likelihood(claims(recorded), c)
+            scored = weight[:, :, None] * log_likelihood(claims(recorded), c)
             self.decayed.arrays["likelihood"] += scored.sum(axis=0)
             self._waiting.clear()
-        self.weights = mixture(self.decayed.value("likelihood", now).sum(axis=1))[:, None]
+        self.weights = mixture(self.decayed.value("likelihood", now).sum(axis=0))
 
     def take(self, order: Sequence[int]) -> Mixing:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Mixing(len(order), len(self.weights), self.decayed.rate)
-        out.decayed = self.decayed.take(order, {"likelihood": [1]})
+        out.decayed = self.decayed.take(order, {"likelihood": [0]})
         out.weights = self.weights
         new = np.array(order) < 0
         for recorded, c, weight, tick in self._waiting:
-            claimed, label = recorded[:, order], c[list(order)]
-            claimed[:, new], label[new] = np.nan, np.nan
+            claimed, label = recorded[list(order)], c[list(order)]
+            claimed[new], label[new] = np.nan, np.nan
             out._waiting.append((claimed, label, weight[list(order)], tick))
         return out
 
@@ -241,7 +287,7 @@ class Mixing:
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        n_horizons, n_peers = self.decayed.arrays["likelihood"].shape
+        n_peers, n_horizons = self.decayed.arrays["likelihood"].shape
         waiting = [
             np.concatenate((recorded.ravel().astype(np.float64), c, weight, [tick]))
             for recorded, c, weight, tick in self._waiting
@@ -256,9 +302,10 @@ class Mixing:
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
         self.decayed.unpack(packed)
-        self.weights = packed["weights"].reshape(-1, 1).copy()
-        n_horizons, n_peers = self.decayed.arrays["likelihood"].shape
+        self.weights = packed["weights"].copy()
+        n_peers, n_horizons = self.decayed.arrays["likelihood"].shape
         self._waiting = []
         for row in packed["waiting"].reshape(-1, (n_horizons + 3) * n_peers + 1):
-            *parts, c, weight = row[:-1].reshape(-1, n_peers).copy()
-            self._waiting.append((np.array(parts).astype(np.float16), c, weight, float(row[-1])))
+            parts, c, weight = np.split(row[:-1], [-2 * n_peers, -n_peers])
+            recorded = parts.reshape(n_peers, -1).astype(np.float16)
+            self._waiting.append((recorded, c.copy(), weight.copy(), float(row[-1])))

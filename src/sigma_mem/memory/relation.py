@@ -71,7 +71,7 @@ class Relation:
 
     def write(self, q: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Add qqᵀ of the event at `tick`; sign −1 takes it back."""
-        update = q[:, None] * (sign * q)
+        update = q[:, None] * (q if sign > 0.0 else -q)
         self.decayed.add("sum", update, tick)
 
     def matrix(self, now: float, eta: float) -> FloatArray:

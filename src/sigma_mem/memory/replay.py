@@ -156,34 +156,34 @@ def _mixed(
     s, n_peers = settings, c.shape[1]
     local = s.local_strength(n_peers)
     each = horizons.contributions(c, agreement)
-    sums = np.stack([_decayed_before(each, gamma, chunk) for gamma in s.horizons], axis=1)
-    total, labels = sums[..., :n_peers], sums[..., n_peers : 2 * n_peers]
+    sums = np.stack([_decayed_before(each, gamma, chunk) for gamma in s.horizons], axis=-1)
+    total, labels = sums[:, :n_peers], sums[:, n_peers:-3]
     if agreed:
         agreements, asked = np.split(_decayed_before(np.hstack(_known(agreement)), s.gamma, chunk), 2, axis=1)
         pool = pool_mean(agreements, asked, s.prior, s.prior_labels)
         mean_agreement = shrunk_mean(agreements, asked, pool, s.strength)
-        beyond, events, alone = np.moveaxis(sums[..., -3:, None], -2, 0)
-        level = mean_agreement[:, None] + horizons.shift(beyond, events, alone, pool[:, None], s.strength)
+        shifts = horizons.shift(sums[:, -3], sums[:, -2], sums[:, -1], pool, s.strength)
+        level = mean_agreement[:, :, None] + shifts[:, None]
     else:
-        level = pool_mean(total, labels, s.prior, s.prior_labels)
+        level = pool_mean(total.swapaxes(1, 2), labels.swapaxes(1, 2), s.prior, s.prior_labels).swapaxes(1, 2)
     overall = shrunk_mean(total, labels, level, s.strength)
-    prior = overall[:, -1]
+    prior = overall[:, :, -1]
     if agreed:
         near = deviation(agreed[0], agreed[1], mean_agreement, local)
-        moved = horizons.with_deviation(prior, near, sums[:, -1, -2:-1])
+        moved = horizons.with_deviation(prior, near, sums[:, -2, -1:])
         prior = np.where(asked.any(axis=1, keepdims=True), moved, prior)
     near = shrunk_mean(score, effective, prior, local)
     if len(s.horizons) == 1:
         return probability(near)
     claimed = horizons.claims(horizons.rounded(near, overall))
-    scored = horizons.log_likelihood(claimed, c).sum(axis=-1)
+    scored = horizons.log_likelihood(claimed, c).sum(axis=1)
     likelihood = _decayed_before(scored, math.exp(-s.mixing_rate), chunk)
     # The weights change after every BATCH labelled events, and stand between.
     labelled = (c == c).any(axis=1).cumsum()
     last = np.searchsorted(labelled, labelled // horizons.BATCH * horizons.BATCH) + 1
     before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
     u = horizons.mixture(likelihood[before])
-    return probability(horizons.bounded(near + (u[:, :, None] * overall).sum(axis=1) - overall[:, -1]))
+    return probability(horizons.bounded(near + (u[:, None] * overall).sum(axis=2) - overall[:, :, -1]))
 
 
 def _text_log_odds(

@@ -8,7 +8,7 @@ what events contribute, so that a late, corrected or revoked label counts in the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -67,7 +67,9 @@ class Sources:
         """Whether its labels are taken as they are."""
         return self.trusted is None or source in self.trusted
 
-    def standing(self, source: str, others: Iterable[str], phi: FloatArray, state: SigmaState) -> Standing:
+    def standing(
+        self, source: str, others: Iterable[str], state: SigmaState, phi: Callable[[], FloatArray]
+    ) -> Standing:
         """What a source that is not trusted is worth at φ, beside others that spoke of the event before."""
         if not self._rows and not self._named:
             return _FIRST
@@ -77,8 +79,9 @@ class Sources:
             overlap = {other: c for other, c in pairs.items() if c > 0.0}
             return Standing(weight, self.reliability(source, now), overlap)
         if self._near is not None:
-            alone = self._near.score(phi, now)[1].item()
-            trusted = state.competence.score(phi, now)[1].max().item() - alone
+            here = phi()
+            alone = self._near.score(here, now)[1].item()
+            trusted = state.competence.score(here, now)[1].max().item() - alone
             if trusted >= 1.0:  # two or more sources speak near φ: nobody may crowd out the trusted ones
                 weight = min(weight, max(_CROWD * trusted - alone, self._unknown(state)))
         return Standing(weight)

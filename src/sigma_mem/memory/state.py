@@ -20,7 +20,7 @@ from sigma_mem.memory.competition import Readability, WrongAnswers, independent,
 from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons, Mixing, bounded, shift
+from sigma_mem.memory.horizons import Horizons, Mixing, bounded
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
 
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
-    near, overall : mean label at φ, and at every horizon whatever the φ, (H, P): what p̂ is made of
+    near, overall : mean label at φ, and at every horizon whatever the φ, (P, H): what p̂ is made of
     """
 
     score: FloatArray
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
     overall: FloatArray
 
     def recorded(self) -> NDArray[np.float16]:
-        """What every horizon claims, as a ledger keeps it, (H + 1, P)."""
+        """What every horizon claims, as a ledger keeps it, (P, H + 1)."""
         return horizons_.rounded(self.near, self.overall)
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
@@ -59,7 +59,7 @@ class _Overall(NamedTuple):
     """What the memory says of every peer whatever the φ."""
 
     now: float
-    by_horizon: FloatArray  # mean label, (H, P)
+    by_horizon: FloatArray  # mean label, (P, H)
     change: FloatArray | None  # Σ_g u_g·over_g − over_slow, (P,); None with one horizon
     agreed: FloatArray | None  # mean agreement, (P,); None where none was seen
 
@@ -200,7 +200,7 @@ class SigmaState:
         strength = self.settings.local_strength(len(self.peers))
         score, effective = self.competence.score(phi, now)
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
-        prior = overall.by_horizon[-1]
+        prior = overall.by_horizon[:, -1]
         if self.agreement is not None and overall.agreed is not None:
             near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
@@ -217,30 +217,33 @@ class SigmaState:
         return known
 
     def _overall_at(self, now: float) -> _Overall:
-        s, sums, n_peers = self.settings, self.horizons.sums(now), len(self.peers)
-        total, labels = sums[:, :n_peers], sums[:, n_peers:-3]
+        s, none_known = self.settings, 2.0 * self.settings.prior - 1.0
         agreed: FloatArray | None = None
         if self.agreement is None:
-            level = pool_mean(total, labels, s.prior, s.prior_labels)
+            overall = self.horizons.means_by_pool(none_known, s.prior_labels, s.strength, now)
+        elif self.agreement.empty:
+            overall = self.horizons.means_by_agreement(none_known, None, s.strength, now)
         else:
-            pool = 2.0 * s.prior - 1.0
-            if not self.agreement.empty:
-                agreements, asked = self.agreement.trace(now)
-                pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
-                agreed = shrunk_mean(agreements, asked, pool, s.strength)
-            shifts = np.array([[shift(b, e, a, pool, s.strength)] for b, e, a in sums[:, -3:].tolist()])
-            level = shifts + (pool if agreed is None else agreed)
-        overall = shrunk_mean(total, labels, level, s.strength)
+            agreements, asked = self.agreement.trace(now)
+            pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
+            agreed = shrunk_mean(agreements, asked, pool, s.strength)
+            overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
         change = None
         if self.mixing is not None:  # term by term, so that equal peers get equal bits
-            change = np.add.reduce(self.mixing.weights * overall) - overall[-1]
+            change = np.add.reduce(self.mixing.weights * overall, axis=1) - overall[:, -1]
         return _Overall(now, overall, change, agreed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         overall = self._overall(self.now)
-        mean = overall.by_horizon[-1] + (0.0 if overall.change is None else overall.change)
+        mean = overall.by_horizon[:, -1] + (0.0 if overall.change is None else overall.change)
         return probability(mean), self.competence.trace(self.now)[1]
+
+    def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Decayed number of events, near φ and anywhere, in which a peer's answer was compared, each (P,)."""
+        if self.agreement is None:
+            return np.zeros(len(self.peers)), np.zeros(len(self.peers))
+        return self.agreement.score(phi, self.now)[1], self.agreement.trace(self.now)[1]
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -314,7 +317,7 @@ class SigmaState:
             None where nobody was asked.
         agreement : array (P,)
             Agreement labels of the event, NaN where there is none; None for none at all.
-        claims : array (H + 1, P)
+        claims : array (P, H + 1)
             What every horizon claimed at the decision, as recorded; NaN for a peer it knew nothing of.
         departed, departed_groups : sequence
             Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.

@@ -75,7 +75,7 @@ def decision_record(
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
-    What every horizon claimed of every peer, (H + 1, P), is kept as float16, in the order of the scores;
+    What every horizon claimed of every peer, (P, H + 1), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
@@ -272,16 +272,16 @@ class EventState:
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What every horizon claimed of these peers, (H + 1, P); NaN for one not in the pool then."""
+        """What every horizon claimed of these peers, (P, H + 1); NaN for one not in the pool then."""
         if self._claims is None:
             return None
         raw, then = self._claims
-        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(-1, len(then))
+        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
         if tuple(then) == peers:
             return recorded
-        by_peer = dict(zip(then, recorded.T, strict=True))
-        nothing = np.full(len(recorded), math.nan, dtype=np.float16)
-        return np.array([by_peer.get(peer, nothing) for peer in peers]).T
+        by_peer = dict(zip(then, recorded, strict=True))
+        nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+        return np.array([by_peer.get(peer, nothing) for peer in peers])
 
     def forget(self, source: str) -> None:
         """Leave out what a revoked source said."""
@@ -291,21 +291,22 @@ class EventState:
 
     def labels(self) -> EventLabels:
         """The event's labels: where several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
-        if len(self.said) == 1:
-            ((source, said),) = self.said.items()
-            if source not in self.standings or self.standings[source].weight == 1.0:
-                return EventLabels(said)
-        if self.standings:
+        if self.standings and not (len(self.said) == 1 and self._sole_weight() == 1.0):
             return EventLabels(*combined(self.said, self.standings))
+        if len(self.said) == 1:
+            return EventLabels(next(iter(self.said.values())))
         by_peer: dict[str, list[float]] = {}
         for labels in self.said.values():
             for peer, c in labels.items():
                 by_peer.setdefault(peer, []).append(c)
         return EventLabels({peer: sum(every) / len(every) for peer, every in by_peer.items()})
 
+    def _sole_weight(self) -> float:
+        return next(iter(self.standings.values())).weight
+
     def compared(self, of: str) -> Comparison:
         """What the event says of its sources, as far as it depends on this one."""
-        return comparisons(self.said, self.standings, self.agreement, of) if self.standings else NO_COMPARISON
+        return comparisons(self.said, self.standings, self.agreement, of)
 
     def residuals(self, labels: Mapping[str, float]) -> FloatArray:
         """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
@@ -458,10 +459,11 @@ class Fold:
             before = None
             self.state.begin_labels(event.tick)
         source = record.body["source"]
-        compared = event.compared(source)
+        compared = event.compared(source) if event.standings else NO_COMPARISON
         event.apply(record)
         self._write(event, before)
-        self._write_sources(event, compared, source)
+        if event.standings:
+            self._write_sources(event, compared, source)
 
     def _apply_revocation(self, record: Record, seq: int) -> None:
         source = record.body["source"]
@@ -527,7 +529,7 @@ class Fold:
             return None
         if source in event.standings:
             return event.standings[source]  # as when it spoke first
-        return self.sources.standing(source, event.standings, event.phi, self.state)
+        return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
 
     def line(self, decision: str) -> Record:
         """The line of a decision."""

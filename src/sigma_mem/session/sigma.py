@@ -19,12 +19,14 @@ from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
+from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
+from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import (
@@ -259,6 +261,8 @@ class SigmaMem:
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
 
+        Where no answer can be read the vote abstains: `peer` and `answer` are None.
+
         Parameters
         ----------
         question, phi, after
@@ -424,6 +428,16 @@ class SigmaMem:
         before = self.store.records(self._namespace, until=line.seq - 1)
         return explain(line, before, self.settings, peer, top)
 
+    def drift(self) -> list[Drift]:
+        """Peers whose recent record left their long one: since when, and how sure; the surest first.
+
+        Looks at the newest 600 labelled events. A run of hard tasks or of one topic is no drift, and what
+        moves many peers at once is taken for a change of the tasks.
+        """
+        with self._journal as fold:
+            recent = recent_labels(fold, self.store, self._namespace)
+        return find_drift(recent, self.store, self._namespace)
+
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
         with self._journal:
@@ -499,19 +513,19 @@ class SigmaMem:
             elif read is None:
                 outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
-                choice = read.choose(view)
-                confidence, choices = read.confidence(view, choice), {read.name: choice}
-                outcome = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
+                outcome = read.outcome(view)
             if "select" in outcome.choices:
                 details |= posterior_details(state, outcome.choices["select"].totals)
             if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
                 details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
-            peer, confidence = peers[outcome.peer], outcome.confidence
+            peer = None if outcome.peer == NOBODY else peers[outcome.peer]
+            chosen, confidence = peer, outcome.confidence
             claims: Sequence[str | float] = ()
-            if view.labelled is not None and answers.by_peer:
+            if peer is None:
+                details |= {"abstained": {"peer": None, "because": "no answer can be read"}}
+            elif view.labelled is not None and answers.by_peer:
                 confidence, claims = _believed(state, view, outcome.peer)
-            chosen: str | None = peer
-            if min_confidence is not None:
+            if peer is not None and min_confidence is not None:
                 of_set = state.confidence.of_set(confidence, state.now)
                 if of_set < min_confidence:
                     chosen = None
@@ -522,7 +536,7 @@ class SigmaMem:
                 read=outcome.name,
                 phi=direction,
                 peer=chosen,
-                answer=answers.by_peer[peer].text if chosen in answers.by_peer else None,
+                answer=answers.by_peer[chosen].text if chosen and chosen in answers.by_peer else None,
                 scores=state.by_peer(reading.score),
                 probs=state.by_peer(reading.prob),
                 effective=state.by_peer(reading.effective),
@@ -533,7 +547,7 @@ class SigmaMem:
                 question=question,
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
-                reads={} if read else {name: peers[c.peer] for name, c in outcome.choices.items()},
+                reads={} if read else _choices_by_name(peers, outcome),
                 details=details,
             )
             recorded = None if state.mixing is None else reading.recorded()
@@ -580,6 +594,11 @@ def _groups(peers: Sequence[str], given: Mapping[str, Answer]) -> NDArray[np.int
     groups = group_answers([given[peer].canon if peer in given else None for peer in peers])
     silent = [peer not in given or (given[peer].canon is None and not given[peer].text) for peer in peers]
     return np.where(silent, -2, groups)
+
+
+def _choices_by_name(peers: Sequence[str], outcome: Outcome) -> dict[str, str]:
+    """The peer that each read chose, of those that chose one."""
+    return {name: peers[c.peer] for name, c in outcome.choices.items() if c.peer != NOBODY}
 
 
 def _believed(state: SigmaState, view: View, peer: int) -> tuple[float, list[str | float]]:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
@@ -23,7 +24,7 @@ class _Namespace:
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
-    by_source: dict[str, "array[int]"] = field(default_factory=dict)  # positions of feedback
+    by_source: dict[Any, "array[int]"] = field(default_factory=dict)  # positions of feedback
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
@@ -63,8 +64,11 @@ class InMemoryStore:
                 held.by_id[record.kind, record.id] = position
                 if record.event:
                     held.by_event[record.event] = (*held.by_event.get(record.event, ()), position)
-                if record.kind == "feedback" and "source" in record.body:
-                    held.by_source.setdefault(record.body["source"], array("q")).append(position)
+                if record.kind == "feedback":
+                    source = record.body.get("source")
+                    if source not in held.by_source:
+                        held.by_source[source] = array("q")
+                    held.by_source[source].append(position)
                 held.seqs.append(self._last)
                 held.records.append(record)
             return self._last, _DURABLE
@@ -100,7 +104,8 @@ class InMemoryStore:
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
         with self._lock:
-            return {name: len(found) for name, found in sorted(self._open(namespace).by_source.items())}
+            found = self._open(namespace).by_source.items()
+            return dict(sorted((name, len(positions)) for name, positions in found if isinstance(name, str)))
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""

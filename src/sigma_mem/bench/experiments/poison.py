@@ -15,11 +15,11 @@ import numpy as np
 
 from sigma_mem.bench import figures
 from sigma_mem.bench.bootstrap import Interval, intervals
-from sigma_mem.bench.experiments.drift import strongest
 from sigma_mem.bench.league import DEFAULT, Setup, rows_of
 from sigma_mem.bench.play import Choices, MemoryPlayer, play
 from sigma_mem.bench.row import Present
 from sigma_mem.bench.table import Grid, Table
+from sigma_mem.bench.updates import strongest
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import Settings
