@@ -19,6 +19,7 @@ from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.play import MemoryPlayer, play
 from sigma_mem.bench.row import Present, has_answers, successes
 from sigma_mem.bench.table import Grid, Table
+from sigma_mem.decide.read import NOBODY
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
@@ -154,6 +155,7 @@ def confidence_table(
                 for name, peers in choices.items()
             }
     claims = {name + suffix: found[suffix][name] for name in found[""] for suffix in found}
+    claims = {name: claim for name, claim in claims.items() if len(claim.forecast)}
     return ConfidenceTable(
         stream=stream, claims=claims, share=share, target=target, after=after, seed=setup.seed
     )
@@ -175,14 +177,15 @@ class ConfidentPlayer(MemoryPlayer):
         decision = act(event.question, event.answers, phi=phi, min_confidence=self._target)
         self._ids.append(decision.id)
         peer = decision.peer or decision.details["abstained"]["peer"]
-        claimed: dict[str, tuple[str, float]] = {self._verb: (peer, decision.confidence)}
-        if decision.reads:
-            route = decision.reads["calibrated-route"]
+        claimed: dict[str, tuple[str | None, float]] = {self._verb: (peer, decision.confidence)}
+        if self._verb == "decide":
+            route = max(decision.probs, key=lambda name: decision.probs[name])
             claimed[_ROUTE] = route, decision.probs[route]
         for name, (_, confidence) in claimed.items():
             self.confidence.setdefault(name, []).append(confidence)
         self.answered[self._verb].append(decision.peer is not None)
-        return {name: self.memory.peers.index(chosen) for name, (chosen, _) in claimed.items()}
+        peers = self.memory.peers
+        return {name: NOBODY if who is None else peers.index(who) for name, (who, _) in claimed.items()}
 
 
 def _scored(
@@ -193,7 +196,7 @@ def _scored(
     after: int,
 ) -> Claim:
     """The claims from event ``after`` on of which it is known whether they were right."""
-    right = successes(labels)[np.arange(len(chosen)), chosen]
+    right = np.where(chosen == NOBODY, np.nan, successes(labels)[np.arange(len(chosen)), chosen])
     known = np.flatnonzero(~np.isnan(right))
     known = known[known >= after]
     forecast = Forecast(np.array(confidence)[known], right[known])
