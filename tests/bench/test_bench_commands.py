@@ -76,6 +76,8 @@ def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
         (("feedback", "--shares", "0.2,1", "--seeds", "2"), "shares"),
         (("theory", "--limit", "40", "--simulations", "20"), "theorem1"),
         (("drift", "--conditions", "one,swap", "--seeds", "1"), "conditions"),
+        (("poison", "--attacks", "colluder", "--events", "20"), "sources"),
+        (("confidence", "--share", "0.5", "--limit", "30"), "claims"),
     ],
 )
 def test_every_other_experiment_has_json(
@@ -141,7 +143,9 @@ def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Captur
     assert again["mechanisms"]["adaptive"]["accuracy"] == recorded["ratios"]["0"]["adaptive"]["accuracy"]
 
 
-@pytest.mark.parametrize("command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift"])
+@pytest.mark.parametrize(
+    "command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift", "poison", "confidence"]
+)
 def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
     streams = ["x.jsonl", "y.jsonl"] if command == "ood" else ["x.jsonl"]
     assert run(["bench", command, *streams, "--order", "any"]) == 2
@@ -161,6 +165,7 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("drift", "FILE", "--conditions", "all"), "needs 6 models, and the stream has 4"),
         (("drift", "FILE", "--size", "5"), "expected 2 to 4"),
         (("cf", "FILE", "--limit", "0"), "no event left"),
+        (("poison", "FILE", "--attacks", "bribe"), "no attack 'bribe'"),
         (("cf", "FILE", "--pool", "5"), "at most 4"),
     ],
 )

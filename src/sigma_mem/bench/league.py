@@ -60,6 +60,12 @@ class Setup:
     reads: Reads = READS
     progress: Progress = silent
 
+    def memory(self, peers: Sequence[str], rank: int) -> SigmaMem:
+        """An empty memory in this process, for φ of this rank that are handed in."""
+        return SigmaMem(
+            peers, rank=rank, settings=self.settings, keep_text=False, seed=self.seed, reads=self.reads
+        )
+
     def part(self, name: str) -> Setup:
         """The same for one part of an experiment, which its progress names."""
         return replace(self, progress=lambda what, *steps: self.progress(f"{name} {what}", *steps))
@@ -82,8 +88,7 @@ def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str
         whole = replace(stream, events=(*before.events, *stream.events))
         directions, skip = np.concatenate((of_before, phis)), len(before)
     if setup.session:
-        rank = phis.shape[1]
-        with SigmaMem(whole.peers, rank=rank, settings=settings, keep_text=False, reads=reads) as memory:
+        with setup.memory(whole.peers, phis.shape[1]) as memory:
             choices = play(whole, directions, MemoryPlayer(memory, reads), progress=progress("memory"))
     else:
         choices = replayed(whole, directions, settings, progress=progress("memory"), reads=reads)

@@ -195,6 +195,46 @@ def drift(
 
 
 @app.command()
+@experiment_command
+def poison(
+    stream: StreamFile,
+    attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "--limit", help="At most this many events.")
+    ] = 1000,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
+    ] = False,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What lying label sources cost, with a trusted source named and without."""
+    from sigma_mem.bench.experiments.poison import poison_table
+
+    with options.experiment(stream, limit=events) as e:
+        return poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
+
+
+@app.command()
+@experiment_command
+def confidence(
+    stream: StreamFile,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,
+    min_confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Answer only where this share of the answers is right.")
+    ] = 0.9,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Whether the confidence can be believed: calibration error, Brier, AUC, and when to abstain."""
+    from sigma_mem.bench.experiments.confidence import confidence_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return confidence_table(e.stream, e.phis, share, min_confidence, e.setup)
+
+
+@app.command()
 def speed(
     rounds: Annotated[int, typer.Option(min=1, help="Repetitions; the best one counts.")] = 5,
     events: Annotated[int, typer.Option(min=1000, help="Longest stream for the cost per event.")] = 1_000_000,
