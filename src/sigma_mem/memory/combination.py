@@ -78,9 +78,7 @@ def _shares(standings: Mapping[str, Standing]) -> dict[str, float]:
     if len(standings) <= 1:
         return {source: standing.weight for source, standing in standings.items()}
     best = max(standing.reliability or 0.0 for standing in standings.values())
-    if (
-        not best
-    ):  # trusted sources are named: unknown names share one weight, and take little from a better one
+    if not best:  # trusted ones are named: unknown names share one weight, and take little from a better one
         total = sum(standing.weight for standing in standings.values())
         return {source: standing.weight**2 / total for source, standing in standings.items()}
     same = dict.fromkeys(standings, 1.0)  # how many say the same as each; those weigh as one

@@ -119,11 +119,12 @@ class Sources:
 
     def agreement(self, source: str, now: float) -> tuple[float, float]:
         """Correlation with trusted sources, or else with the others, and on how many labels."""
-        compared = [key for key in self._rows if key[0] != "agreement" and source in key[1:]]
-        first = [key for key in compared if key[0] == "trusted"]
-        sums = [self._value(key, now) for key in first or compared]
-        n = sum(max(row[0], 0.0) for row in sums)
-        return sum(max(row[0], 0.0) * correlation(row) for row in sums) / n if n else 0.0, n
+        keys = [key for key in self._rows if key[0] != "agreement" and source in key[1:]]
+        compared = {key: sums for key in keys if (sums := self._value(key, now))[0] >= _LEAST}
+        first = [sums for key, sums in compared.items() if key[0] == "trusted"]
+        rows = first or list(compared.values())
+        n = sum(row[0] for row in rows)
+        return sum(row[0] * correlation(row) for row in rows) / n if n else 0.0, n
 
     def _correlation(self, key: Key, now: float) -> float:
         return correlation(self._value(key, now))
