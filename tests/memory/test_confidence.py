@@ -42,7 +42,10 @@ def naive_calibrated(history, claim, gamma):
         if y is not None:
             error += gamma**age * membership(before) * (y - before)
             labels += gamma**age * membership(before)
-    return np.clip(claim + membership(claim) @ (error / (labels + 10.0)), 0.005, 0.995)
+    offsets = [0.0]
+    for total, n in zip(error, labels, strict=True):
+        offsets.append((total + 10.0 * offsets[-1]) / (n + 10.0))
+    return np.clip(claim + membership(claim) @ offsets[1:], 0.005, 0.995)
 
 
 @given(seed=st.integers(0, 2**32 - 1), gamma=st.sampled_from([0.5, 0.99, 1.0]))

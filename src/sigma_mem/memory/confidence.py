@@ -3,9 +3,10 @@
 Votes are not independent, so the posterior of an answer is too sure. It is claimed at several temperatures τ;
 the claims are mixed by their decayed log-likelihood, and the mixture is corrected by twelve bins,
 
-    confidence = claim + Σ_b m_b·Σ(y − claim)/(n_b + 10),
+    confidence = claim + Σ_b m_b·o_b,   o_b = (Σ(y − claim) + 10·o_{b−1})/(n_b + 10),
 
-m_b the linear membership of the claim in the two bins that it lies between, y = 1 where the answer was right.
+m_b the linear membership of the claim in the two bins that it lies between, y = 1 where the answer was right. A
+bin of which little is known is corrected like the one below it: claims that are too sure are so in all of them.
 From a cold start the confidence is the claim. All are decayed sums over recorded claims, so that a label
 can be corrected and revoked in them.
 
@@ -19,7 +20,7 @@ from sigma_mem.memory.decayed import DecayedSum
 
 TEMPERATURES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0])
 _CENTRES = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.835, 0.9, 0.95, 0.985])
-_STRENGTH = 10.0  # prior strength of the claim in a bin, in labels
+_STRENGTH = 10.0  # prior strength of the correction of the bin below, in labels
 _LEAST = 0.005  # bound of a claim
 _DECIMALS = 4  # of a recorded claim
 _SET = 21.0  # decisions like this one that a set of answers is taken to hold
@@ -96,8 +97,11 @@ class Confidence:
 
     def calibrated(self, claim: float, now: float) -> float:
         """The claim, corrected by how such claims turned out."""
-        error, labels = self.decayed.value("bins", now)
-        corrected = claim + float(membership(claim) @ (error / (labels + _STRENGTH)))
+        offset, offsets = 0.0, []
+        for error, labels in self.decayed.value("bins", now).T.tolist():
+            offset = (error + _STRENGTH * offset) / (labels + _STRENGTH)
+            offsets.append(offset)
+        corrected = claim + float(membership(claim) @ offsets)
         return min(max(corrected, _LEAST), 1.0 - _LEAST)
 
     def write(self, claims: FloatArray, claim: float, right: float, tick: float, weight: float = 1.0) -> None:
