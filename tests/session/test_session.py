@@ -369,3 +369,15 @@ def test_an_unknown_read_is_an_error() -> None:
         mem.route(phi=[1.0, 0.0], read="best")
     with pytest.raises(InputError, match="expected one of"):
         mem.vote(None, {"ann": "1"}, phi=[1.0, 0.0], read="best")
+
+
+def test_looking_at_the_memory_over_reads_moves_no_anchor() -> None:
+    mem = SigmaMem(["a", "b"], rank=2, settings=Settings(gamma=0.5))
+    phi = np.array([1.0, 0.0])
+    for _ in range(33):
+        mem.route(phi=phi)
+    for right in (True, False):
+        d = mem.decide("?", {"a": "1", "b": "2"}, phi=phi)
+        mem.feedback(d.id, {"a": right, "b": not right})
+    replayed = mem.replayed()
+    assert equal(bits(mem), bits_of(replayed.state, replayed.reads))

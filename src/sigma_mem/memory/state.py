@@ -167,7 +167,7 @@ class SigmaState:
         if self.now != other.now:
             if not self._begun:
                 self._begin(other.competence.decayed.origin)
-            self._advance(other.now)
+            self.now = other.now  # anchors move when something is written, so that looking changes nothing
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
@@ -322,6 +322,8 @@ class SigmaState:
         departed, departed_groups : sequence
             Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
         """
+        if self.now >= self._due:
+            self._advance(self.now)
         label, seen, q, n = _taken_apart(c, departed)
         if weight is not None:
             label, seen, q = weight * label, weight * seen, np.sqrt(weight) * q
