@@ -155,7 +155,9 @@ def _work(
             if not items:
                 return
         try:
-            replies = ask_with_retries(peer, [request for _, request in items], pace, run.peer.retries)
+            replies = ask_with_retries(
+                peer, [request for _, request in items], pace, run.peer.retries, run.peer.backoff
+            )
         except Stopped:
             return
         for (key, _), reply in zip(items, replies, strict=True):

@@ -120,10 +120,5 @@ def read_examples(path: Path) -> list[Example]:
     return examples
 
 
-def clean_text(text: str) -> str:
-    """The text as valid UTF-8: a lone surrogate, which JSON can carry, could not be written to a file."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _fill(template: str, prompt: str) -> str:
     return template.replace("{prompt}", prompt)

@@ -13,8 +13,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from sigma_mem.data.asking import Body, Reply, TransientError, clean_text
+from sigma_mem.data.asking import Body, Reply, TransientError
 from sigma_mem.data.peers import PeerSettings
+from sigma_mem.data.task_prompts import clean_text
 from sigma_mem.errors import InputError
 
 _LARGEST_REPLY = 16 * 2**20
@@ -32,7 +33,7 @@ class Endpoint:
         query = f"?{parts.query}" if parts.query else ""
         self._path = f"{parts.path.rstrip('/')}/chat/completions{query}"
         self._key = _key_of(peer)
-        self._open: set[http.client.HTTPConnection] = set()
+        self._open: set[socket.socket] = set()
         self._lock, self._closed = threading.Lock(), False
 
     def ask(self, requests: Sequence[Body]) -> list[Reply]:
@@ -43,9 +44,9 @@ class Endpoint:
         """Cut the connections that are open."""
         with self._lock:
             self._closed = True
-            connections = list(self._open)
-        for connection in connections:
-            _cut(connection)
+            sockets = list(self._open)
+        for sock in sockets:
+            _cut(sock)
 
     def _ask(self, body: Body) -> Reply:
         status, retry_after, data = self._post(json.dumps(body).encode())
@@ -84,20 +85,22 @@ class Endpoint:
         """A connection that is cut at the deadline: a socket's own timeout starts again with every byte."""
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._peer.timeout)
-        timer = threading.Timer(self._peer.timeout, _cut, [connection])
+        begun = time.monotonic()
+        connection.connect()
+        sock = connection.sock  # the connection lets go of it while a reply is still being read
+        timer = threading.Timer(max(begun + self._peer.timeout - time.monotonic(), 0.0), _cut, [sock])
         timer.daemon = True
-        with self._lock:
-            self._open.add(connection)
         timer.start()
         try:
-            connection.connect()
-            if self._closed:
-                raise ConnectionAbortedError("the run has ended")
+            with self._lock:
+                if self._closed:
+                    raise ConnectionAbortedError("the run has ended")
+                self._open.add(sock)
             yield connection
         finally:
             timer.cancel()
             with self._lock:
-                self._open.discard(connection)
+                self._open.discard(sock)
             connection.close()
 
     def _redacted(self, text: str) -> str:
@@ -159,11 +162,9 @@ def _key_of(peer: PeerSettings) -> str | None:
     return key
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    sock = connection.sock
-    if sock is not None:
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+def _cut(sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def _message(data: bytes) -> str:

@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sigma_mem.data.asking import Body, Reply, clean_text
+from sigma_mem.data.asking import Body, Reply
 from sigma_mem.data.peers import PeerSettings
+from sigma_mem.data.task_prompts import clean_text
 from sigma_mem.errors import InputError
 from sigma_mem.extras import require
 

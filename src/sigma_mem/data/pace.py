@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sigma_mem.data.asking import AnsweringPeer, Body, Reply, TransientError
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_LONGEST_WAIT = 60.0
 _LONGEST_RETRY_AFTER = 900.0
 
 
@@ -45,12 +45,12 @@ class Pace:
 
 
 def ask_with_retries(
-    peer: AnsweringPeer, requests: Sequence[Body], pace: Pace, retries: int, first_wait: float = _FIRST_WAIT
+    peer: AnsweringPeer, requests: Sequence[Body], pace: Pace, retries: int, backoff: float
 ) -> list[Reply]:
     """Ask, and ask again after a failure that may pass, up to ``retries`` times.
 
-    The wait doubles each time, with jitter; where the endpoint says how long (Retry-After), it is that, for
-    every thread of the peer.
+    The wait is ``backoff`` seconds and doubles each time, with jitter; where the endpoint says how long
+    (Retry-After), it is that, for every thread of the peer.
     """
     attempt = 0
     while True:
@@ -69,7 +69,7 @@ def ask_with_retries(
             if error.retry_after is not None:
                 pace.pause(error.retry_after)
             else:
-                wait = min(first_wait * 2 ** (attempt - 1), _LONGEST_WAIT)
+                wait = min(backoff * 2 ** (attempt - 1), _LONGEST_WAIT)
                 pace.sleep(wait * random.uniform(0.5, 1.0))
             continue
         seconds = (time.monotonic() - begun) / len(replies)

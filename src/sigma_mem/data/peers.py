@@ -45,6 +45,8 @@ class PeerSettings:
     timeout: float = 120.0
     """Seconds for one request, from the first byte to the last."""
     retries: int = 5
+    backoff: float = 0.5
+    """Seconds before the first retry; they double each time, up to a minute."""
     # --- money: per million tokens ---
     price_in: float | None = None
     price_out: float | None = None
@@ -182,7 +184,7 @@ def _check(peer: PeerSettings) -> None:
     ):
         if getattr(peer, option) < least:
             raise InputError(f"{where}: got {option} {getattr(peer, option)}; expected at least {least}")
-    if not peer.timeout > 0 or (peer.rate is not None and not peer.rate > 0):
+    if not peer.timeout > 0 or not peer.backoff >= 0 or (peer.rate is not None and not peer.rate > 0):
         raise InputError(f"{where}: got timeout {peer.timeout}, rate {peer.rate}; expected positive numbers")
     if not 0 <= peer.temperature <= 2 or not 0 < peer.top_p <= 1:
         got = f"temperature {peer.temperature}, top_p {peer.top_p}"

@@ -49,12 +49,17 @@ def json_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
             continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}, line {number}: not JSON ({error}); expected one object") from error
         if not isinstance(value, dict):
             raise InputError(f"{path}, line {number}: got {type(value).__name__}; expected an object")
         found.append((number, value))
     return found
+
+
+def clean_text(text: str) -> str:
+    """The text as valid UTF-8: a lone surrogate, which JSON can carry, could not be written to a file."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def labelled_choices(choices: Any) -> tuple[tuple[str, str], ...]:
@@ -73,7 +78,7 @@ def labelled_choices(choices: Any) -> tuple[tuple[str, str], ...]:
         choices = list(zip(_letters(len(choices)), choices, strict=True))
     if not all(_is_pair(choice) for choice in choices):
         raise InputError(f"got choices {choices!r:.80}; expected texts, or labels with their texts")
-    return tuple((label, text) for label, text in choices)
+    return tuple((clean_text(label), clean_text(text)) for label, text in choices)
 
 
 def _letters(n: int) -> list[str]:
@@ -94,4 +99,5 @@ def _task_prompt(value: dict[str, Any], where: str) -> TaskPrompt:
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
     dataset = value.get("dataset")
-    return TaskPrompt(value["id"], value["prompt"], choices, dataset if isinstance(dataset, str) else "")
+    prompt = clean_text(value["prompt"])
+    return TaskPrompt(clean_text(value["id"]), prompt, choices, dataset if isinstance(dataset, str) else "")
