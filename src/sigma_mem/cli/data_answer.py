@@ -31,7 +31,7 @@ def answer(
             help="NAME=SPEC: openai:BASE_URL#MODEL, hf:MODEL, gguf:FILE, command:PROGRAM or local:SOLVER."
         ),
     ] = None,
-    peers: Annotated[Path | None, typer.Option(help="A TOML file with a table [peers.NAME] each.")] = None,
+    peers: Annotated[Path | None, typer.Option(help="A TOML file that defines peers.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="NAME.OPTION=VALUE: an option of one peer.")
     ] = None,

@@ -184,8 +184,9 @@ def _check(peer: PeerSettings) -> None:
     ):
         if getattr(peer, option) < least:
             raise InputError(f"{where}: got {option} {getattr(peer, option)}; expected at least {least}")
-    if not peer.timeout > 0 or not peer.backoff >= 0 or (peer.rate is not None and not peer.rate > 0):
-        raise InputError(f"{where}: got timeout {peer.timeout}, rate {peer.rate}; expected positive numbers")
+    if not (peer.timeout > 0 and peer.backoff >= 0 and (peer.rate is None or peer.rate > 0)):
+        got = f"timeout {peer.timeout}, backoff {peer.backoff}, rate {peer.rate}"
+        raise InputError(f"{where}: got {got}; expected positive numbers")
     if not 0 <= peer.temperature <= 2 or not 0 < peer.top_p <= 1:
         got = f"temperature {peer.temperature}, top_p {peer.top_p}"
         raise InputError(f"{where}: got {got}; expected 0 to 2, and above 0 up to 1")

@@ -143,6 +143,6 @@ def _swaps(prompt: str) -> str | None:
 
 
 _RULES: tuple[Callable[[str], str | None], ...] = (
-    _sorted_words, _closed_brackets, _walk, _liars, _things_counted, _swaps, _truth_values, _calculation,
-    algebra,
+    _sorted_words, _closed_brackets, _walk, _liars, _things_counted, _swaps, _truth_values, algebra,
+    _calculation,
 )  # fmt: skip
