@@ -85,6 +85,32 @@ def test_a_prompt_without_room_for_an_answer_is_a_failure(folder):
     assert "exceed 256" in str(long.error)
 
 
+def test_the_likeliest_option_is_chosen(folder):
+    """The option that the model itself would write is the likeliest, also among longer ones."""
+    from transformers import AutoModelForCausalLM
+
+    choices = [("A", "zebra"), ("B", "x"), ("C", "a house")]
+    peer = peer_from("m", f"hf:{folder}", {"choose": True, "max_tokens": 12})
+    writer = RequestWriter(peer)
+    tasks = [
+        TaskPrompt("q", "What?", tuple(choices)),
+        TaskPrompt("r", "Why?"),
+        TaskPrompt("s", "x" * 300, (*choices,)),
+    ]
+    chosen, written, long = open_peer(peer).ask([writer.request(task) for task in tasks])
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), make_tokenizer(CHAT)
+    start = tokenizer.encode("[user] What?\n[assistant] Answer:", add_special_tokens=False)
+    means = []
+    for _, text in choices:  # one forward per option, without padding
+        end = tokenizer.encode(f" {text}", add_special_tokens=False)
+        with torch.no_grad():
+            logits = model(torch.tensor([start + end])).logits[0, len(start) - 1 : -1]
+        means.append(-torch.nn.functional.cross_entropy(logits, torch.tensor(end)).item())
+    assert chosen.text == f"Answer: {choices[means.index(max(means))][0]}"
+    assert written.text
+    assert "exceed 256" in str(long.error)
+
+
 def test_a_chat_is_written_by_the_models_template():
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     assert chat_text(make_tokenizer(CHAT), messages) == "[system] Be brief.\n[user] Why?\n[assistant] "

@@ -75,6 +75,8 @@ class RequestWriter:
             return {"peer": peer.spec, "body": self._body(task)}
         sampling: Body = {"temperature": peer.temperature, "top_p": peer.top_p, "max_tokens": peer.max_tokens}
         sampling |= {"seed": peer.seed, "stop": list(peer.stop), "dtype": peer.dtype}
+        if peer.choose and task.choices:
+            sampling = {"choices": [list(choice) for choice in task.choices], "dtype": peer.dtype}
         return {"peer": peer.spec, "messages": self._messages(task), **sampling}
 
     def _body(self, task: TaskPrompt) -> Body:

@@ -26,22 +26,53 @@ class HuggingFaceModel:
         self._longest = min(limit if isinstance(limit, int) else peer.context, peer.context)
 
     def ask(self, requests: Sequence[Body]) -> list[Reply]:
-        """One batch, in one generation; a prompt that leaves no room for an answer is a failure."""
+        """Write the answers of one batch, or choose them; a prompt that leaves no room is a failure."""
+        written = [request for request in requests if "choices" not in request]
+        answers = iter(self._write(written) if written else [])
+        return [self._choose(r) if "choices" in r else next(answers) for r in requests]
+
+    def _write(self, requests: Sequence[Body]) -> list[Reply]:
         texts = [chat_text(self._tokenizer, request["messages"]) for request in requests]
         lengths = [len(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts]
         room = requests[0]["max_tokens"]
-        fits = [i for i, length in enumerate(lengths) if length + room <= self._longest]
-        replies = [
-            Reply(error=f"the prompt has {n} tokens, which with max_tokens {room} exceed {self._longest}")
-            for n in lengths
-        ]
+        replies = [self._too_long(length, room) for length in lengths]
+        fits = [i for i, failure in enumerate(replies) if failure is None]
         if fits:
             with self._lock:
                 answers = self._generate([texts[i] for i in fits], requests[fits[0]])
             for i, (text, n_tokens, finish) in zip(fits, answers, strict=True):
                 counted: dict[str, Any] = {"tokens_in": lengths[i], "tokens_out": n_tokens, "finish": finish}
                 replies[i] = _nonempty(text, model=self._name, **counted)
-        return replies
+        return [reply for reply in replies if reply is not None]
+
+    def _choose(self, request: Body) -> Reply:
+        """The option whose text has the highest mean log-likelihood per token, after "Answer: "."""
+        asked = f"{chat_text(self._tokenizer, request['messages'])}Answer:"
+        start = self._tokenizer.encode(asked, add_special_tokens=False)
+        ends = [
+            self._tokenizer.encode(f" {text}", add_special_tokens=False) for _, text in request["choices"]
+        ]
+        longest = max(map(len, ends))
+        if (failure := self._too_long(len(start), longest)) is not None:
+            return failure
+        rows = {"input_ids": [start + end for end in ends]}
+        with self._lock:
+            ids = self._tokenizer.pad(rows, padding_side="right", return_tensors="pt")["input_ids"]
+            ids = ids.to(
+                self._model.device
+            )  # no mask: what is padded on the right is seen by nothing before it
+            log_probs = self._model(ids).logits[:, len(start) - 1 : -1].float().log_softmax(-1)
+        each = log_probs.gather(-1, ids[:, len(start) :, None])[..., 0].tolist()
+        means = [sum(row[: len(end)]) / max(len(end), 1) for row, end in zip(each, ends, strict=True)]
+        label = request["choices"][means.index(max(means))][0]
+        about: dict[str, Any] = {"model": self._name, "finish": "choice", "tokens_out": 0}
+        return Reply(text=f"Answer: {label}", tokens_in=len(start), **about)
+
+    def _too_long(self, length: int, room: int) -> Reply | None:
+        if length + room <= self._longest:
+            return None
+        reason = f"the prompt has {length} tokens, which with {room} for the answer exceed {self._longest}"
+        return Reply(error=reason)
 
     def close(self) -> None:
         """Nothing to end: a batch runs to its end."""

@@ -51,6 +51,8 @@ class PeerSettings:
     price_in: float | None = None
     price_out: float | None = None
     # --- local models ---
+    choose: bool = False
+    """Answer a question with choices by the option that the model (hf) finds most likely, not by writing."""
     batch: int = 8
     context: int = 8192
     device: str | None = None
@@ -144,6 +146,8 @@ def _types() -> dict[str, str]:
 def _as(kind: str, value: Any, what: str) -> Any:
     """The value in the type that a field declares, or InputError."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind == "bool" and isinstance(value, bool):
+        return value
     if "float" in kind and number:
         return float(value)
     if kind.startswith("int") and number and isinstance(value, int):
@@ -171,6 +175,8 @@ def _check(peer: PeerSettings) -> None:
         _check_endpoint(peer, where)
     elif peer.key_env is not None:
         raise InputError(f"{where}: got key_env; expected it for an endpoint (openai:) only")
+    if peer.choose and peer.kind != "hf":
+        raise InputError(f"{where}: got choose; expected it for a Hugging Face model (hf:) only")
     if peer.kind == "command":
         command_words(peer)
     if "{prompt}" not in peer.template:

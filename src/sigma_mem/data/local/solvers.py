@@ -1,5 +1,6 @@
 """The local solvers by name, and how each becomes a peer."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ SOLVERS: dict[str, Callable[[str, Choices], str]] = {
     "computing": computing,
 }
 
+# The last paragraph, where it only says in which form to answer: no part of the question.
+_FORM = re.compile(r"\n\n(?:Reason step by step|End with a line|Answer in as few words|Reply with)[^\n]*\Z")
+
 
 def solve(name: str, question: dict[str, Any]) -> str:
     """The answer of a solver to a question with ``prompt`` and maybe ``choices``.
@@ -31,7 +35,7 @@ def solve(name: str, question: dict[str, Any]) -> str:
     prompt, choices = question.get("prompt"), labelled_choices(question.get("choices") or ())
     if not isinstance(prompt, str):
         raise InputError(f"got prompt {prompt!r}; expected a text")
-    found = SOLVERS[name](prompt, choices)
+    found = SOLVERS[name](_FORM.sub("", prompt) or prompt, choices)
     return f"The answer is ({found})." if len(found) == 1 and found in dict(choices) else found
 
 
