@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from sigma_mem.cli.app import run
+from sigma_mem.data.peers import peer_from, read_peers
 
 QUICK = ["--retries", "2", "--timeout", "5"]
 
@@ -290,3 +292,32 @@ def test_a_disk_that_is_full_says_so_and_keeps_what_was_written(endpoint, questi
     before = endpoint.asked.copy()
     assert len(ask(file, peers={"a": endpoint.spec})) == 8
     assert (endpoint.asked - before).total() == 8 - kept
+
+
+def test_the_commands_of_the_page_run(tmp_path):
+    """Its shell blocks, in order, in a fresh folder; and its peers.toml, as far as it needs no server."""
+    page = (Path(__file__).parents[2] / "docs" / "answering.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    with gzip.open(tmp_path / "q.jsonl.gz", "wt") as file:
+        file.write(
+            '{"id": "a", "prompt": "What is 17 * 23?"}\n{"id": "b", "prompt": "?", "choices": ["x", "y"]}\n'
+        )
+    (tmp_path / "sigma-mem").write_text(
+        f"#!/bin/sh\nexec '{sys.executable}' -c 'from sigma_mem.cli import main; main()' \"$@\"\n"
+    )
+    (tmp_path / "sigma-mem").chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["sh", "-e", "-c", "".join(blocks)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with gzip.open(tmp_path / "answers.jsonl.gz", "rt") as file:
+        texts = {(r["id"], r["peer"]): r["text"] for r in map(json.loads, file)}
+    assert len(texts) == 8
+    assert texts["a", "sums"] == "391"
+    assert (texts["a", "shout"], texts["b", "shout"]) == ("Answer: WHAT IS 17 * 23?", "Answer: A")
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "peers.toml").write_text(toml)
+    peers = [peer_from(name, t.pop("spec"), t) for name, t in read_peers(tmp_path / "peers.toml").items()]
+    assert [peer.kind for peer in peers] == ["hf", "hf", "hf", "openai"]

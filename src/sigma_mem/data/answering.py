@@ -5,7 +5,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from sigma_mem.data.answer_file import AskedPair, cost_of
@@ -53,6 +53,9 @@ class PeerRun:
             self.stop.set()
 
 
+Arrivals = queue.SimpleQueue[tuple[PeerRun, str, Reply] | None]
+
+
 def pair_up(tasks: Sequence[TaskPrompt], peers: Sequence[PeerSettings]) -> list[AskedPair]:
     """Every question with every peer, the request that asks it, and that request's key."""
     writers = [(peer, RequestWriter(peer)) for peer in peers]
@@ -80,26 +83,28 @@ def answer_all(
     busy = [run for run in runs if run.todo]
     total = sum(len(run.todo) for run in busy)
     opened = [(run, open_peer(run.peer)) for run in busy]
-    arrived: queue.SimpleQueue[tuple[PeerRun, str, Reply]] = queue.SimpleQueue()
+    arrived: Arrivals = queue.SimpleQueue()
     threads = sum(_threads(run.peer) for run in busy)
-    with ThreadPoolExecutor(max(threads, 1), thread_name_prefix="peer") as pool:
+    with ThreadPoolExecutor(threads + 1, thread_name_prefix="peer") as pool:
+        # A thread of its own: Ctrl-C interrupts the main thread, at any place, and a reply must not get lost.
+        recorder = pool.submit(_record, arrived, cache, busy, progress, total)
         workers: list[Future[None]] = []
         try:
             for run, peer in opened:
                 pace = Pace(run.peer.rate, run.stop)
                 workers += [pool.submit(_work, run, peer, pace, arrived) for _ in range(_threads(run.peer))]
-            while workers:
-                _record(arrived, cache, runs, progress, total, patience=0.05)
-                finished, rest = wait(workers, timeout=0)
-                workers = list(rest)
-                for worker in finished:
-                    worker.result()
+            waiting = {recorder, *workers}
+            while waiting - {recorder}:
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for one in finished:  # raises what ended it
+                    one.result()
         finally:
             for run, peer in opened:
                 run.stop.set()
                 peer.close()
             wait(workers)
-            _record(arrived, cache, runs, progress, total)
+            arrived.put(None)
+    recorder.result()
     return runs
 
 
@@ -142,9 +147,7 @@ def _threads(peer: PeerSettings) -> int:
     return 1 if peer.kind in _ONE_BY_ONE else peer.concurrency
 
 
-def _work(
-    run: PeerRun, peer: AnsweringPeer, pace: Pace, arrived: queue.SimpleQueue[tuple[PeerRun, str, Reply]]
-) -> None:
+def _work(run: PeerRun, peer: AnsweringPeer, pace: Pace, arrived: Arrivals) -> None:
     size = run.peer.batch if run.peer.kind == "hf" else 1
     while not run.stop.is_set():
         items: list[Item] = []
@@ -167,23 +170,20 @@ def _work(
 
 
 def _record(
-    arrived: queue.SimpleQueue[tuple[PeerRun, str, Reply]],
-    cache: AnswerCache,
-    runs: Sequence[PeerRun],
-    progress: Progress,
-    total: int,
-    patience: float = 0.0,
+    arrived: Arrivals, cache: AnswerCache, runs: Sequence[PeerRun], progress: Progress, total: int
 ) -> None:
-    """Write down all that has arrived, with one wait for the disk; wait so long for something to arrive."""
-    batch: list[tuple[PeerRun, str, Reply]] = []
-    with contextlib.suppress(queue.Empty):
-        batch.append(arrived.get(timeout=patience))
-        while True:
-            batch.append(arrived.get_nowait())
-    cache.add((key, reply) for _, key, reply in batch)
-    for run, _, reply in batch:
-        run.count(reply)
-    if batch:
+    """Write down what arrives, until None does; what arrives together waits for the disk once."""
+    ended = False
+    while not ended:
+        batch = [arrived.get()]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                batch.append(arrived.get_nowait())
+        ended = None in batch
+        found = [arrival for arrival in batch if arrival is not None]
+        cache.add((key, reply) for _, key, reply in found)
+        for run, _, reply in found:
+            run.count(reply)
         failed, cost = sum(run.failed for run in runs), sum(run.cost for run in runs)
         so_far = (f", {failed} failed" if failed else "") + (f", cost {cost:.4f}" if cost else "")
         progress(f"asking{so_far}", sum(run.asked for run in runs), total)
