@@ -55,18 +55,27 @@ class HuggingFaceModel:
         longest = max(map(len, ends))
         if (failure := self._too_long(len(start), longest)) is not None:
             return failure
-        rows = {"input_ids": [start + end for end in ends]}
         with self._lock:
-            ids = self._tokenizer.pad(rows, padding_side="right", return_tensors="pt")["input_ids"]
-            ids = ids.to(
-                self._model.device
-            )  # no mask: what is padded on the right is seen by nothing before it
-            log_probs = self._model(ids).logits[:, len(start) - 1 : -1].float().log_softmax(-1)
-        each = log_probs.gather(-1, ids[:, len(start) :, None])[..., 0].tolist()
+            each = self._log_likelihoods(start, ends)
         means = [sum(row[: len(end)]) / max(len(end), 1) for row, end in zip(each, ends, strict=True)]
         label = request["choices"][means.index(max(means))][0]
         about: dict[str, Any] = {"model": self._name, "finish": "choice", "tokens_out": 0}
         return Reply(text=f"Answer: {label}", tokens_in=len(start), **about)
+
+    def _log_likelihoods(self, start: list[int], ends: list[list[int]]) -> list[list[float]]:
+        """The log-likelihood of every token of every end; what they share is read once."""
+        pad = {"padding_side": "right", "return_tensors": "pt"}
+        device = self._model.device
+        shared = self._tokenizer.pad({"input_ids": [start]}, **pad)["input_ids"].to(device)
+        # No mask: what is padded on the right is seen by nothing before it.
+        ids = self._tokenizer.pad({"input_ids": ends}, **pad)["input_ids"].to(device)
+        first = self._model(shared, use_cache=True)
+        first.past_key_values.reorder_cache(ids.new_zeros(len(ends)))  # one copy for every end
+        later = self._model(ids, past_key_values=first.past_key_values).logits
+        at_first = first.logits[:, -1].float().log_softmax(-1)[0][ids[:, 0]]
+        at_later = later[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
+        pairs = zip(at_first.tolist(), at_later.tolist(), strict=True)
+        return [[begin, *rest] for begin, rest in pairs]
 
     def _too_long(self, length: int, room: int) -> Reply | None:
         if length + room <= self._longest:
