@@ -9,9 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra [center]")
 
-from sigma_mem.data.answering import open_peer  # noqa: E402
+from sigma_mem.data.answering import answer_all, open_peer, pair_up  # noqa: E402
 from sigma_mem.data.asking import Reply, RequestWriter  # noqa: E402
-from sigma_mem.data.models import chat_text  # noqa: E402
+from sigma_mem.data.cache import AnswerCache  # noqa: E402
+from sigma_mem.data.models import HuggingFaceModel, chat_text  # noqa: E402
 from sigma_mem.data.peers import peer_from  # noqa: E402
 from sigma_mem.data.task_prompts import TaskPrompt  # noqa: E402
 
@@ -116,3 +117,23 @@ def test_a_chat_is_written_by_the_models_template():
     assert chat_text(make_tokenizer(CHAT), messages) == "[system] Be brief.\n[user] Why?\n[assistant] "
     assert chat_text(make_tokenizer(NO_SYSTEM), messages) == "[user] Be brief.\n\nWhy?\n[assistant] "
     assert chat_text(make_tokenizer(None), messages) == "Be brief.\n\nWhy?\n\n"
+
+
+def test_prompts_of_one_length_share_a_batch(folder, tmp_path, monkeypatch):
+    prompts = ["x" * (40 if i % 2 else 4) for i in range(6)]
+    pairs = pair_up(
+        [TaskPrompt(str(i), f"{i}{text}") for i, text in enumerate(prompts)],
+        [peer_from("m", f"hf:{folder}", {"max_tokens": 2, "batch": 3})],
+    )
+    batches: list[set[int]] = []
+    whole = HuggingFaceModel.ask
+
+    def ask(self: HuggingFaceModel, requests: Any) -> list[Reply]:
+        batches.append({len(request["messages"][-1]["content"]) for request in requests})
+        return whole(self, requests)
+
+    monkeypatch.setattr(HuggingFaceModel, "ask", ask)
+    with AnswerCache(tmp_path / "c.jsonl") as cache:
+        (run,) = answer_all(pairs, cache)
+        assert {pair.key for pair in pairs} == set(cache.replies)
+    assert (run.asked, batches) == (6, [{5}, {41}])

@@ -82,6 +82,9 @@ def answer_all(
     runs = plan(pairs, cache, retry_failed)
     busy = [run for run in runs if run.todo]
     total = sum(len(run.todo) for run in busy)
+    for run in busy:
+        if run.peer.kind == "hf":  # a batch is as long as its longest prompt
+            run.todo = deque(sorted(run.todo, key=lambda item: _length(item[1])))
     opened = [(run, open_peer(run.peer)) for run in busy]
     arrived: Arrivals = queue.SimpleQueue()
     threads = sum(_threads(run.peer) for run in busy)
@@ -141,6 +144,10 @@ def open_peer(peer: PeerSettings) -> AnsweringPeer:
 
         return LocalSolver(peer.target)
     raise InputError(f"peer {peer.name!r}: got {peer.spec!r}, of no known kind")
+
+
+def _length(request: Body) -> int:
+    return sum(len(message["content"]) for message in request["messages"])
 
 
 def _threads(peer: PeerSettings) -> int:
