@@ -34,6 +34,7 @@ COMMANDS = (
     "bench",
     "train",
     "center",
+    "data",
 )
 
 
