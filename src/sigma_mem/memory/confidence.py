@@ -5,8 +5,8 @@ the claims are mixed by their decayed log-likelihood, and the mixture is correct
 
     confidence = claim + Σ_b m_b·o_b,   o_b = (Σ(y − claim) + 10·o_{b−1})/(n_b + 10),
 
-m_b the linear membership of the claim in the two bins that it lies between, y = 1 where the answer was right. A
-bin of which little is known is corrected like the one below it: claims that are too sure are so in all of them.
+m_b the linear membership of the claim in the two bins that it lies between, y = 1 where the answer was right.
+A bin of which little is known is corrected like the one below it: claims that are too sure are so in all.
 From a cold start the confidence is the claim. All are decayed sums over recorded claims, so that a label
 can be corrected and revoked in them.
 
