@@ -31,10 +31,15 @@ _SYMBOLS = str.maketrans(
     {"−": "-", "×": "\\times ", "·": "\\cdot ", "π": "\\pi ", "∞": "\\infty ", "°": "^\\circ "}
 )
 _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))")
+SUPERSCRIPT = re.compile("⁻?[⁰¹²³⁴-⁹]+")
+_LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def to_latex(text: str) -> str:
-    """Write mathematical Unicode characters (×, π, √2) as LaTeX."""
+    """Write mathematical Unicode characters (×, π, √2, x²) as LaTeX."""
+    if text.isascii():
+        return text
+    text = SUPERSCRIPT.sub(lambda m: f"^{{{m[0].translate(_LOWERED)}}}", text)
     return _ROOT.sub(r"\\sqrt{\1}", text.translate(_SYMBOLS))
 
 
@@ -81,9 +86,10 @@ class MathWorker:
                 self._process = self._start()
                 wait += _START_SECONDS
             reply = _ask(self._process, answer, wait)
-            if not reply:
+            if not reply.endswith("\n"):  # none, or one cut off
                 self._end()
-        form: str | None = json.loads(reply or "null")
+                return None
+        form: str | None = json.loads(reply)
         return form
 
     def close(self) -> None:
