@@ -6,11 +6,12 @@ from typing import Any
 from sigma_mem.errors import InputError
 
 Messages = Sequence[Mapping[str, Any]]
+Question = str | Messages
 
 _EXPECTED = 'expected text, or chat messages like [{"role": "user", "content": "..."}]'
 
 
-def question_text(question: str | Messages | None) -> str | None:
+def question_text(question: Question | None) -> str | None:
     """Return a question as text; of chat messages, what the user's say, with blank lines between.
 
     Messages of other roles count only where there is none of the user. Of a message with several parts the

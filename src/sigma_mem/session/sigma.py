@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sigma_mem.answers.canon import canon as default_canon
+from sigma_mem.answers.canon import Canon
+from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
@@ -210,18 +211,18 @@ class SigmaMem:
 
     # --- decide --------------------------------------------------------------------------
 
-    def encode(self, question: str) -> FloatArray:
+    def encode(self, question: Question) -> FloatArray:
         """φ of a question."""
         if self._encoder is None:
             named = self._opening.encoder["name"]
             remedy = "hand in phi=..." if named == "phi" else f"pass the encoder {named!r} it needs"
             raise InputError(f"this memory was opened without an encoder: {remedy}")
-        phi: FloatArray = self._encoder.encode([question])[0]
+        phi: FloatArray = self._encoder.encode([question_text(question) or ""])[0]
         return phi
 
     def route(
         self,
-        question: str | None = None,
+        question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
@@ -232,8 +233,9 @@ class SigmaMem:
 
         Parameters
         ----------
-        question : str, optional
-            The task; may be left out when `phi` is given.
+        question : str or list of messages, optional
+            The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
+            is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
         read : str
@@ -244,16 +246,17 @@ class SigmaMem:
         after : str, optional
             An earlier decision on the same task: both are one event.
         """
+        question = question_text(question)
         return self._decide(question, phi, after, _named(self._registry.routes, read), explore=explore)
 
     def vote(
         self,
-        question: str | None,
+        question: Question | None,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
@@ -267,36 +270,40 @@ class SigmaMem:
         read : str
             How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
             the answer that stands first in the order of the pool.
-        canon : callable
-            Canonical form of an answer's text.
+        canon : str or callable
+            How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
+            or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
+            canonical form, None where it cannot be read.
         """
         chosen = _named(self._registry.votes, read)
+        question = question_text(question)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
         return self._decide(question, phi, after, chosen, given)
 
     def select(
         self,
-        question: str,
+        question: Question,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
     ) -> Decision:
         """Choose among answers by the steered center's judgement and the relation G.
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, self._registry["select"], given)
+        task = question_text(question)
+        given = prepare_answers(task, answers, canon, self.settings.text_features)
+        return self._decide(task, phi, after, self._registry["select"], given)
 
     def decide(
         self,
-        question: str | None,
+        question: Question | None,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
     ) -> Decision:
         """Choose among answers by the read that has been best here: the adaptive read.
@@ -304,6 +311,7 @@ class SigmaMem:
         Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
         and learns from the same feedback which of them were right.
         """
+        question = question_text(question)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
         return self._decide(question, phi, after, None, given)
 
