@@ -152,7 +152,7 @@ def _named_choice(text: str) -> str | None:
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation + "“”‘’«»…–—")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_TELLING = re.compile(r"[\d+*/=<>^#@&|%$\\_~{}\[\]]")
+_TELLING = re.compile(r"[\d+*/=<>^#@&|%$\\_~{}\[\]⁰¹²³⁴-⁹]")
 _WORD = re.compile(r"\S{1,256}")  # not longer: normalising n combining marks takes time quadratic in n
 
 

@@ -15,7 +15,9 @@ _STRING = (
 
 def _scanner(comment: str) -> re.Pattern[str]:
     """Finds strings, and the ends of lines: blanks, a comment, blank lines and lines of comments alone."""
-    return re.compile(rf"(?P<string>{_STRING})|(?<![ \t])(?:[ \t]*+(?:{comment})?+\n)++|{comment}", re.DOTALL)
+    return re.compile(
+        rf"(?P<string>{_STRING})|(?<![ \t])(?:[ \t]*+(?:{comment})?+\n)++|(?:{comment})[ \t]*+", re.DOTALL
+    )
 
 
 _HASH = _scanner(r"(?<!\S)#[^\n]*+")

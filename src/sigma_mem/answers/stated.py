@@ -37,8 +37,8 @@ def without_thoughts(text: str) -> str:
     if "</" in text:
         for end_tag in _THOUGHTS_END.finditer(text):
             end = end_tag.end()
-    rest = text[end:].lstrip()
-    return rest if rest else text
+    rest = text[end:]
+    return rest if rest.strip() else text
 
 
 def fenced_blocks(text: str) -> list[str]:
