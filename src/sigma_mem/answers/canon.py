@@ -150,7 +150,7 @@ def _named_choice(text: str) -> str | None:
 
 # --- short text: "The Eiffel Tower." and "eiffel tower" are the same answer ---
 
-_PUNCTUATION = str.maketrans("", "", string.punctuation + "“”‘’«»…–—")
+_PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}“”‘’«»…–—]+")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _TELLING = re.compile(r"[\d+*/=<>^#@&|%$\\_~{}\[\]⁰¹²³⁴-⁹]")
 _WORD = re.compile(r"\S{1,256}")  # not longer: normalising n combining marks takes time quadratic in n
@@ -159,7 +159,7 @@ _WORD = re.compile(r"\S{1,256}")  # not longer: normalising n combining marks ta
 def _short_text(text: str) -> str:
     """Normalise as SQuAD does: lower case, no punctuation, no articles, unless nothing is left."""
     folded = _fold_case(text)
-    bare = " ".join(_ARTICLES.sub(" ", folded.translate(_PUNCTUATION)).split())
+    bare = " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub("", folded)).split())
     return bare or folded
 
 

@@ -8,9 +8,12 @@ import warnings
 from contextlib import suppress
 from typing import Any
 
+from sigma_mem.answers.program import STRING
 from sigma_mem.answers.stated import fenced_blocks
 
 _WARNS = re.compile(r"\\|\d[A-Za-z_]")  # the parser may warn of "\d" and of 1if
+_STRINGS = re.compile(STRING, re.DOTALL)
+_F_STRING = re.compile(r"[fF][rR]?['\"]|[rR][fF]['\"]")
 _QUIET = threading.Lock()  # the filters of warnings belong to the whole process
 _LONGEST = 20_000  # characters of Python that are parsed
 _JSON = json.JSONDecoder(strict=False)
@@ -102,6 +105,9 @@ def _as_json(value: Any) -> Any:
 def _evaluate(text: str) -> Any:
     if len(text) > _LONGEST:
         raise ValueError("too long to be parsed")
+    # The parser normalises names in time quadratic in their length; a literal has none but True, False, None.
+    if not text.isascii() and (_F_STRING.search(text) or not _STRINGS.sub("", text).isascii()):
+        raise ValueError("a name, which no literal holds")
     if _WARNS.search(text) is None:
         return ast.literal_eval(text)
     with _QUIET, warnings.catch_warnings(action="ignore"):

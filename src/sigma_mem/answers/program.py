@@ -6,7 +6,7 @@ from textwrap import dedent
 from sigma_mem.answers.stated import fenced_blocks
 
 # A string that does not end counts to the end of the text or line, so that every match succeeds at once.
-_STRING = (
+STRING = (
     r'"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+(?:"""|\Z)'
     r"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*+(?:'''|\Z)"
     r"""|"(?:\\.|[^"\\\n])*+"?|'(?:\\.|[^'\\\n])*+'?"""
@@ -16,7 +16,7 @@ _STRING = (
 def _scanner(comment: str) -> re.Pattern[str]:
     """Finds strings, and the ends of lines: blanks, a comment, blank lines and lines of comments alone."""
     return re.compile(
-        rf"(?P<string>{_STRING})|(?<![ \t])(?:[ \t]*+(?:{comment})?+\n)++|(?:{comment})[ \t]*+", re.DOTALL
+        rf"(?P<string>{STRING})|(?<![ \t])(?:[ \t]*+(?:{comment})?+\n)++|(?:{comment})[ \t]*+", re.DOTALL
     )
 
 
