@@ -7,6 +7,7 @@ a long power of integers, and its import takes a second. `sigma_mem.answers.simp
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -95,7 +96,8 @@ class MathWorker:
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            self._end()
+            if os.getpid() == self._owner:  # after a fork the process is the parent's
+                self._end()
 
     def _end(self) -> None:
         if self._process is not None:
@@ -136,4 +138,9 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-_worker = cache(MathWorker)  # one for this process
+@cache
+def _worker() -> MathWorker:
+    """One for this process, ended with it."""
+    worker = MathWorker()
+    atexit.register(worker.close)
+    return worker
