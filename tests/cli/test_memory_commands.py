@@ -57,6 +57,15 @@ def test_round_trip_on_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert seen["decisions"][1]["labels"] == {"a": 1.0, "b": -1.0, "c": -0.5}
 
 
+def test_canon_says_how_answers_are_compared(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vote = ["vote", "--memory", str(memory), QUESTION, "-a", 'bob={"x": 1, "y": 2}', "-a", 'cy={"y":2,"x":1}']
+    for read in ("calibrated-vote", "adaptive"):
+        canons = values(capsys, *vote, "--read", read, "--canon", "json")["canons"]
+        assert canons == {"bob": '{"x": 1, "y": 2}', "cy": '{"x": 1, "y": 2}'}
+    assert run([*vote, "--canon", "essay"]) == 2
+    assert "canon is 'essay'; expected one of auto, number" in capsys.readouterr().err
+
+
 def test_amended_feedback_replaces(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = ["--memory", str(memory)]
     d = values(capsys, "route", *file, QUESTION)["id"]

@@ -7,6 +7,7 @@ a long power of integers, and its import takes a second. `sigma_mem.answers.simp
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -31,10 +32,15 @@ _SYMBOLS = str.maketrans(
     {"−": "-", "×": "\\times ", "·": "\\cdot ", "π": "\\pi ", "∞": "\\infty ", "°": "^\\circ "}
 )
 _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))")
+SUPERSCRIPT = re.compile("⁻?[⁰¹²³⁴-⁹]+")
+_LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def to_latex(text: str) -> str:
-    """Write mathematical Unicode characters (×, π, √2) as LaTeX."""
+    """Write mathematical Unicode characters (×, π, √2, x²) as LaTeX."""
+    if text.isascii():
+        return text
+    text = SUPERSCRIPT.sub(lambda m: f"^{{{m[0].translate(_LOWERED)}}}", text)
     return _ROOT.sub(r"\\sqrt{\1}", text.translate(_SYMBOLS))
 
 
@@ -81,15 +87,17 @@ class MathWorker:
                 self._process = self._start()
                 wait += _START_SECONDS
             reply = _ask(self._process, answer, wait)
-            if not reply:
+            if not reply.endswith("\n"):  # none, or one cut off
                 self._end()
-        form: str | None = json.loads(reply or "null")
+                return None
+        form: str | None = json.loads(reply)
         return form
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            self._end()
+            if os.getpid() == self._owner:  # after a fork the process is the parent's
+                self._end()
 
     def _end(self) -> None:
         if self._process is not None:
@@ -130,4 +138,9 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-_worker = cache(MathWorker)  # one for this process
+@cache
+def _worker() -> MathWorker:
+    """One for this process, ended with it."""
+    worker = MathWorker()
+    atexit.register(worker.close)
+    return worker

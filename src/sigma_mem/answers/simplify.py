@@ -11,7 +11,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from sigma_mem.answers.canon import write_fraction
+from sigma_mem.answers.number import write_fraction
 
 _MEMORY = 2 << 30  # bytes of address space
 # what sympy and the LaTeX parser raise on nonsense; anything else ends this process, and a new one is started
@@ -61,6 +61,7 @@ def main(seconds: int) -> None:
         limits: Any = import_module("resource")
         limits.setrlimit(limits.RLIMIT_AS, (_MEMORY, _MEMORY))
     import_module("math_verify")  # before the clock runs
+    out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no canon
     # The system ends this process if nobody else does: its parent may have been killed. The signal is not
     # handled in Python, so that it works inside a long power too.
     alarm = getattr(signal, "alarm", lambda seconds: None)
@@ -71,8 +72,8 @@ def main(seconds: int) -> None:
         except _UNREADABLE:
             form = None
         alarm(0)
-        sys.stdout.write(json.dumps(form) + "\n")
-        sys.stdout.flush()
+        out.write(json.dumps(form) + "\n")
+        out.flush()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sigma_mem.answers.canon import canon as default_canon
+from sigma_mem.answers.canon import Canon
+from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
@@ -212,18 +213,18 @@ class SigmaMem:
 
     # --- decide --------------------------------------------------------------------------
 
-    def encode(self, question: str) -> FloatArray:
+    def encode(self, question: Question) -> FloatArray:
         """φ of a question."""
         if self._encoder is None:
             named = self._opening.encoder["name"]
             remedy = "hand in phi=..." if named == "phi" else f"pass the encoder {named!r} it needs"
             raise InputError(f"this memory was opened without an encoder: {remedy}")
-        phi: FloatArray = self._encoder.encode([question])[0]
+        phi: FloatArray = self._encoder.encode([question_text(question) or ""])[0]
         return phi
 
     def route(
         self,
-        question: str | None = None,
+        question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
@@ -234,8 +235,9 @@ class SigmaMem:
 
         Parameters
         ----------
-        question : str, optional
-            The task; may be left out when `phi` is given.
+        question : str or list of messages, optional
+            The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
+            is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
         read : str
@@ -246,16 +248,17 @@ class SigmaMem:
         after : str, optional
             An earlier decision on the same task: both are one event.
         """
+        question = question_text(question)
         return self._decide(question, phi, after, _named(self._registry.routes, read), explore=explore)
 
     def vote(
         self,
-        question: str | None,
+        question: Question | None,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
@@ -272,13 +275,16 @@ class SigmaMem:
         read : str
             How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
             the answer with the larger sum of the calibrated vote's weights.
-        canon : callable
-            Canonical form of an answer's text.
+        canon : str or callable
+            How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
+            or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
+            canonical form, None where it cannot be read.
         min_confidence : float, optional
             Answer only where that many in a hundred of the answers given are right: abstain, with `peer` and
             `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
         chosen = _named(self._registry.votes, read)
+        question = question_text(question)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
         return self._decide(
             question, phi, after, chosen, given, min_confidence=_checked_share(min_confidence)
@@ -286,27 +292,28 @@ class SigmaMem:
 
     def select(
         self,
-        question: str,
+        question: Question,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
     ) -> Decision:
         """Choose among answers by the steered center's judgement and the relation G.
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, self._registry["select"], given)
+        task = question_text(question)
+        given = prepare_answers(task, answers, canon, self.settings.text_features)
+        return self._decide(task, phi, after, self._registry["select"], given)
 
     def decide(
         self,
-        question: str | None,
+        question: Question | None,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
@@ -315,6 +322,7 @@ class SigmaMem:
         Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
         and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
+        question = question_text(question)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
         return self._decide(question, phi, after, None, given, min_confidence=_checked_share(min_confidence))
 
