@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
-from sigma_mem.answers.canon import write_fraction
 from sigma_mem.answers.latex import has_words, simplify_math
+from sigma_mem.answers.number import write_fraction
 
 Number = Fraction | bool
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
