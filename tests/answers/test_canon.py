@@ -226,7 +226,7 @@ def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarm signal")
 def test_a_bomb_ends_even_without_a_parent() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "sigma_mem.answers.simplify", "2"],
+        [sys.executable, "-m", "sigma_mem.answers.simplify", "5"],
         input='"x+x"\n"9^{9^{9^{9}}}"\n',
         capture_output=True,
         text=True,
