@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from typing import Any
 
 from sigma_mem.extras import require
 
@@ -56,6 +57,12 @@ def simplify_math(answer: str) -> str | None:
     return _worker().simplify(_CONSTANTS.sub(r"\\\g<0>", answer))
 
 
+@lru_cache(maxsize=65_536)
+def same_math(right: str, answer: str) -> bool:
+    """Whether math-verify holds an answer for equal to the right one; it accepts more than equal forms."""
+    return _worker().same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
+
+
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
@@ -72,6 +79,14 @@ class MathWorker:
 
     def simplify(self, answer: str) -> str | None:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
+        form: str | None = self._reply(answer)
+        return form
+
+    def same(self, right: str, answer: str) -> bool:
+        """Compare an answer with the right one; False if unreadable or too slow."""
+        return self._reply([right, answer]) is True
+
+    def _reply(self, request: str | list[str]) -> Any:
         with self._lock:
             wait = self._timeout
             if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
@@ -80,11 +95,10 @@ class MathWorker:
                 self._end()
                 self._process = self._start()
                 wait += _START_SECONDS
-            reply = _ask(self._process, answer, wait)
+            reply = _ask(self._process, request, wait)
             if not reply:
                 self._end()
-        form: str | None = json.loads(reply or "null")
-        return form
+        return json.loads(reply or "null")
 
     def close(self) -> None:
         """End the process."""
@@ -108,14 +122,14 @@ class MathWorker:
         )
 
 
-def _ask(process: subprocess.Popen[str], answer: str, wait: float) -> str:
+def _ask(process: subprocess.Popen[str], request: str | list[str], wait: float) -> str:
     """The process's reply; "" if it has ended, as it must after ``wait`` seconds without one."""
     if process.stdin is None or process.stdout is None:
         return ""
     clock = threading.Timer(wait, _kill, [process])
     clock.start()
     try:
-        process.stdin.write(json.dumps(answer) + "\n")
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         return process.stdout.readline()
     except BrokenPipeError:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import bench, center, decisions, train
+from sigma_mem.cli import bench, center, data, decisions, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import inspect
@@ -26,6 +26,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")
+    app.add_typer(data.app, name="data")
     return app
 
 
