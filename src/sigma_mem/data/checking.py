@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from sigma_mem.answers.canon import canon
+from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.data.grading import grade_all
 from sigma_mem.data.questions import Question
 
@@ -32,12 +32,14 @@ def check_references(
 ) -> list[Checked]:
     """Grade every reference, and a broken form of it, as if a peer had given them."""
     good = {question.id: reference_response(question) for question in questions}
-    bad = {question.id: text for question, text in zip(questions, broken_responses(questions), strict=True)}
+    by_dataset: dict[str, list[Question]] = {}
+    for question in questions:
+        by_dataset.setdefault(question.dataset, []).append(question)
+    bad = {question.id: _broken(question, own, n) for own in by_dataset.values() for n, question in enumerate(own)}
     pairs = [(q, text) for q in questions for text in (good[q.id], bad[q.id]) if text]
     grades = grade_all(pairs, workers=workers, progress=progress)
     rows = []
-    for dataset in dict.fromkeys(question.dataset for question in questions):
-        own = [question for question in questions if question.dataset == dataset]
+    for dataset, own in by_dataset.items():
         wrong = [(q.id, g.why or f"read as {g.canon!r:.80}") for q in own
                  if good[q.id] and not (g := grades[q.id, good[q.id]]).right]  # fmt: skip
         passed = [(q.id, "broken, and graded as right") for q in own if bad[q.id] and grades[q.id, bad[q.id]].right]
@@ -59,27 +61,24 @@ def _written(question: Question, answer: str) -> str:
     return f"So it is \\boxed{{{answer}}}." if question.grader == "math" else f"I think so.\nAnswer: {answer}"
 
 
-def broken_responses(questions: Sequence[Question]) -> list[str]:
-    """For every question a response that is wrong: another option, the answer to another question …"""
-    return [_broken(question, questions, place) for place, question in enumerate(questions)]
-
-
 def _broken(question: Question, questions: Sequence[Question], place: int) -> str:
+    """A response that is wrong: another option, the answer to a question further on, a program without results."""
     if question.grader == "program":
         code = _without_results(question.reference.solution)
         return f"```python\n{code}\n```" if code else ""
     if question.choices:
-        wrong = next(label for label, _ in question.choices if label not in question.reference.answers)
-        return _written(question, wrong)
-    right = {_comparable(answer) for answer in question.reference.answers}
+        wrong = [label for label, _ in question.choices if label not in question.reference.answers]
+        return _written(question, wrong[0]) if wrong else ""  # one record of BBH has a single option
+    kind: Kind = "math" if question.grader == "math" else "auto"
+    right = {_comparable(answer, kind) for answer in question.reference.answers}
     others = (questions[(place + step) % len(questions)] for step in range(1, 200))
     same_kind = (q.reference.answers[0] for q in others if q.grader == question.grader and q.reference.answers)
-    other = next(islice((a for a in same_kind if _comparable(a) not in right), 1), "")
+    other = next(islice((a for a in same_kind if _comparable(a, kind) not in right), 1), "")
     return _written(question, other) if other else ""
 
 
-def _comparable(answer: str) -> str:
-    return canon(answer) or answer
+def _comparable(answer: str, kind: Kind) -> str:
+    return canon(f"\\boxed{{{answer}}}", kind) or answer
 
 
 class _Forgetful(ast.NodeTransformer):

@@ -68,10 +68,12 @@ def grade_choice(question: Question, text: str) -> Grade:
     """The letter of an option, or the whole text of exactly one."""
     stated = stated_answer(text)
     said = _plain(stated if stated is not None else text)
+    labels = [label for label, _ in question.choices]
     named = [label for label, option in question.choices if _plain(option) == said]
-    given = named[0] if len(named) == 1 else canon(f"Answer: {stated}" if stated else text, "choice")
-    if given not in [label for label, _ in question.choices]:
-        given = None
+    given = canon(f"Answer: {stated}" if stated else text, "choice")
+    if len(named) == 1 and said.upper() not in labels:  # an option's text may itself be "C"
+        given = named[0]
+    given = given if given in labels else None
     return Grade(given is not None and given in question.reference.answers, given)
 
 
