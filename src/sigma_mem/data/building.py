@@ -58,8 +58,8 @@ def _recipe(name: str, raw: Path | None, seed: int, progress: Progress) -> Built
             continue
         pool = [q for q in _all_of(release, raw) if part.split in ("", q.split)]
         if len(pool) < part.size:
-            got = f"{part.dataset} has {len(pool)} questions"
-            raise InputError(f"{name} draws {part.size} of each release, and {got}; get the whole release")
+            asked = f"{name} draws {part.size} questions of {part.dataset}"
+            raise InputError(f"{asked}, which has {len(pool)} here; get the whole release")
         drawn += sorted(pool, key=lambda q: chance(seed, "draw", q.id))[: part.size]
     return Built(tuple(sorted(drawn, key=lambda q: chance(seed, "order", q.id))), tuple(missing))
 

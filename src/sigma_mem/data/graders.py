@@ -26,6 +26,7 @@ class Grade:
 
 TextGrader = Callable[[Question, str], Grade]
 
+_LONGEST = 400  # characters that math-verify is given
 _RUN_ON = re.compile(r"\n\s*(?:Question|Q|Problem)\s*\d*[.:]")  # a model that goes on with another question
 _ANSWER_LINE = re.compile(
     r"^[\s*_#>-]*(?:(?:the |my )?final )?answer[\s*_]*[:：][\s*_]*(.+?)[\s*_]*$", re.IGNORECASE | re.MULTILINE
@@ -50,18 +51,25 @@ def grade_number(question: Question, text: str) -> Grade:
     return Grade(given is not None and given == canon(question.reference.answers[0], "number"), given)
 
 
+_STYLED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+
+
 def grade_math(question: Question, text: str) -> Grade:
     """Equal canons are right, and what math-verify finds equal; never an unreadable one."""
     stated = stated_answer(text)
-    given = canon(text if stated is None else f"\\boxed{{{stated}}}", "math")
-    if given is None:
-        return Grade(False, None)
-    right = question.reference.answers[0]
-    if given == canon(f"\\boxed{{{right}}}", "math"):
-        return Grade(True, given)
-    forms = [to_latex((final_answer(form) or form).strip().strip("$")) for form in (right, stated or text)]
-    readable = not any(has_words(form) or len(form) > 400 for form in forms)
-    return Grade(readable and same_math(*forms), given)
+    given, right = (_formula(form) for form in (text if stated is None else stated, question.reference.answers[0]))
+    form = canon(text if stated is None else f"\\boxed{{{given}}}", "math")
+    if form is None or form == canon(f"\\boxed{{{right}}}", "math"):
+        return Grade(form is not None, form)
+    readable = not any(has_words(part) or len(part) > _LONGEST for part in (right, given))
+    return Grade(readable and same_math(right, given), form)
+
+
+def _formula(text: str) -> str:
+    r"""An answer without the marks around it; words in \text{…} are words."""
+    bare = (final_answer(text) or text).strip().removesuffix(".").strip("$ ")
+    styled = _STYLED.fullmatch(bare)
+    return to_latex(styled[1].strip() if styled else bare)
 
 
 def grade_choice(question: Question, text: str) -> Grade:

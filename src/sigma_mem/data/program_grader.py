@@ -16,7 +16,7 @@ from sigma_mem.data.graders import Grade
 from sigma_mem.data.questions import Question
 from sigma_mem.data.sandbox import Sandbox
 
-_FENCE = re.compile(r"```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
 # What competition programs may take for granted.
 _PRELUDE = """
