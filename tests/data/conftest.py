@@ -1,4 +1,4 @@
-"""Releases of our own writing, the original ones where they are at hand, and a sandbox where there can be one."""
+"""Releases of our own writing, the original ones if at hand, and a sandbox if there can be one."""
 
 from pathlib import Path
 

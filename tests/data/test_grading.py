@@ -5,8 +5,8 @@ import pytest
 
 from sigma_mem.cli.app import run
 from sigma_mem.data import sandbox
-from sigma_mem.data.checking import check_references, reference_response
 from sigma_mem.data.building import build_questions
+from sigma_mem.data.checking import check_references, reference_response
 from sigma_mem.data.questions import read_questions
 from sigma_mem.data.releases import RELEASES
 from sigma_mem.streams import load_stream
@@ -64,7 +64,10 @@ def test_a_span_can_be_right_in_part(files):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"id": "gsm8k/99", "peer": "a", "text": "1"}, "an answer is to question 'gsm8k/99', which is not among"),
+        (
+            {"id": "gsm8k/99", "peer": "a", "text": "1"},
+            "an answer is to question 'gsm8k/99', which is not among",
+        ),
         ({"id": "gsm8k/0", "peer": "a", "text": 1}, "line 2: got id, peer, text"),
         ({"id": "gsm8k/1", "peer": "a", "text": "1"}, "line 2: 'a' answers 'gsm8k/1' twice"),
     ],
@@ -78,7 +81,9 @@ def test_answers_that_do_not_fit_are_refused(files, capsys, row, message):
 
 def test_code_is_refused_where_it_cannot_be_isolated(tmp_path, capsys, monkeypatch):
     run(["data", "questions", "mbpp", "--raw", str(FIXTURES), "--out", str(tmp_path / "q.jsonl.gz")])
-    write_lines(tmp_path / "answers.jsonl", [{"id": "mbpp/11", "peer": "a", "text": "def add(a, b): return a + b"}])
+    write_lines(
+        tmp_path / "answers.jsonl", [{"id": "mbpp/11", "peer": "a", "text": "def add(a, b): return a + b"}]
+    )
     (tmp_path / "jail.py").write_text('print(\'{"status": "refused", "why": "unshare: not permitted"}\')')
     monkeypatch.setattr(sandbox, "_JAIL", tmp_path / "jail.py")
     capsys.readouterr()
@@ -111,6 +116,11 @@ def test_references_of_the_original_files_grade_as_right(raw):
 
 
 def test_the_file_of_questions_says_what_is_missing(tmp_path, capsys):
-    assert run(["data", "questions", "paper-ood", "--raw", str(tmp_path), "--out", str(tmp_path / "q.jsonl.gz")]) == 0
-    assert "shown without piqa, mmlu, openbookqa, sciq, bbh, superglue: not at hand" in capsys.readouterr().out
+    assert (
+        run(["data", "questions", "paper-ood", "--raw", str(tmp_path), "--out", str(tmp_path / "q.jsonl.gz")])
+        == 0
+    )
+    assert (
+        "shown without piqa, mmlu, openbookqa, sciq, bbh, superglue: not at hand" in capsys.readouterr().out
+    )
     assert gzip.decompress((tmp_path / "q.jsonl.gz").read_bytes()) == b""

@@ -16,7 +16,9 @@ def asked(**tests):
 
 
 HEAD = 'from typing import List\n\ndef twice(xs: List[int]):\n    """Times two."""\n'
-TWICE = asked(form="asserts", head=HEAD, entry="twice", code="def check(f):\n    assert f([1]) == [2]\ncheck(twice)")
+TWICE = asked(
+    form="asserts", head=HEAD, entry="twice", code="def check(f):\n    assert f([1]) == [2]\ncheck(twice)"
+)
 SUM = asked(form="stdin", cases=[["1 2\n", "3"], ["5 6\n", "11\n"]])
 TOTAL = asked(form="call", function="total", cases=[[[[1, 2], 3], 6], [[[], 0], [0]]])
 
@@ -26,7 +28,11 @@ TOTAL = asked(form="call", function="total", cases=[[[[1, 2], 3], 6], [[[], 0], 
     ("question", "text", "why"),
     [
         (TWICE, "    return [2 * x for x in xs]\n", ""),
-        (TWICE, "Sure:\n```python\ndef twice(xs: List[int]):\n    return [2 * x for x in xs]\n```\nDone.", ""),
+        (
+            TWICE,
+            "Sure:\n```python\ndef twice(xs: List[int]):\n    return [2 * x for x in xs]\n```\nDone.",
+            "",
+        ),
         (TWICE, "```\ndef twice(xs):\n    return xs\n```", "AssertionError"),
         (TWICE, "def twice(xs):\n    return [2 * x", "SyntaxError: '[' was never closed"),
         (TWICE, "def twice(xs):\n    raise SystemExit(0)", "it ended before its tests"),
@@ -36,7 +42,11 @@ TOTAL = asked(form="call", function="total", cases=[[[[1, 2], 3], 6], [[[], 0], 
         (SUM, "```python\na, b = map(int, input().split())\nprint(a + b)\n```", ""),
         (SUM, "from __future__ import annotations\nprint(sum(map(int, sys.stdin.read().split())))", ""),
         (SUM, "print(3)", "got '3\\n'"),
-        (TOTAL, "class Solution:\n    def total(self, xs: List[int], y: int) -> int:\n        return sum(xs) + y", ""),
+        (
+            TOTAL,
+            "class Solution:\n    def total(self, xs: List[int], y: int) -> int:\n        return sum(xs) + y",
+            "",
+        ),
         (TOTAL, "def total(xs, y):\n    print('noise')\n    return sum(xs) + y", ""),
         (TOTAL, "def total(xs, y):\n    return 6", "got '6'"),
         (TOTAL, "def other(xs, y):\n    return 6", "KeyError: 'total'"),
@@ -55,7 +65,7 @@ def test_programs_run_on_their_tests(sandbox, question, text, why):
         "import sys\ndef twice(xs):\n    print('right'); print(True); sys.stdout.flush()\n    return xs",
         "import os\ndef twice(xs):\n    for fd in range(3, 64):\n        try: os.write(fd, b'right')\n"
         "        except OSError: pass\n    return xs",
-        "import os\nfor pid in (1, os.getppid()):\n    try: open(f'/proc/{pid}/fd/1', 'w').write('{\"status\": \"ended\"}')\n"
+        "import os\nfor pid in (1, os.getppid()):\n    try: open(f'/proc/{pid}/fd/1', 'w').write('{}')\n"
         "    except OSError: pass\ndef twice(xs):\n    return xs",
     ],
 )
@@ -65,7 +75,12 @@ def test_writing_to_the_grader_does_not_help(sandbox, code):
 
 
 def test_code_is_found_in_a_response():
-    text = "First ```x```.\n```python\nhelper = 1\n```\nthen\n```python\ndef f():\n    pass\n```\n```text\nlong output here\n```"
+    blocks = ("helper = 1\n", "def f():\n    pass\n")
+    text = (
+        "First ```x```.\n"
+        + "".join(f"```python\n{block}```\nthen\n" for block in blocks)
+        + "```text\nlong\n```"
+    )
     assert code_of(text, "f") == "def f():\n    pass\n"
     assert code_of("```python\ndef f(): return 1") == "def f(): return 1"  # cut off
     assert code_of("def f(): return 1") == "def f(): return 1"

@@ -65,7 +65,9 @@ def test_an_error_names_file_and_line(tmp_path, change, message):
         read_questions(file)
 
 
-@pytest.mark.parametrize(("text", "message"), [("{", "not JSON"), ("[1]", "got list"), ("", "holds no question")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "not JSON"), ("[1]", "got list"), ("", "holds no question")]
+)
 def test_a_file_that_holds_no_questions_is_refused(tmp_path, text, message):
     file = tmp_path / "q.jsonl"
     file.write_text(text)

@@ -26,7 +26,9 @@ def test_recipes_have_the_sizes_of_the_paper():
 
 
 def test_recipes_from_the_original_files_name_what_is_missing(raw):
-    sizes = {name: (len((built := build_questions([name], raw)).questions), built.missing) for name in RECIPES}
+    sizes = {
+        name: (len((built := build_questions([name], raw)).questions), built.missing) for name in RECIPES
+    }
     assert sizes == {
         "paper-train": (2000, ("apps",)),
         "paper-cf": (2554, ("livecodebench",)),

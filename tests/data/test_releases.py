@@ -90,7 +90,10 @@ def test_details_of_formats(built):
 def test_competition_tasks_have_tests_of_both_forms(built):
     apps = built("apps")
     assert set(apps) == {"apps/0000", "apps/0001"}  # the third has no tests
-    assert apps["apps/0000"].reference.tests == {"form": "stdin", "cases": [["1 2\n", "3\n"], ["5 6\n", "11\n"]]}
+    assert apps["apps/0000"].reference.tests == {
+        "form": "stdin",
+        "cases": [["1 2\n", "3\n"], ["5 6\n", "11\n"]],
+    }
     assert apps["apps/0001"].reference.tests["function"] == "larger"
     live = built("livecodebench")
     assert live["livecodebench/own_a"].reference.tests["cases"] == [["hi\n", "hi\n"], ["ho\n", "ho\n"]]
@@ -114,7 +117,12 @@ def test_packed_tests_cannot_run_code(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "dataset", "message"),
     [
-        ("gsm8k/train.jsonl", '{"question": "?"}', "gsm8k", "record 1: not as gsm8k is released .KeyError: 'answer'"),
+        (
+            "gsm8k/train.jsonl",
+            '{"question": "?"}',
+            "gsm8k",
+            "record 1: not as gsm8k is released .KeyError: 'answer'",
+        ),
         ("gsm8k/train.jsonl", '{"question": "?", "answer": "7"}', "gsm8k", "no '#### n'"),
         ("gsm8k/train.jsonl", "{", "gsm8k", "line 1: not JSON"),
         ("other.txt", "", "gsm8k", "gsm8k is not at hand; expected .*train.jsonl"),
@@ -129,12 +137,14 @@ def test_a_release_that_is_not_as_published_is_refused(tmp_path, file, text, dat
 
 
 HUB_ROWS = {
-    "squad": {"question": "Q?", "context": "Secret.", "answers": {"text": ["a", "a"], "answer_start": [0, 0]}},
-    "hotpotqa": {"id": "h", "question": "Q?", "answer": "a", "context": {"title": ["T"], "sentences": [["S.", " S."]]}},
+    "squad": {"question": "Q?", "context": "Secret.", "answers": {"text": ["a", "a"]}},
+    "hotpotqa": {"id": "h", "question": "Q?", "answer": "a",
+                 "context": {"title": ["T"], "sentences": [["S.", " Secret."]]}},
     "triviaqa": {"question_id": "t", "question": "Q?", "answer": {"value": "a", "aliases": ["b"]},
                  "entity_pages": {"title": ["T"], "wiki_context": ["Secret."]}, "search_results": {}},
     "mmlu": {"question": "Q?", "choices": ["a", "b", "c", "d"], "answer": 2, "subject": "law"},
-    "openbookqa": {"id": "o", "question_stem": "Q", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "B"},
+    "openbookqa": {"id": "o", "question_stem": "Q", "answerKey": "B",
+                   "choices": {"text": ["a", "b"], "label": ["A", "B"]}},
     "piqa": {"goal": "Q", "sol1": "a", "sol2": "b", "label": 1},
     "bbh": {"input": "Q\nOptions:\n(A) a\n(B) b", "target": "(A)"},
     "apps": {"problem_id": 1, "question": "Q", "solutions": "[]", "difficulty": "easy", "starter_code": "",

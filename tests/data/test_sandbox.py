@@ -27,7 +27,9 @@ def run():
 
 
 # prints what it reads, the files of its folder, and how many processes there are
-LOOK = "import os; print(input()); print(os.listdir('.')); print(sum(n.isdigit() for n in os.listdir('/proc')))"
+LOOK = (
+    "import os; print(input()); print(os.listdir('.')); print(sum(n.isdigit() for n in os.listdir('/proc')))"
+)
 
 
 def test_a_program_reads_and_writes(run):
@@ -46,7 +48,8 @@ def test_a_fork_bomb(run):
 
 
 def test_threads_count_too(run):
-    code = "import threading, time\nfor _ in range(50): threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
+    start = "threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
+    code = f"import threading, time\nfor _ in range(50): {start}"
     assert "can't start new thread" in run(code).stderr
 
 
@@ -76,7 +79,8 @@ def test_memory_of_many_processes(run):
 @pytest.mark.parametrize("name", ["memfd_create", "shmget", "msgget"])
 def test_memory_that_no_process_holds(run, name):
     arguments = "b'x', 0" if name == "memfd_create" else "0, 4096, 0o1666"
-    code = f"import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.{name}({arguments}), ctypes.get_errno())"
+    called = f"ctypes.CDLL(None, use_errno=True).{name}({arguments})"
+    code = f"import ctypes; print({called}, ctypes.get_errno())"
     assert run(code).stdout == "-1 1\n"
 
 
@@ -88,7 +92,13 @@ def test_a_full_disk_is_its_own(run):
 
 def test_the_home_directory_and_all_other_files(run, tmp_path):
     (tmp_path / "secret").write_text("secret")
-    for path in (tmp_path / "secret", os.path.expanduser("~/.bashrc"), "/etc/passwd", __file__, module.__file__):
+    for path in (
+        tmp_path / "secret",
+        os.path.expanduser("~/.bashrc"),
+        "/etc/passwd",
+        __file__,
+        module.__file__,
+    ):
         assert "FileNotFoundError" in run(f"open({str(path)!r})").stderr
     assert run("import os; print(len(os.environ))").stdout == "4\n"  # none of ours
 
@@ -119,17 +129,25 @@ print(os.getppid())
 
 
 def test_namespaces_of_its_own_are_refused(run):
-    code = "import ctypes; print([ctypes.CDLL(None).unshare(flag) for flag in (0x10000000, 0x20000, 0x40000000)])"
+    flags = "(0x10000000, 0x20000, 0x40000000)"
+    code = f"import ctypes; print([ctypes.CDLL(None).unshare(flag) for flag in {flags}])"
     assert run(code).stdout == "[-1, -1, -1]\n"
 
 
 def test_what_it_leaves_running_ends_with_it(run):
-    code = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(100)\n    os._exit(0)"
+    code = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0: time.sleep(100)
+    os._exit(0)
+"""
     assert run(code).failure == ""
 
 
 def test_files_in_the_way_of_the_next_program(run):
-    run("import os; os.unlink('main.py'); os.makedirs('main.py/' + '/'.join('d' * 200)); os.chmod('main.py', 0)")
+    deep = "os.makedirs('main.py/' + '/'.join('d' * 200)); os.chmod('main.py', 0)"
+    run(f"import os; os.unlink('main.py'); {deep}")
     run("import os; os.unlink('main.py'); os.symlink('/proc/self/mem', 'main.py')")
 
 
@@ -169,8 +187,10 @@ def refused(monkeypatch, tmp_path, script):
 
 
 def test_a_machine_that_refuses_namespaces_is_told_in_one_line(monkeypatch, tmp_path):
-    say = "print('{\"status\": \"refused\", \"why\": \"unshare: Operation not permitted\"}')"
-    assert "cannot isolate a program (unshare: Operation not permitted)" in refused(monkeypatch, tmp_path, say)
+    say = 'print(\'{"status": "refused", "why": "unshare: Operation not permitted"}\')'
+    assert "cannot isolate a program (unshare: Operation not permitted)" in refused(
+        monkeypatch, tmp_path, say
+    )
     assert "ended without a word" in refused(monkeypatch, tmp_path, "")
 
 

@@ -16,12 +16,16 @@ app = typer.Typer(no_args_is_help=True, help="Questions of the paper's datasets,
 Raw = Annotated[
     Path | None, typer.Option(help="Folder of release files, one folder per dataset.", show_default="the hub")
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Programs that run at a time; one per core by default.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Programs that run at a time; one per core by default.")
+]
 
 
 @app.command()
 def questions(
-    datasets: Annotated[list[str], typer.Argument(help="Datasets, or one of paper-train, paper-cf, paper-ood.")],
+    datasets: Annotated[
+        list[str], typer.Argument(help="Datasets, or one of paper-train, paper-cf, paper-ood.")
+    ],
     out: Annotated[Path, typer.Option(help="File to write: .jsonl or .jsonl.gz.")],
     raw: Raw = None,
     seed: Annotated[int, typer.Option(help="Of a recipe's draws and order.")] = 0,
@@ -40,7 +44,9 @@ def questions(
     counts = Counter((question.dataset, question.domain, question.split) for question in built.questions)
     if as_json:
         sizes = {dataset: n for (dataset, _, _), n in counts.items()}
-        print_json({"out": str(out), "questions": len(built.questions), "datasets": sizes, "missing": built.missing})
+        print_json(
+            {"out": str(out), "questions": len(built.questions), "datasets": sizes, "missing": built.missing}
+        )
         return
     rows = [(*key, f"{n:,}") for key, n in sorted(counts.items())]
     remarks = [f"{out}: {len(built.questions):,} questions"]
@@ -51,7 +57,9 @@ def questions(
 
 @app.command()
 def grade(
-    answers: Annotated[Path, typer.Argument(help="Answers of the peers, as sigma-mem data answer writes them.")],
+    answers: Annotated[
+        Path, typer.Argument(help="Answers of the peers, as sigma-mem data answer writes them.")
+    ],
     questions: Annotated[Path, typer.Option(help="The file of questions that were asked.")],
     out: Annotated[Path, typer.Option(help="Stream to write: .jsonl, .jsonl.gz or .jsonl.zst.")],
     f1: Annotated[
@@ -71,17 +79,29 @@ def grade(
     name = out.name.split(".")[0]
     with progress_bar() as show:
         graded = grade_answers(
-            read_questions(questions), read_responses(answers), name=name, f1=f1, workers=workers, progress=show
+            read_questions(questions),
+            read_responses(answers),
+            name=name,
+            f1=f1,
+            workers=workers,
+            progress=show,
         )
     save_stream(graded.stream, out)
     names = ("right", "wrong", "unread", "failed")
-    rows = [(*key, *(count[name] for name in names)) for key, count in sorted(graded.counts.items())]
+    rows = [(*key, [count[name] for name in names]) for key, count in sorted(graded.counts.items())]
     if as_json:
-        fields = ("dataset", "peer", *names)
         values = {"out": str(out), "events": len(graded.stream), "sha256": graded.stream.sha256}
-        print_json({**values, "grades": [dict(zip(fields, row, strict=True)) for row in rows]})
+        print_json(
+            {
+                **values,
+                "grades": [
+                    {"dataset": dataset, "peer": peer, **dict(zip(names, counts, strict=True))}
+                    for dataset, peer, counts in rows
+                ],
+            }
+        )
         return
-    shown = [(*row[:2], *map(str, row[2:]), f"{row[2] / max(1, row[2] + row[3]):.1%}") for row in rows]
+    shown = [(*who, *map(str, counts), _share(counts[0], counts[0] + counts[1])) for *who, counts in rows]
     remarks = [f"{out}: {len(graded.stream):,} events, {len(graded.stream.peers)} peers"]
     print_table(["dataset", "peer", *names, "accuracy"], shown, remarks)
 
@@ -108,7 +128,8 @@ def check(
         print_json({"datasets": [asdict(row) for row in rows]})
         return
     cells = [
-        (row.dataset, f"{row.questions:,}", f"{row.graded:,}", f"{row.right:,}", _share(row.right, row.graded),
+        (row.dataset, f"{row.questions:,}",
+         f"{row.graded:,}", f"{row.right:,}", _share(row.right, row.graded),
          f"{row.broken:,}", f"{row.caught:,}", _share(row.caught, row.broken))
         for row in rows
     ]  # fmt: skip

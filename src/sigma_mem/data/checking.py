@@ -28,24 +28,34 @@ class Checked:
 
 
 def check_references(
-    questions: Sequence[Question], workers: int | None = None, progress: Progress = lambda what, done, total: None
+    questions: Sequence[Question],
+    workers: int | None = None,
+    progress: Progress = lambda what, done, total: None,
 ) -> list[Checked]:
     """Grade every reference, and a broken form of it, as if a peer had given them."""
     good = {question.id: reference_response(question) for question in questions}
     by_dataset: dict[str, list[Question]] = {}
     for question in questions:
         by_dataset.setdefault(question.dataset, []).append(question)
-    bad = {question.id: _broken(question, own, n) for own in by_dataset.values() for n, question in enumerate(own)}
+    bad = {
+        question.id: _broken(question, own, n)
+        for own in by_dataset.values()
+        for n, question in enumerate(own)
+    }
     pairs = [(q, text) for q in questions for text in (good[q.id], bad[q.id]) if text]
     grades = grade_all(pairs, workers=workers, progress=progress)
     rows = []
     for dataset, own in by_dataset.items():
         wrong = [(q.id, g.why or f"read as {g.canon!r:.80}") for q in own
                  if good[q.id] and not (g := grades[q.id, good[q.id]]).right]  # fmt: skip
-        passed = [(q.id, "broken, and graded as right") for q in own if bad[q.id] and grades[q.id, bad[q.id]].right]
+        passed = [
+            (q.id, "broken, and graded as right") for q in own if bad[q.id] and grades[q.id, bad[q.id]].right
+        ]
         graded, broken = sum(bool(good[q.id]) for q in own), sum(bool(bad[q.id]) for q in own)
         caught = broken - len(passed)
-        rows.append(Checked(dataset, len(own), graded, graded - len(wrong), broken, caught, (*wrong, *passed)))
+        rows.append(
+            Checked(dataset, len(own), graded, graded - len(wrong), broken, caught, (*wrong, *passed))
+        )
     return rows
 
 
@@ -62,7 +72,7 @@ def _written(question: Question, answer: str) -> str:
 
 
 def _broken(question: Question, questions: Sequence[Question], place: int) -> str:
-    """A response that is wrong: another option, the answer to a question further on, a program without results."""
+    """A wrong response: another option, another question's answer, a program without results."""
     if question.grader == "program":
         code = _without_results(question.reference.solution)
         return f"```python\n{code}\n```" if code else ""
@@ -72,7 +82,9 @@ def _broken(question: Question, questions: Sequence[Question], place: int) -> st
     kind: Kind = "math" if question.grader == "math" else "auto"
     right = {_comparable(answer, kind) for answer in question.reference.answers}
     others = (questions[(place + step) % len(questions)] for step in range(1, 200))
-    same_kind = (q.reference.answers[0] for q in others if q.grader == question.grader and q.reference.answers)
+    same_kind = (
+        q.reference.answers[0] for q in others if q.grader == question.grader and q.reference.answers
+    )
     other = next(islice((a for a in same_kind if _comparable(a, kind) not in right), 1), "")
     return _written(question, other) if other else ""
 

@@ -1,7 +1,7 @@
 """Graders: from a peer's response to whether it is right, and to the canon that it votes with.
 
-The canon is read from the response alone; no reference decides which answers vote together. A grader is a function
-of a question and a response, `GRADERS` names them all, and programs are graded in `sigma_mem.data.program_grader`.
+The canon is read from the response alone; no reference decides which answers vote together. A grader is a
+function of a question and a response; `GRADERS` names them, but for programs (`program_grader`).
 """
 
 import re
@@ -57,7 +57,9 @@ _STYLED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 def grade_math(question: Question, text: str) -> Grade:
     """Equal canons are right, and what math-verify finds equal; never an unreadable one."""
     stated = stated_answer(text)
-    given, right = (_formula(form) for form in (text if stated is None else stated, question.reference.answers[0]))
+    given, right = (
+        _formula(form) for form in (text if stated is None else stated, question.reference.answers[0])
+    )
     form = canon(text if stated is None else f"\\boxed{{{given}}}", "math")
     if form is None or form == canon(f"\\boxed{{{right}}}", "math"):
         return Grade(form is not None, form)
@@ -89,12 +91,15 @@ _SAME_LABEL = {"true": "yes", "false": "no", "correct": "yes", "incorrect": "no"
 
 
 def grade_label(question: Question, text: str) -> Grade:
-    """One of a few words: the only one in the stated answer, else its first, else the only one of the text."""
+    """One of a few words: the first in a stated answer, or the only one that the text names."""
     labels = {_plain(label).replace("_", " "): label for label, _ in question.choices}
     words = labels | {word: labels[same] for word, same in _SAME_LABEL.items() if same in labels}
     found = re.compile(r"\b(?:" + "|".join(sorted(map(re.escape, words), key=len, reverse=True)) + r")\b")
     stated = stated_answer(text)
-    said = [words[word] for word in found.findall(_plain(stated if stated is not None else text).replace("_", " "))]
+    said = [
+        words[word]
+        for word in found.findall(_plain(stated if stated is not None else text).replace("_", " "))
+    ]
     given = said[0] if said and (stated is not None or len(set(said)) == 1) else None
     return Grade(given is not None and given in question.reference.answers, given)
 
@@ -122,7 +127,9 @@ def overlap(given: str, right: str) -> float:
 
 def grade_words(question: Question, text: str) -> Grade:
     """A list of words in the right order, whatever separates them."""
-    return _sequence(question, text, lambda said: " ".join(re.findall(r"[^\s,;]+", said.casefold())).rstrip("."))
+    return _sequence(
+        question, text, lambda said: " ".join(re.findall(r"[^\s,;]+", said.casefold())).rstrip(".")
+    )
 
 
 def grade_brackets(question: Question, text: str) -> Grade:

@@ -50,7 +50,9 @@ def read_responses(path: str | PathLike[str]) -> list[Response]:
             raise InputError(f"{place}: got id, peer, text {given!r:.80}; expected three strings")
         response = Response(given[0], given[1], given[2] or "", failed)
         if responses.setdefault((response.question, response.peer), response) is not response:
-            raise InputError(f"{place}: {response.peer!r} answers {response.question!r} twice; expected one answer")
+            raise InputError(
+                f"{place}: {response.peer!r} answers {response.question!r} twice; expected one answer"
+            )
     if not responses:
         raise InputError(f"{path}: holds no answer; make it with sigma-mem data answer")
     return list(responses.values())
@@ -73,7 +75,9 @@ def grade_answers(
     """
     by_id = {question.id: question for question in questions}
     if unknown := next((r.question for r in responses if r.question not in by_id), None):
-        raise InputError(f"an answer is to question {unknown!r}, which is not among the questions; give their file")
+        raise InputError(
+            f"an answer is to question {unknown!r}, which is not among the questions; give their file"
+        )
     asked = [(by_id[r.question], r.text) for r in responses if not r.failed]
     grades = grade_all(asked, limits, workers, progress)
     peers = tuple(dict.fromkeys(response.peer for response in responses))
@@ -128,7 +132,9 @@ def grade_all(
         question = todo[key]
         if question.grader not in GRADERS:
             known = ", ".join([*GRADERS, "program"])
-            raise InputError(f"question {question.id!r} wants grader {question.grader!r}; expected one of {known}")
+            raise InputError(
+                f"question {question.id!r} wants grader {question.grader!r}; expected one of {known}"
+            )
         progress("answers", number, len(texts))
         grades[key] = GRADERS[question.grader](question, key[1])
     with _Sandboxes(limits) as sandboxes, ThreadPoolExecutor(workers or os.cpu_count()) as pool:

@@ -1,6 +1,6 @@
 """The process around a program that nobody trusts: new namespaces, a throw-away root, limits.
 
-`sigma_mem.data.sandbox` runs it as a script, which imports nothing of ours: ``python -I -S jail.py SETTINGS``.
+`sigma_mem.data.sandbox` runs it as a script that imports nothing of ours: ``python -I -S jail.py SETTINGS``.
 It makes user, mount, pid, network, ipc, uts and cgroup namespaces, becomes process 1 of them, and moves to a
 small tmpfs that holds a read-only Python, ``/proc`` and an empty folder. Then it reads one request (JSON) per
 line, runs the program in it without any capability on a folder of its own, and answers one line. Process 1
@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -252,14 +253,19 @@ def _watch(
             elif time.monotonic() > deadline:
                 status = "time"
             del read[stderr][:-2000]
-        for end in list(selector.get_map()):
-            if end != stdin and status == "ended":
-                read[end] += _rest(end, settings["output"])
-            os.close(end)
-    if code == -signal.SIGXCPU or code == -signal.SIGKILL:
+        for still_open in list(selector.get_map().values()):
+            if still_open.fd in read and status == "ended":
+                read[still_open.fd] += _rest(still_open.fd, settings["output"])
+            os.close(still_open.fd)
+    if code in (-signal.SIGXCPU, -signal.SIGKILL):
         status = "time"
     output = bytes(read[stdout][: settings["output"]]).decode("utf-8", "replace")
-    return {"status": status, "code": code, "stdout": output, "stderr": read[stderr].decode("utf-8", "replace")}
+    return {
+        "status": status,
+        "code": code,
+        "stdout": output,
+        "stderr": read[stderr].decode("utf-8", "replace"),
+    }
 
 
 def _rest(end: int, most: int) -> bytes:
@@ -289,10 +295,8 @@ def _resident() -> int:
 def _kill_all() -> None:
     """End everything else in this pid namespace, also what forks while it is being killed."""
     while True:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         try:
             while os.waitpid(-1, 0):
                 pass

@@ -1,8 +1,8 @@
 """Programs are graded by running them on a task's tests, in a sandbox.
 
-Expected outputs never enter the sandbox where tests are inputs and outputs: the comparison is made outside. Tests that
-are code (HumanEval, MBPP) run in the program's own process, so a program written for it could fake its own
-label, and nothing else.
+Where tests are inputs and outputs, the expected outputs never enter the sandbox: they are compared outside.
+Tests that are code (HumanEval, MBPP) run in the program's own process, so a program written for it could fake
+its own label, and nothing else.
 """
 
 import ast
@@ -10,6 +10,7 @@ import json
 import math
 import re
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from sigma_mem.data.graders import Grade
@@ -80,8 +81,9 @@ def grade_program(question: Question, text: str, sandbox: Sandbox) -> Grade:
 
 
 def code_of(text: str, entry: str = "") -> str:
-    """The code of a response: the last fenced block that defines ``entry``, else the longest, else all of it."""
-    blocks = [body for kind, body in _FENCE.findall(text) if kind.lower() in ("", "python", "py", "python3")]
+    """The code of a response: the last block that defines ``entry``, else the longest, else all of it."""
+    fenced: list[tuple[str, str]] = _FENCE.findall(text)
+    blocks = [body for kind, body in fenced if kind.lower() in ("", "python", "py", "python3")]
     if not blocks:
         return text
     defining = [body for body in blocks if entry and _defines(body, entry)]
@@ -89,7 +91,7 @@ def code_of(text: str, entry: str = "") -> str:
 
 
 def program_canon(code: str) -> str | None:
-    """Programs that differ only in comments, docstrings and layout vote together; None if it cannot be parsed."""
+    """The program without comments, docstrings and layout; None if it cannot be parsed."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -102,11 +104,18 @@ def program_canon(code: str) -> str | None:
 
 
 def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 def _defines(code: str, entry: str) -> bool:
-    return re.search(rf"^\s*(?:async\s+)?def\s+{re.escape(entry)}\b|^{re.escape(entry)}\s*=", code, re.MULTILINE) is not None
+    return (
+        re.search(rf"^\s*(?:async\s+)?def\s+{re.escape(entry)}\b|^{re.escape(entry)}\s*=", code, re.MULTILINE)
+        is not None
+    )
 
 
 def _completed(code: str, head: str, entry: str) -> str:
@@ -123,12 +132,12 @@ def _run_asserts(files: dict[str, str], sandbox: Sandbox) -> str:
     return run.failure or ("" if run.stdout.endswith(f"\n{token}") else "it ended before its tests")
 
 
-def _run_stdin(files: dict[str, str], tests: dict[str, Any], case: list[Any], sandbox: Sandbox) -> str:
+def _run_stdin(files: dict[str, str], tests: Mapping[str, Any], case: list[Any], sandbox: Sandbox) -> str:
     run = sandbox.run(files, "main.py", case[0])
     return run.failure or ("" if same_output(run.stdout, case[1]) else f"got {run.stdout[:60]!r}")
 
 
-def _run_call(files: dict[str, str], tests: dict[str, Any], case: list[Any], sandbox: Sandbox) -> str:
+def _run_call(files: dict[str, str], tests: Mapping[str, Any], case: list[Any], sandbox: Sandbox) -> str:
     token = secrets.token_hex(16)
     request = {"function": tests["function"], "arguments": case[0], "token": token}
     run = sandbox.run(files, "main.py", json.dumps(request) + "\n")
@@ -140,14 +149,16 @@ def _run_call(files: dict[str, str], tests: dict[str, Any], case: list[Any], san
     except ValueError:
         return f"got {value[:60]!r}"
     expected = case[1]
-    wrapped = isinstance(expected, list) and len(expected) == 1 and same_value(got, expected[0])  # as APPS does
+    wrapped = (
+        isinstance(expected, list) and len(expected) == 1 and same_value(got, expected[0])
+    )  # as APPS does
     return "" if same_value(got, expected) or wrapped else f"got {value[:60]!r}"
 
 
 def same_output(got: str, expected: str) -> bool:
-    """Compare line by line, blanks at the ends aside; numbers up to rounding.
+    r"""Compare line by line, blanks at the ends aside; numbers up to rounding.
 
-    >>> same_output("1 0.30000000000000004\\n", "1 0.3"), same_output("1\\n2", "1 2")
+    >>> same_output("1 0.30000000000000004\n", "1 0.3"), same_output("1\n2", "1 2")
     (True, False)
     """
     first, second = ([line.split() for line in text.strip().splitlines()] for text in (got, expected))
@@ -155,7 +166,9 @@ def same_output(got: str, expected: str) -> bool:
 
 
 def _same_words(first: list[str], second: list[str]) -> bool:
-    return len(first) == len(second) and all(a == b or _close(a, b) for a, b in zip(first, second, strict=True))
+    return len(first) == len(second) and all(
+        a == b or _close(a, b) for a, b in zip(first, second, strict=True)
+    )
 
 
 def _close(first: str, second: str) -> bool:

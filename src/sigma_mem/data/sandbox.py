@@ -1,4 +1,4 @@
-"""A sandbox for Python programs that nobody trusts, on Linux: no network, no files of ours, limits on all else."""
+"""A sandbox for Python programs that nobody trusts: no network, no files of ours, limits on all else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEDY = "code is graded only where it can be isolated (Linux 5.14 or newer wit
 
 
 class SandboxError(SigmaMemError):
-    """This machine cannot isolate a program, so none was run."""
+    """The machine cannot isolate a program, so none was run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def check_isolation(limits: Limits | None = None) -> None:
         run = sandbox.run(files, "main.py")
     open_doors = run.stdout.split() if run.failure == "" and run.stdout.endswith("done\n") else ["everything"]
     if open_doors != ["done"]:
-        raise SandboxError(f"this machine does not keep a program from: {', '.join(open_doors[:-1])}; {_REMEDY}")
+        raise SandboxError(
+            f"this machine does not keep a program from: {', '.join(open_doors[:-1])}; {_REMEDY}"
+        )
 
 
 _PROBE = """

@@ -70,7 +70,9 @@ def livecodebench(row: Row) -> Iterator[Draft]:
 
 def _task(text: str, starter: str) -> str:
     how = "The program reads standard input and writes standard output."
-    return f"{text.strip()}\n\n" + (f"Begin with:\n\n```python\n{starter.strip()}\n```" if starter.strip() else how)
+    return f"{text.strip()}\n\n" + (
+        f"Begin with:\n\n```python\n{starter.strip()}\n```" if starter.strip() else how
+    )
 
 
 def _values(lines: str) -> list[Any]:
@@ -114,18 +116,16 @@ def apps_folders(file: Path) -> Iterable[Row]:
     return [row]
 
 
-_CODE = {"domain": "code", "grader": "program"}
+_TEST = ("code", "test", "program")
 _MBPP_HUB = ("google-research-datasets/mbpp", "prompt+test+validation+train")
 
 RELEASES = (
-    Release("humaneval", split="test", files=("humaneval/HumanEval.jsonl*",), build=humaneval, **_CODE,
+    Release("humaneval", *_TEST, ("humaneval/HumanEval.jsonl*",), humaneval,
             hub=("openai/openai_humaneval", "test", ("openai_humaneval",))),
-    Release("mbpp", split="test", files=("mbpp/mbpp.jsonl",), build=mbpp, **_CODE,
-            hub=(*_MBPP_HUB, ("full",))),
-    Release("mbpp-sanitized", split="test", files=("mbpp/sanitized-mbpp.json",), build=mbpp, **_CODE,
-            hub=(*_MBPP_HUB, ("sanitized",))),
-    Release("apps", split="train", files=("apps/train.jsonl*", "apps/train/*/question.txt"), build=apps,
-            read=apps_folders, **_CODE, hub=("codeparrot/apps", "train", ("all",))),
-    Release("livecodebench", split="test", files=("livecodebench/test*.jsonl",), build=livecodebench, **_CODE,
+    Release("mbpp", *_TEST, ("mbpp/mbpp.jsonl",), mbpp, hub=(*_MBPP_HUB, ("full",))),
+    Release("mbpp-sanitized", *_TEST, ("mbpp/sanitized-mbpp.json",), mbpp, hub=(*_MBPP_HUB, ("sanitized",))),
+    Release("apps", "code", "train", "program", ("apps/train.jsonl*", "apps/train/*/question.txt"), apps,
+            apps_folders, ("codeparrot/apps", "train", ("all",))),
+    Release("livecodebench", *_TEST, ("livecodebench/test*.jsonl",), livecodebench,
             hub=("livecodebench/code_generation_lite", "test", ("default",))),
 )  # fmt: skip

@@ -83,11 +83,13 @@ class Release:
                     number += 1
             except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
                 got = f"{type(error).__name__}: {error}"
-                raise InputError(f"{place}, record {row_number}: not as {self.name} is released ({got})") from error
+                raise InputError(
+                    f"{place}, record {row_number}: not as {self.name} is released ({got})"
+                ) from error
 
 
 def lettered(texts: Iterable[str]) -> Choices:
-    """Options labelled A, B, C …
+    """Label options with letters.
 
     >>> lettered(["red", "blue"])
     (('A', 'red'), ('B', 'blue'))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sigma_mem.data.releases.draft import Choices, Draft, Release, Row, labels, lettered, parsed_rows
+from sigma_mem.data.releases.draft import Draft, Release, Row, labels, lettered, parsed_rows
 from sigma_mem.streams.jsonl import read_file
 from sigma_mem.streams.stream import chance
 
@@ -35,7 +35,12 @@ def mmlu(row: Row) -> Iterator[Draft]:
 def mmlu_rows(file: Path) -> Iterable[Row]:
     """CSV without a header; the subject is the file's name."""
     for question, *choices, answer in csv.reader(io.StringIO(read_file(file).decode(), newline="")):
-        yield {"question": question, "choices": choices, "answer": answer, "subject": file.stem.rpartition("_")[0]}
+        yield {
+            "question": question,
+            "choices": choices,
+            "answer": answer,
+            "subject": file.stem.rpartition("_")[0],
+        }
 
 
 _OPTION = re.compile(r"\(([A-Z])\)\s*")
@@ -108,30 +113,33 @@ def bbh_rows(file: Path) -> Iterable[Row]:
 # --- SuperGLUE ---
 
 
+_GLUE: dict[str, tuple[tuple[str, ...], str]] = {
+    "wic": (("yes", "no"), 'Does "{word}" mean the same in both sentences?\n1. {sentence1}\n2. {sentence2}'),
+    "rte": (
+        ("entailment", "not_entailment"),
+        "Premise: {premise}\nHypothesis: {hypothesis}\nWhich holds, entailment or not_entailment?",
+    ),
+    "cb": (
+        ("entailment", "contradiction", "neutral"),
+        "Premise: {premise}\nHypothesis: {hypothesis}\nWhich holds, entailment, contradiction or neutral?",
+    ),
+    "copa": (("A", "B"), "{premise}\nWhat was the {question} of this?"),
+    "wsc": (("yes", "no"), '{text}\nIn this text, does "{span2_text}" stand for "{span1_text}"?'),
+}
+
+
 def superglue(row: Row) -> Iterator[Draft]:
     """Six tasks; MultiRC counts answer options."""
     subset = row["subset"].lower()
     if subset == "multirc":
         yield from _multirc(row)
         return
-    grader, names = "label", ("yes", "no")
-    if subset == "wic":
-        sentences = f"1. {row['sentence1']}\n2. {row['sentence2']}"
-        question = f'Does "{row["word"]}" mean the same in both sentences?\n{sentences}'
-    elif subset in ("rte", "cb"):
-        names = ("entailment", "not_entailment") if subset == "rte" else ("entailment", "contradiction", "neutral")
-        question = f"Premise: {row['premise']}\nHypothesis: {row['hypothesis']}\nWhich holds: {', '.join(names)}?"
-    elif subset == "wsc":
-        target = row.get("target", row)
-        question = f'{row["text"]}\nIn this text, does "{target["span2_text"]}" stand for "{target["span1_text"]}"?'
-    elif subset == "copa":
-        grader, names = "choice", ("A", "B")
-        question = f"{row['premise']}\nWhat was the {row['question']} of this?"
-    else:
-        raise ValueError(f"subset {subset!r} is not one of the six")
-    choices = lettered([row["choice1"], row["choice2"]]) if subset == "copa" else labels(*names)
+    names, text = _GLUE[subset]
     answer = (_superglue_label(row["label"], names),)
-    yield Draft(question, answer, key=str(row["idx"]), kind=subset, grader=grader, choices=choices)
+    options = lettered([row["choice1"], row["choice2"]]) if subset == "copa" else labels(*names)
+    grader = "choice" if subset == "copa" else "label"
+    question = text.format_map({**row, **row.get("target", {})})
+    yield Draft(question, answer, key=str(row["idx"]), kind=subset, grader=grader, choices=options)
 
 
 def _superglue_label(label: object, names: tuple[str, ...]) -> str:
@@ -153,7 +161,9 @@ def _multirc(row: Row) -> Iterator[Draft]:
 
 
 def _option(passage: str, question: str, answer: str, label: object, key: str) -> Draft:
-    text = f"{passage.strip()}\n\nQuestion: {question.strip()}\nProposed answer: {answer.strip()}\nIs it right?"
+    text = (
+        f"{passage.strip()}\n\nQuestion: {question.strip()}\nProposed answer: {answer.strip()}\nIs it right?"
+    )
     return Draft(text, ("yes" if label else "no",), key=key, kind="multirc", grader="label", choices=YES_NO)
 
 
@@ -162,15 +172,14 @@ def superglue_rows(file: Path) -> Iterable[Row]:
     return [{**row, "subset": file.parent.name} for row in parsed_rows(file)]
 
 
-_BBH_TASKS = (
-    "boolean_expressions causal_judgement date_understanding disambiguation_qa dyck_languages formal_fallacies "
-    "geometric_shapes hyperbaton logical_deduction_five_objects logical_deduction_seven_objects "
-    "logical_deduction_three_objects movie_recommendation multistep_arithmetic_two navigate object_counting "
-    "penguins_in_a_table reasoning_about_colored_objects ruin_names salient_translation_error_detection snarks "
-    "sports_understanding temporal_sequences tracking_shuffled_objects_five_objects "
-    "tracking_shuffled_objects_seven_objects tracking_shuffled_objects_three_objects web_of_lies word_sorting"
-)
-_SUPERGLUE = ("wic", "rte", "cb", "copa", "wsc", "multirc")
+_BBH_TASKS = """
+boolean_expressions causal_judgement date_understanding disambiguation_qa dyck_languages formal_fallacies
+geometric_shapes hyperbaton logical_deduction_five_objects logical_deduction_seven_objects
+logical_deduction_three_objects movie_recommendation multistep_arithmetic_two navigate object_counting
+penguins_in_a_table reasoning_about_colored_objects ruin_names salient_translation_error_detection snarks
+sports_understanding temporal_sequences tracking_shuffled_objects_five_objects
+tracking_shuffled_objects_seven_objects tracking_shuffled_objects_three_objects web_of_lies word_sorting
+"""
 
 RELEASES = (
     Release("piqa", "commonsense", "validation", "choice", ("piqa/valid.jsonl",), piqa, piqa_rows,
@@ -184,5 +193,5 @@ RELEASES = (
     Release("bbh", "reasoning", "test", "choice", ("bbh/*.json",), bbh, bbh_rows,
             ("lukaemon/bbh", "test", tuple(_BBH_TASKS.split())), subsets=True),
     Release("superglue", "language", "validation", "label", ("superglue/*/val.jsonl",), superglue,
-            superglue_rows, ("aps/super_glue", "validation", _SUPERGLUE), subsets=True),
+            superglue_rows, ("aps/super_glue", "validation", (*_GLUE, "multirc")), subsets=True),
 )  # fmt: skip

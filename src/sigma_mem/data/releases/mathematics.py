@@ -34,16 +34,16 @@ def college_math(row: Row) -> Iterator[Draft]:
     yield Draft(row["question"], (row["answer"],), kind=row["data_topic"].removeprefix("college_math."))
 
 
-_SOLVED = {"domain": "mathematics", "split": "test", "grader": "math"}
+_SOLVED = ("mathematics", "test", "math")
 
 RELEASES = (
     Release("gsm8k", "mathematics", "train", "number", ("gsm8k/train.jsonl",), gsm8k,
             hub=("openai/gsm8k", "train", ("main",))),
-    Release("math500", **_SOLVED, files=("math500/test.jsonl",), build=math500,
+    Release("math500", *_SOLVED, ("math500/test.jsonl",), math500,
             hub=("HuggingFaceH4/MATH-500", "test", ("default",))),
     Release("amc23", "mathematics", "test", "number", ("amc23/test.jsonl",), amc23,
             hub=("math-ai/amc23", "test", ("default",))),
-    Release("olympiadbench", **_SOLVED, files=("olympiadbench/test.jsonl",), build=olympiadbench,
+    Release("olympiadbench", *_SOLVED, ("olympiadbench/test.jsonl",), olympiadbench,
             hub=("Hothan/OlympiadBench", "train", ("OE_TO_maths_en_COMP",))),
-    Release("college_math", **_SOLVED, files=("college_math/test.jsonl",), build=college_math),
+    Release("college_math", *_SOLVED, ("college_math/test.jsonl",), college_math),
 )  # fmt: skip

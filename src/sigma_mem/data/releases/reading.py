@@ -8,7 +8,7 @@ from sigma_mem.data.releases.draft import Draft, Release, Row
 
 def squad(row: Row) -> Iterator[Draft]:
     """A context with its questions, a question with its context, or an article of the original release."""
-    for paragraph in row["paragraphs"] if "paragraphs" in row else [row]:
+    for paragraph in row.get("paragraphs", [row]):
         for asked in paragraph.get("qas", [paragraph]):
             answers = asked["answers"] if "answers" in asked else [asked["answer"]]
             if answers:  # version 2 has questions without any
@@ -16,7 +16,11 @@ def squad(row: Row) -> Iterator[Draft]:
 
 
 def _texts(answers: Any) -> tuple[str, ...]:
-    texts = answers["text"] if isinstance(answers, dict) else [a["text"] if isinstance(a, dict) else a for a in answers]
+    texts = (
+        answers["text"]
+        if isinstance(answers, dict)
+        else [a["text"] if isinstance(a, dict) else a for a in answers]
+    )
     return tuple(dict.fromkeys(texts))
 
 
@@ -65,15 +69,15 @@ def _titled(paragraphs: Iterable[tuple[str, str]]) -> str:
     return "\n\n".join(f"{title}: {text.strip()}" for title, text in paragraphs)
 
 
-_DEV = {"domain": "rag", "split": "dev", "grader": "span"}
+_DEV = ("rag", "dev", "span")
 _HOTPOT = ("hotpotqa/hotpot_dev_distractor_v1.json", "hotpotqa/dev_subsampled.jsonl")
 
 RELEASES = (
     Release("squad", "rag", "train", "span", ("squad/train*.json",), squad,
             hub=("rajpurkar/squad", "train", ("plain_text",))),
-    Release("hotpotqa", **_DEV, files=_HOTPOT, build=hotpotqa,
+    Release("hotpotqa", *_DEV, _HOTPOT, hotpotqa,
             hub=("hotpotqa/hotpot_qa", "validation", ("distractor",))),
-    Release("hotpotqa-closed", **_DEV, files=("hotpotqa/dev_simplified.json",), build=hotpotqa_closed),
+    Release("hotpotqa-closed", *_DEV, ("hotpotqa/dev_simplified.json",), hotpotqa_closed),
     Release("triviaqa", "rag", "test", "span", ("triviaqa/*.jsonl",), triviaqa,
             hub=("mandarjoshi/trivia_qa", "validation", ("rc",))),
 )  # fmt: skip
