@@ -110,7 +110,7 @@ def test_references_of_the_original_files_grade_as_right(raw):
             continue
         questions = build_questions([name], raw).questions
         few = RELEASES[name].grader in ("program", "math")
-        (row,) = check_references(questions[:: max(1, len(questions) // (6 if few else 60))])
+        (row,) = check_references(questions[:: max(1, len(questions) // (4 if few else 40))])
         assert row.misgraded == (), name
         assert row.graded == row.questions
 
