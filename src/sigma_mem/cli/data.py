@@ -1,12 +1,11 @@
 """``sigma-mem data``: from a benchmark's release files to a stream."""
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sigma_mem.cli import data_answer
 from sigma_mem.cli.options import Json, check_folder
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
@@ -53,6 +52,9 @@ def questions(
     if built.missing:
         remarks.append(f"shown without {', '.join(built.missing)}: not at hand")
     print_table(["dataset", "domain", "split", "questions"], rows, remarks)
+
+
+data_answer.add_answer(app)
 
 
 @app.command()
@@ -141,7 +143,3 @@ def check(
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.2%}" if whole else "–"
-
-
-if find_spec("sigma_mem.cli.data_answer") is not None:
-    import_module("sigma_mem.cli.data_answer").add_answer(app)
