@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Self
 
 from sigma_mem.data.graders import GRADERS, Grade
 from sigma_mem.data.program_grader import grade_program
-from sigma_mem.data.questions import Question, read_records
+from sigma_mem.data.questions import Question
 from sigma_mem.data.sandbox import Limits, Sandbox, check_isolation
+from sigma_mem.data.task_prompts import json_lines
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams.stream import Stream
@@ -43,7 +45,8 @@ class Response:
 def read_responses(path: str | PathLike[str]) -> list[Response]:
     """Read the answers that ``sigma-mem data answer`` writes: one per question and peer."""
     responses: dict[tuple[str, str], Response] = {}
-    for place, record in read_records(path):
+    for number, record in json_lines(Path(fspath(path))):
+        place = f"{fspath(path)}, line {number}"
         given: list[Any] = [record.get(name) for name in ("id", "peer", "text")]
         failed = record.get("error") is not None
         if not all(isinstance(value, str) for value in given[: 2 if failed else 3]):

@@ -10,9 +10,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from sigma_mem.data.task_prompts import json_lines
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
-from sigma_mem.streams.jsonl import file_error, read_file
+from sigma_mem.streams.jsonl import file_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def write_questions(questions: Iterable[Question], path: str | PathLike[str]) ->
     """Write one question per line, compressed where the name ends in ``.gz``; whole or not at all."""
     target = Path(fspath(path))
     lines = "".join(json.dumps(asdict(question), ensure_ascii=False) + "\n" for question in questions)
-    data = lines.encode("utf-8", "surrogatepass")
+    data = lines.encode("utf-8", "replace")
     try:
         with replace_file(target) as temporary:
             temporary.write_bytes(compress(data, 6, mtime=0) if target.suffix == ".gz" else data)
@@ -71,29 +72,13 @@ def write_questions(questions: Iterable[Question], path: str | PathLike[str]) ->
 def read_questions(path: str | PathLike[str]) -> list[Question]:
     """Read and check a file of questions; an InputError names the line."""
     questions: dict[str, Question] = {}
-    for place, record in read_records(path):
-        question = _question(place, record)
+    for number, record in json_lines(Path(fspath(path))):
+        question = _question(place := f"{fspath(path)}, line {number}", record)
         if questions.setdefault(question.id, question) is not question:
             raise InputError(f"{place}: id {question.id!r} is there twice; ids must differ")
     if not questions:
         raise InputError(f"{fspath(path)}: holds no question; make it with sigma-mem data questions")
     return list(questions.values())
-
-
-def read_records(path: str | PathLike[str]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The objects of a file of JSON lines, plain or compressed, each with its place for error messages."""
-    file = Path(fspath(path))
-    for number, line in enumerate(read_file(file).split(b"\n"), start=1):
-        place = f"{file}, line {number}"
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line.decode("utf-8", "surrogatepass"))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{place}: not JSON ({error}); expected one object per line") from error
-        if not isinstance(record, dict):
-            raise InputError(f"{place}: got {type(record).__name__}; expected one object per line")
-        yield place, record
 
 
 _TEXTS = ("id", "dataset", "domain", "kind", "split", "prompt", "center_prompt", "grader")
