@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -60,7 +60,7 @@ def simplify_math(answer: str) -> str | None:
 @lru_cache(maxsize=65_536)
 def same_math(right: str, answer: str) -> bool:
     """Whether math-verify holds an answer for equal to the right one; it accepts more than equal forms."""
-    return _worker().same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
+    return _judge().same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
 
 
 class MathWorker:
@@ -145,3 +145,5 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 _worker = cache(MathWorker)  # one for this process
+# Another for labels, which should not depend on how busy the machine is: it may take longer.
+_judge = cache(partial(MathWorker, timeout=10.0))
