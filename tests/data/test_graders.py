@@ -63,6 +63,9 @@ def test_a_response_is_read_and_graded(grader, answer, choices, text, right, can
         ("no solution", r"\boxed{0}", False),
         (r"\frac{3}{4}", r"\boxed{\frac{4}{3}}", False),
         (r"(0, 1)", r"\boxed{(1, 0)}", False),
+        (r"$90^{\circ}$,$60^{\circ}$", r"\boxed{60^\circ, 90^\circ}", True),
+        (r"$\min$ at $x=-1, \max$ at $x=1$", r"\boxed{1}", False),
+        (r"$\min$ at $x=-1, \max$ at $x=1$", r"\boxed{$\min$ at $x=-1, \max$ at $x=1$}", True),
         ("5", "", False),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.data.grading import grade_all
@@ -81,11 +80,12 @@ def _broken(question: Question, questions: Sequence[Question], place: int) -> st
         return _written(question, wrong[0]) if wrong else ""  # one record of BBH has a single option
     kind: Kind = "math" if question.grader == "math" else "auto"
     right = {_comparable(answer, kind) for answer in question.reference.answers}
-    others = (questions[(place + step) % len(questions)] for step in range(1, 200))
-    same_kind = (
-        q.reference.answers[0] for q in others if q.grader == question.grader and q.reference.answers
-    )
-    other = next(islice((a for a in same_kind if _comparable(a, kind) not in right), 1), "")
+    near = [questions[(place + step) % len(questions)] for step in range(1, 31)]
+    same_kind = {q.reference.answers[0] for q in near if q.grader == question.grader and q.reference.answers}
+    by_length = sorted(
+        same_kind, key=lambda answer: (len(answer), answer)
+    )  # math-verify is quick with short ones
+    other = next((answer for answer in by_length if _comparable(answer, kind) not in right), "")
     return _written(question, other) if other else ""
 
 

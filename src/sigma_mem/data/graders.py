@@ -51,6 +51,7 @@ def grade_number(question: Question, text: str) -> Grade:
     return Grade(given is not None and given == canon(question.reference.answers[0], "number"), given)
 
 
+_LIST = re.compile(r"\$\s*[,;]\s*\$")  # between two formulas of a list
 _STYLED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 
 
@@ -61,6 +62,8 @@ def grade_math(question: Question, text: str) -> Grade:
         _formula(form) for form in (text if stated is None else stated, question.reference.answers[0])
     )
     form = canon(text if stated is None else f"\\boxed{{{given}}}", "math")
+    if "$" in right:  # formulas among words, of which a parser would take one for the whole: compared as text
+        return Grade(canon(_as_given(given), "text") == canon(_as_given(right), "text"), form)
     if form is None or form == canon(f"\\boxed{{{right}}}", "math"):
         return Grade(form is not None, form)
     readable = not any(has_words(part) or len(part) > _LONGEST for part in (right, given))
@@ -69,7 +72,7 @@ def grade_math(question: Question, text: str) -> Grade:
 
 def _formula(text: str) -> str:
     r"""An answer without the marks around it; words in \text{…} are words."""
-    bare = (final_answer(text) or text).strip().removesuffix(".").strip("$ ")
+    bare = _LIST.sub(", ", final_answer(text) or text).strip().removesuffix(".").strip("$ ")
     styled = _STYLED.fullmatch(bare)
     return to_latex(styled[1].strip() if styled else bare)
 
