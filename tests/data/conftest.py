@@ -1,4 +1,4 @@
-"""An endpoint on loopback that misbehaves on demand, and small files of questions."""
+"""An endpoint on loopback that misbehaves on demand, files of questions, releases, and a sandbox."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from sigma_mem.data.building import build_questions
+from sigma_mem.data.sandbox import SandboxError, check_isolation
 
 
 class LoopbackEndpoint:
@@ -144,3 +147,30 @@ def questions(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+# --- releases of our own writing, the original ones if at hand, and a sandbox if there can be one ---
+
+FIXTURES = Path(__file__).parent / "fixtures"
+RAW = Path(__file__).parents[3] / "shared" / "data" / "raw"
+
+
+@pytest.fixture
+def built():
+    """A function from a dataset's name to its questions in the fixtures, by id."""
+    return lambda name: {question.id: question for question in build_questions([name], FIXTURES).questions}
+
+
+@pytest.fixture(scope="session")
+def raw() -> Path:
+    if not RAW.is_dir():
+        pytest.skip(f"{RAW} is absent: the original release files are not part of the package")
+    return RAW
+
+
+@pytest.fixture(scope="session")
+def isolated() -> None:
+    try:
+        check_isolation()
+    except SandboxError as error:
+        pytest.skip(str(error))

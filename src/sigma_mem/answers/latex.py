@@ -17,9 +17,12 @@ import threading
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from typing import Any
 
 from sigma_mem.extras import require
 
+_SECONDS = 3.0  # for an answer that is voted on
+_LABEL_SECONDS = 10.0  # for one that is graded
 _START_SECONDS = 60.0  # the first answer waits for the import of sympy
 _NAMES = re.compile(r"\\(?:left|right|displaystyle|limits|[,!;: ])|\\?~|(?<!\\)\$")
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
@@ -62,13 +65,19 @@ def simplify_math(answer: str) -> str | None:
     return _worker().simplify(_CONSTANTS.sub(r"\\\g<0>", answer))
 
 
+@lru_cache(maxsize=65_536)
+def same_math(right: str, answer: str) -> bool:
+    """Whether math-verify holds an answer for equal to the right one; it accepts more than equal forms."""
+    return _worker(_LABEL_SECONDS).same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
+
+
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
     After ``timeout`` seconds the process is ended, and a new one started for the next answer.
     """
 
-    def __init__(self, timeout: float = 3.0) -> None:
+    def __init__(self, timeout: float = _SECONDS) -> None:
         if find_spec("math_verify") is None:  # not imported here: only the process needs it
             require("math_verify", extra="streams", purpose="comparing LaTeX answers")
         self._timeout = timeout
@@ -78,6 +87,14 @@ class MathWorker:
 
     def simplify(self, answer: str) -> str | None:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
+        form: str | None = self._reply(answer)
+        return form
+
+    def same(self, right: str, answer: str) -> bool:
+        """Compare an answer with the right one; False if unreadable or too slow."""
+        return self._reply([right, answer]) is True
+
+    def _reply(self, request: str | list[str]) -> Any:
         with self._lock:
             wait = self._timeout
             if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
@@ -86,12 +103,11 @@ class MathWorker:
                 self._end()
                 self._process = self._start()
                 wait += _START_SECONDS
-            reply = _ask(self._process, answer, wait)
+            reply = _ask(self._process, request, wait)
             if not reply.endswith("\n"):  # none, or one cut off
                 self._end()
                 return None
-        form: str | None = json.loads(reply)
-        return form
+        return json.loads(reply)
 
     def close(self) -> None:
         """End the process."""
@@ -116,14 +132,14 @@ class MathWorker:
         )
 
 
-def _ask(process: subprocess.Popen[str], answer: str, wait: float) -> str:
+def _ask(process: subprocess.Popen[str], request: str | list[str], wait: float) -> str:
     """The process's reply; "" if it has ended, as it must after ``wait`` seconds without one."""
     if process.stdin is None or process.stdout is None:
         return ""
     clock = threading.Timer(wait, _kill, [process])
     clock.start()
     try:
-        process.stdin.write(json.dumps(answer) + "\n")
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         return process.stdout.readline()
     except BrokenPipeError:
@@ -139,8 +155,11 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 @cache
-def _worker() -> MathWorker:
-    """One for this process, ended with it."""
-    worker = MathWorker()
+def _worker(timeout: float = _SECONDS) -> MathWorker:
+    """One of each kind for this process, ended with it.
+
+    Labels should not depend on how busy the machine is: their worker may take longer.
+    """
+    worker = MathWorker(timeout)
     atexit.register(worker.close)
     return worker
