@@ -39,7 +39,7 @@ def by_gamma(read: str, gamma: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Trial:
     """One draw, to be played under some condition."""
 
     models: Stream
@@ -139,23 +139,23 @@ class Run:
 
 
 UPDATES = ("none", "one", "all", "gradual", "swap")
-CONDITIONS: dict[str, tuple[str, Callable[[Run], Played]]] = {
-    "none": ("nothing changes", Run.unchanged),
+CONDITIONS: dict[str, tuple[str, Callable[[Trial], Played]]] = {
+    "none": ("nothing changes", Trial.unchanged),
     "one": (
         "halfway one name is taken over by another model",
-        partial(Run.replaced, everyone=False, gradual=False),
+        partial(Trial.replaced, everyone=False, gradual=False),
     ),
-    "all": ("halfway every name is", partial(Run.replaced, everyone=True, gradual=False)),
+    "all": ("halfway every name is", partial(Trial.replaced, everyone=True, gradual=False)),
     "gradual": (
         "one name is ever more often: on no event up to 30 % of the stream, on all from 70 % on",
-        partial(Run.replaced, everyone=False, gradual=True),
+        partial(Trial.replaced, everyone=False, gradual=True),
     ),
-    "swap": ("halfway the best and the worst model exchange names", Run.swapped),
-    "new-peer": ("the best model joins halfway", Run.joined),
-    "delayed": (f"nothing changes, and labels come {LATE} events late", Run.delayed),
+    "swap": ("halfway the best and the worst model exchange names", Trial.swapped),
+    "new-peer": ("the best model joins halfway", Trial.joined),
+    "delayed": (f"nothing changes, and labels come {LATE} events late", Trial.delayed),
     "bandit-only": (
         "nothing changes, and only the chosen peer is labelled; every router explores its own way",
-        Run.bandit,
+        Trial.bandit,
     ),
 }
 

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sigma_mem.answers.canon import canon, final_answer
+from sigma_mem.answers.canon import canon
 from sigma_mem.answers.latex import has_words, same_math, to_latex
+from sigma_mem.answers.stated import final_answer
 from sigma_mem.data.questions import Question
 
 

@@ -32,6 +32,7 @@ _DENIED = {
 }
 _INSIDE = 1000  # who the program is, inside
 _HOME = "/home/answer"
+_ERRORS = 2000  # bytes of standard error that are kept, the last ones
 _TICK = 0.05  # seconds between two looks at the memory
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -252,7 +253,7 @@ def _watch(
                 status = "memory"
             elif time.monotonic() > deadline:
                 status = "time"
-            del read[stderr][:-2000]
+            del read[stderr][:-_ERRORS]
         for still_open in list(selector.get_map().values()):
             if still_open.fd in read and status == "ended":
                 read[still_open.fd] += _rest(still_open.fd, settings["output"])
@@ -264,7 +265,7 @@ def _watch(
         "status": status,
         "code": code,
         "stdout": output,
-        "stderr": read[stderr].decode("utf-8", "replace"),
+        "stderr": bytes(read[stderr][-_ERRORS:]).decode("utf-8", "replace"),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.bench import figures
-from sigma_mem.bench.conditions import ASKED, COMPARED, CONDITIONS, UPDATES, Played, Run, by_gamma
+from sigma_mem.bench.conditions import ASKED, COMPARED, CONDITIONS, UPDATES, Played, Trial, by_gamma
 from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.naming import Naming, name_changes
 from sigma_mem.bench.table import Grid, Table
@@ -167,7 +167,7 @@ def drift_table(
     shown = [name for name in names if name not in left_out]
     found: dict[str, list[Played]] = {name: [] for name in shown}
     for done, (name, drawn) in enumerate([(name, drawn) for name in shown for drawn in draws], start=1):
-        found[name].append(CONDITIONS[name][1](Run(stream, phis, drawn, setup)))
+        found[name].append(CONDITIONS[name][1](Trial(stream, phis, drawn, setup)))
         setup.progress(name, done, len(shown) * len(draws))
     return DriftTable(
         stream=stream,
