@@ -14,6 +14,7 @@ its weights by v. No label is needed, and w and w·same are decayed sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +43,13 @@ def pair_evidence(groups: NDArray[np.intp]) -> FloatArray:
     readable = groups >= 0
     both = _both(readable)
     same = both & (groups[..., :, None] == groups[..., None, :])
-    others = readable.sum(axis=-1)[..., None, None] - 2
-    siding = same.sum(axis=-1)[..., :, None] - same
-    weight = np.where(both & (others > 0), 1.0 - siding / np.maximum(others, 1), 0.0)
-    return np.stack((weight * same, weight), axis=-3)
+    others = np.add.reduce(readable, axis=-1, dtype=np.float64)[..., None, None] - 2.0
+    siding = np.add.reduce(same, axis=-1, dtype=np.float64)[..., :, None] - same
+    out = np.empty((*both.shape[:-2], 2, *both.shape[-2:]))
+    weight = out[..., 1, :, :]
+    np.multiply(both & (others > 0.0), 1.0 - siding / np.maximum(others, 1.0), out=weight)
+    np.multiply(weight, same, out=out[..., 0, :, :])
+    return out
 
 
 def copying(same: FloatArray, compared: FloatArray, prior: float = _PRIOR_EVENTS) -> FloatArray:
@@ -94,8 +98,15 @@ def agreement_beside_copies(groups: NDArray[np.intp], d: FloatArray, votes: Floa
 
 def _both(readable: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Pairs of different peers that can be read, (..., P, P)."""
-    both: NDArray[np.bool_] = readable[..., :, None] & readable[..., None, :]
-    return both & ~np.eye(readable.shape[-1], dtype=np.bool_)
+    both: NDArray[np.bool_] = readable[..., :, None] & readable[..., None, :] & _different(readable.shape[-1])
+    return both
+
+
+@lru_cache
+def _different(n_peers: int) -> NDArray[np.bool_]:
+    different: NDArray[np.bool_] = ~np.eye(n_peers, dtype=np.bool_)
+    different.flags.writeable = False
+    return different
 
 
 class Copies:
@@ -124,7 +135,8 @@ class Copies:
             Answer groups of the pool, then of peers that have left it: they count among the others.
         """
         n = self.decayed.arrays["pairs"].shape[-1]
-        self.decayed.add("pairs", sign * pair_evidence(groups)[:, :n, :n], tick)
+        evidence = pair_evidence(groups)[:, :n, :n]
+        self.decayed.add("pairs", evidence if sign > 0.0 else -evidence, tick)
 
     def degrees(self, now: float) -> FloatArray | None:
         """d, (P, P); None where nobody copies."""
