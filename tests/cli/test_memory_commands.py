@@ -125,6 +125,18 @@ def test_inspect_tells_how_much_of_a_record_is_agreement(
     assert "on agreement (" in capsys.readouterr().out
 
 
+def test_inspect_names_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann", "bob", "cat", "dan"], path, encoder="hashed") as mem:
+        for i in range(200):
+            mem.vote(QUESTION, {"ann": "1", "bob": "1", "cat": str(i % 3), "dan": str(i % 4)})
+    (pair,) = values(capsys, "inspect", "--memory", str(path))["copies"]
+    assert pair["peers"] == ["ann", "bob"]
+    assert pair["degree"] == 1.0
+    assert run(["inspect", "--memory", str(path)]) == 0
+    assert "copies of one another: ann and bob (100%)" in capsys.readouterr().out
+
+
 def test_inspect_tells_which_text_features_predict_correctness(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

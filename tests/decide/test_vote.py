@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sigma_mem.decide import READS, View
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import (
     calibrated_vote,
@@ -47,7 +48,9 @@ def test_before_the_first_label_a_vote_is_a_majority_that_weights_untie(ballot):
     best = max(leading, key=lambda g: (sums[g], -g))
     votes = tally(groups, tempered(weights, groups, labelled=0.0), weights)
     assert counts[votes.group] == counts.max()
-    assert majority(groups, weights, weights).group == best
+    untied = majority(groups, weights, weights)
+    assert counts[untied.group] == counts.max()
+    assert sums[untied.group] == pytest.approx(sums[best], abs=1e-6)  # equal sums may differ by rounding
     assert sums[votes.group] == pytest.approx(sums[best], abs=1e-6)
 
 
@@ -185,3 +188,25 @@ def test_one_expert_stands_against_two_where_a_calibrated_vote_follows_the_two()
     assert calibrated_vote(groups, prob, 9.0).group == 1
     assert expert_vote(groups, prob, 9.0).group == 0
     assert expert_vote(groups, np.array([0.65, 0.6, 0.6]), 9.0).group == 1
+
+
+def test_copies_of_a_peer_are_worth_one_vote_together():
+    groups, prob = np.array([0, 0, 0, 1, 1]), np.full(5, 0.6)
+    votes = np.array([1 / 3, 1 / 3, 1 / 3, 1.0, 1.0])
+    for vote in (calibrated_vote, expert_vote):
+        assert vote(groups, prob, 3.0).group == 0
+        assert vote(groups, prob, 3.0, votes=votes).group == 1
+        np.testing.assert_allclose(
+            vote(groups, prob, 3.0, votes=votes).totals, vote(groups[2:], prob[2:], 3.0).totals
+        )
+        plain = vote(groups, prob, 3.0, labelled=7.0)
+        worth_one = vote(groups, prob, 3.0, labelled=7.0, votes=np.ones(5))
+        assert plain.totals.tobytes() == worth_one.totals.tobytes()
+    # A majority counts heads; only its ties ask what they are worth.
+    view = View(
+        prob, prob, groups, np.zeros(5), 3.0, np.ones(5), lambda: np.eye(5), labelled=0.0, votes=votes
+    )
+    assert READS["majority"].choose(view).group == 0
+    tied = view._replace(groups=np.array([0, 0, -1, 1, 1]))
+    assert READS["majority"].choose(tied).group == 1
+    assert READS["majority"].choose(tied._replace(votes=None)).group == 0

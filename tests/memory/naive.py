@@ -198,3 +198,45 @@ def mixed(near, overall, said, c):
                 weights = np.exp(likelihood - likelihood.max())
     weights = weights * 3.0 ** np.arange(n_horizons)
     return (1.0 + np.clip(near + overall @ weights / weights.sum() - overall[:, -1], -0.97, 0.97)) / 2.0
+
+
+def copies(groups, gamma):
+    """d after these events: agreeing with each other where the rest does not."""
+    n_peers = groups.shape[1]
+    same, compared = np.zeros((n_peers, n_peers)), np.zeros((n_peers, n_peers))
+    for row in groups:
+        same, compared = gamma * same, gamma * compared
+        for p, mine in enumerate(row):
+            for q, yours in enumerate(row):
+                rest = [g for r, g in enumerate(row) if r not in (p, q) and g >= 0]
+                if p != q and mine >= 0 and yours >= 0 and rest:
+                    weight = 1.0 - sum(g == mine for g in rest) / len(rest)
+                    same[p, q] += weight * (mine == yours)
+                    compared[p, q] += weight
+    s = same / (compared + 5.0)
+    return np.clip((np.minimum(s, s.T) - 0.8) / 0.15, 0.0, 1.0)
+
+
+def votes(groups, d):
+    """How many votes every peer is worth at one event: a copy of k others that answered, 1/(1 + k)."""
+    readable = [p for p, g in enumerate(groups) if g >= 0]
+    return np.array(
+        [1.0 / (1.0 + sum(d[p, q] for q in readable)) if p in readable else 1.0 for p in range(len(groups))]
+    )
+
+
+def agreement_beside_copies(groups, d):
+    """Labels of one event: the others count by how little they copy, as many votes as they are worth."""
+    v, plain = votes(groups, d), agreement(groups)
+    out = []
+    for p, mine in enumerate(groups):
+        others = [q for q, g in enumerate(groups) if q != p and g >= 0]
+        weight = {q: (1.0 - d[p, q]) * v[q] for q in others}
+        total = sum(weight.values())
+        if mine < 0:
+            out.append(plain[p])
+        elif total < 1e-9:
+            out.append(np.nan)
+        else:
+            out.append(2.0 * sum(weight[q] for q in others if groups[q] == mine) / total - 1.0)
+    return np.array(out)

@@ -38,9 +38,10 @@ class Stream:
         return replace(self, settings=settings, claims=self.claims[:, :, :2])
 
     def decide(self, state, t):
-        """Begin event t and write its agreement; returns its tick."""
+        """Begin event t and write its agreement and which answers are equal; returns its tick."""
         tick = state.begin_event(self.times[t])
         state.write_agreement(self.phis[t], agreement_labels(self.groups[t]), tick)
+        state.write_copies(self.groups[t], tick)
         return tick
 
     def recorded(self, t):
@@ -145,6 +146,9 @@ def assert_same(a, b, atol=1e-10):
     assert (a.clock, a.now) == (b.clock, b.now)
     for name in ("M", "N", "G", "readable"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=atol, rtol=1e-9, err_msg=name)
+    if a.copies is not None:
+        one, two = (x.copies.decayed.value("pairs", x.now) for x in (a, b))
+        np.testing.assert_allclose(one, two, atol=atol, rtol=1e-9, err_msg="copies")
     for phi in probe(a.rank):
         one, two = a.read(phi), b.read(phi)
         for name in ("score", "effective", "prob"):

@@ -58,6 +58,7 @@ def replayed(
             readable=past.readable[t],
             relation=partial(past.G.__getitem__, t),
             labelled=None if settings.revision == 1 else float(past.labelled[t]),
+            votes=past.votes[t],
         )
         first[t] = [read.choose(view).peer for read in used]
         chosen[t] = [

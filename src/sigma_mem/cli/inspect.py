@@ -22,6 +22,7 @@ from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 
 if TYPE_CHECKING:
     from sigma_mem.events import Decision
+    from sigma_mem.memory import SigmaState
     from sigma_mem.session import SigmaMem
 
 
@@ -122,10 +123,20 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "relation": {peer: state.by_peer(row) for peer, row in zip(mem.peers, state.G, strict=True)},
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
+        "copies": _copies(state),
         "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
         "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
+
+
+def _copies(state: SigmaState) -> list[dict[str, Any]]:
+    """Pairs of peers that answer as one, and how far."""
+    d = state.copying()
+    if d is None:
+        return []
+    pairs = np.argwhere(np.triu(d)).tolist()
+    return [{"peers": [state.peers[p], state.peers[q]], "degree": float(d[p, q])} for p, q in pairs]
 
 
 def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
@@ -172,6 +183,8 @@ def _print(values: dict[str, Any]) -> None:
         out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
+    alike = ", ".join(f"{' and '.join(x['peers'])} ({x['degree']:.0%})" for x in values["copies"])
+    out.print(f"copies of one another: {alike or 'none'}", markup=False, highlight=False)
     changed = ", ".join(
         f"{x['peer']} ({x['was']:.0%} → {x['now']:.0%} since {x['since']}, {x['confidence']:.0%} sure)"
         for x in values["drift"]

@@ -38,6 +38,8 @@ class View(NamedTuple):
     labelled : float, optional
         Decayed number of labelled events; None in memories of version 0.1, where votes have their full
         weight from the first label on and a tie in a majority goes to the answer listed first.
+    votes : array (P,), optional
+        How many votes each peer is worth: less than 1 for copies of one another. None for 1.
     utility : array (P,), optional
         The center's U of every answer, NaN where it judged none; None without a center.
     """
@@ -51,6 +53,7 @@ class View(NamedTuple):
     relation: Callable[[], FloatArray]
     utility: FloatArray | None = None
     labelled: float | None = None
+    votes: FloatArray | None = None
 
 
 NOBODY = -1  # in place of a peer's index: no answer can be read, so none is chosen

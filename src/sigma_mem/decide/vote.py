@@ -151,10 +151,12 @@ def calibrated_vote(
     alternatives: float,
     readable: float | FloatArray = 1.0,
     labelled: float | None = None,
+    votes: FloatArray | None = None,
 ) -> Choice:
     """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
 
-    Parameters are those of `group_answers`, `calibrated_weights` and `tempered`.
+    Parameters are those of `group_answers`, `calibrated_weights` and `tempered`, and the number of votes that
+    each peer is worth, if not 1.
 
     Examples
     --------
@@ -167,7 +169,7 @@ def calibrated_vote(
     0
     """
     weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
-    return tally(groups, weights, prob)
+    return tally(groups, weights if votes is None else votes * weights, prob)
 
 
 def expert_vote(
@@ -176,6 +178,7 @@ def expert_vote(
     alternatives: float,
     readable: float | FloatArray = 1.0,
     labelled: float | None = None,
+    votes: FloatArray | None = None,
 ) -> Choice:
     """As `calibrated_vote`, but who supports an answer counts for more than how many do.
 
@@ -190,9 +193,11 @@ def expert_vote(
     >>> calibrated_vote(groups, prob, 9.0).group, expert_vote(groups, prob, 9.0).group
     (1, 0)
     """
-    totals = _sums(groups, tempered(calibrated_weights(prob, alternatives, readable), groups, labelled))
+    worth = np.ones(len(groups)) if votes is None else votes
+    weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
+    totals = _sums(groups, worth * weights)
     if len(totals):
-        totals = totals + _EXPERT * _sums(groups, _log_odds(prob)) / _sums(groups, np.ones(len(groups)))
+        totals = totals + _EXPERT * _sums(groups, worth * _log_odds(prob)) / _sums(groups, worth)
     return _winner(groups, totals, prob)
 
 
@@ -227,7 +232,8 @@ def _tie_weights(view: View) -> FloatArray | None:
     """Weights that break the ties of a majority: those of the calibrated vote."""
     if view.labelled is None:
         return None
-    return calibrated_weights(with_text(view.prob, view.text_log_odds), view.alternatives, view.readable)
+    weights = calibrated_weights(with_text(view.prob, view.text_log_odds), view.alternatives, view.readable)
+    return weights if view.votes is None else view.votes * weights
 
 
 def _share_of_peers(view: View, choice: Choice) -> float:
@@ -244,6 +250,7 @@ VOTES = (
             view.alternatives,
             view.readable,
             view.labelled,
+            view.votes,
         ),
         lambda view, choice: vote_confidence(choice, view.alternatives),
         "the answer with the largest posterior, from calibrated competence and text features",
@@ -291,6 +298,7 @@ VOTES = (
             view.alternatives,
             view.readable,
             view.labelled,
+            view.votes,
         ),
         lambda view, choice: float(with_text(view.prob, view.text_log_odds)[choice.peer]),
         "who supports an answer counts for more than how many do",

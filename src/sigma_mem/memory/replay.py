@@ -22,6 +22,7 @@ from sigma_mem.memory import horizons
 from sigma_mem.memory.agreement import agreement_labels, deviation
 from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean
 from sigma_mem.memory.competition import coincidence, independent, prior_pairs, readable_rate, wrong_pairs
+from sigma_mem.memory.copies import agreement_beside_copies, copying, pair_evidence, votes_among
 from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
@@ -32,7 +33,7 @@ class Replay:
     """What the memory said of every peer just before every event.
 
     Arrays (T, P), but G (T, P, P), alternatives and the number of labelled events (T,); text_log_odds
-    are 0 without text features.
+    are 0 without text features, votes (how many each peer is worth) 1 where nobody copies.
     """
 
     score: FloatArray
@@ -45,6 +46,7 @@ class Replay:
     readable: FloatArray
     text_log_odds: FloatArray
     labelled: FloatArray
+    votes: FloatArray
 
 
 def replay(
@@ -83,7 +85,11 @@ def replay(
     chunk = max(1, min(chunk, n_events))
     if groups is None:
         groups = np.full(c.shape, -2, dtype=np.intp)
-    agreement = agreement_labels(groups) if settings.agreement else np.full(c.shape, np.nan)
+    agreement, votes = agreement_labels(groups), np.ones(c.shape)
+    if not settings.agreement:
+        agreement = np.full(c.shape, np.nan)
+    elif settings.revision > 1:
+        agreement, votes = _beside_copies(groups, gamma, chunk)
     right, seen = _known(c)
     same, pairs = wrong_pairs(c, groups)
     if settings.revision > 1:
@@ -112,6 +118,7 @@ def replay(
         if features is None
         else _text_log_odds(features, c, prob, groups, gamma, chunk),
         labelled=labelled,
+        votes=votes,
     )
 
 
@@ -184,6 +191,24 @@ def _mixed(
     before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
     u = horizons.mixture(likelihood[before])
     return probability(horizons.bounded(near + (u[:, None] * overall).sum(axis=2) - overall[:, :, -1]))
+
+
+def _beside_copies(groups: NDArray[np.intp], gamma: float, chunk: int) -> tuple[FloatArray, FloatArray]:
+    """Agreement labels and how many votes each peer is worth, at every event, (T, P) each."""
+    n_events, n_peers = groups.shape
+    agreement, votes = np.empty(groups.shape), np.empty(groups.shape)
+    carried = np.zeros(2 * n_peers * n_peers)
+    powers = _powers(gamma, chunk)
+    for start in range(0, n_events, chunk):
+        here = slice(start, start + chunk)
+        part = pair_evidence(groups[here]).reshape(len(groups[here]), -1)
+        inside, before, to_end = _first(powers, len(part))
+        sums = (before[:, None] * carried + inside @ part).reshape(len(part), 2, n_peers, n_peers)
+        d = copying(sums[:, 0], sums[:, 1])
+        votes[here] = votes_among(groups[here], d)
+        agreement[here] = agreement_beside_copies(groups[here], d, votes[here])
+        carried = gamma ** len(part) * carried + to_end @ part
+    return agreement, votes
 
 
 def _text_log_odds(

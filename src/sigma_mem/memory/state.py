@@ -18,6 +18,7 @@ from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean, wi
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.competition import Readability, WrongAnswers, independent, prior_pairs, wrong_pairs_of
 from sigma_mem.memory.confidence import Confidence
+from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
 from sigma_mem.memory.horizons import Horizons, Mixing, bounded
@@ -116,6 +117,8 @@ class SigmaState:
         )
         self.confidence = Confidence(rate)
         self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
+        looks_for_copies = self.settings.agreement and self.settings.revision > 1
+        self.copies = Copies(len(self.peers), rate) if looks_for_copies else None
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -245,6 +248,10 @@ class SigmaState:
             return np.zeros(len(self.peers)), np.zeros(len(self.peers))
         return self.agreement.score(phi, self.now)[1], self.agreement.trace(self.now)[1]
 
+    def copying(self, at: float | None = None) -> FloatArray | None:
+        """How far every pair of peers answers as one, (P, P), from 0 to 1; None where nobody copies."""
+        return None if self.copies is None else self.copies.degrees(self.now if at is None else at)
+
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
         return self.settings.step * self.competence.readout(phi, self.now)
@@ -354,6 +361,11 @@ class SigmaState:
             self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * there, tick)
             self._overall_known = None
 
+    def write_copies(self, groups: NDArray[np.intp], tick: float, sign: float = 1.0) -> None:
+        """Write which answers of an event were equal; sign −1 takes them back. See `Copies.write`."""
+        if self.copies is not None:
+            self.copies.write(groups, tick, sign)
+
     # --- peers ---------------------------------------------------------------------------
 
     def add_peer(self, peer: str) -> None:
@@ -380,6 +392,8 @@ class SigmaState:
             self.mixing = self.mixing.take(order)
         if self.agreement is not None:
             self.agreement = self.agreement.take(order)
+        if self.copies is not None:
+            self.copies = self.copies.take(order)
         self.peers = names
         self._overall_known = None
 
@@ -414,6 +428,8 @@ class SigmaState:
             self.mixing.merge(other.mixing.take(order), now)
         if self.agreement is not None and other.agreement is not None:
             self.agreement.merge(other.agreement.take(order), now)
+        if self.copies is not None and other.copies is not None:
+            self.copies.decayed.merge(other.copies.take(order).decayed, now)
         self.clock = max(self.clock, other.clock)
         self._overall_known = None
 
@@ -448,6 +464,7 @@ class SigmaState:
             "confidence": self.confidence.decayed,
             **self.horizons.decayed(),
             **({} if self.mixing is None else {"mixing": self.mixing.decayed}),
+            **({} if self.copies is None else {"copies": self.copies.decayed}),
         }
 
     def _competences(self) -> dict[str, Competence]:

@@ -27,7 +27,7 @@ from sigma_mem.memory.sources import Sources
 from sigma_mem.store.base import Record, Store
 
 _NONE: Mapping[str, Any] = {}
-_ONLY_IN_LINES = ("now", "signs", "claims", "confidence_claims")
+_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims")
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
@@ -72,11 +72,13 @@ def decision_record(
     keep_text: bool = True,
     claims: NDArray[np.float16] | None = None,
     confidence_claims: Sequence[Any] = (),
+    agreement: FloatArray | None = None,
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
     What every horizon claimed of every peer, (P, H + 1), is kept as float16, in the order of the scores;
-    what was claimed of the answer as its peer, the claims of every temperature, and their mixture.
+    what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
+    agreement labels, (P,), where they depend on who copies whom; others follow from the canons.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -105,6 +107,8 @@ def decision_record(
     }
     if claims is not None:
         body["claims"] = b64encode(claims.astype("<f2", copy=False).tobytes()).decode()
+    if agreement is not None:
+        body["agreement"] = b64encode(agreement.astype("<f2").tobytes()).decode()
     if confidence_claims:
         body["confidence_claims"] = list(confidence_claims)
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
@@ -265,7 +269,8 @@ class EventState:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             self._claims = _claims(record)
-            self.agreement = agreement_of(body["canons"])
+            recorded = _recorded_agreement(body)
+            self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = _features(record)
@@ -345,6 +350,14 @@ def agreement_of(canons: Mapping[str, str | None]) -> dict[str, float]:
         peer: -1.0 if canon is None else 2.0 * (given.count(canon) - 1) / others - 1.0
         for peer, canon in canons.items()
     }
+
+
+def _recorded_agreement(body: Mapping[str, Any]) -> dict[str, float] | None:
+    """Agreement labels that a decision's line keeps; None where they follow from the canons."""
+    if "agreement" not in body:
+        return None
+    labels = np.frombuffer(b64decode(body["agreement"]), dtype="<f2").tolist()
+    return {peer: a for peer, a in zip(body["scores"], labels, strict=True) if a == a}  # not NaN
 
 
 def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
@@ -442,10 +455,12 @@ class Fold:
             return
         event = self.event(record.event, before=seq)
         if event is not None:
-            before = event.agreement
+            before, canons = event.agreement, event.canons
             event.apply(record)
             if event.agreement != before:
                 self._write_agreement(event, before)
+            if event.canons != canons and self.state.copies is not None:
+                self._write_copies(event, canons)
             if "confidence_claims" in record.body:
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
@@ -597,6 +612,14 @@ class Fold:
         if before:
             self.state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
         self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
+
+    def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
+        """Write which of the event's answers are equal, in place of what earlier answers were."""
+        for canons, sign in ((before, -1.0), (event.canons, 1.0)):
+            if canons:
+                left = (peer for peer in canons if peer in self.departed)
+                groups = group_answers([canons.get(peer) for peer in (*self.state.peers, *left)])
+                self.state.write_copies(groups, event.tick, sign)
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:

@@ -27,6 +27,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
+from sigma_mem.memory.copies import agreement_beside_copies, votes_among
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
@@ -515,7 +516,8 @@ class SigmaMem:
             if answers.by_peer:
                 answers = answers.in_pool(peers)
                 utility, details = self._judged(read, question, direction, answers, state)
-            view = _view(state, reading, direction, answers, utility)
+            copying = state.copying(moment) if answers.by_peer else None
+            view = _view(state, reading, direction, answers, utility, copying)
             if explore:
                 outcome = explore_peers(reading, self._rng)
             elif read is None:
@@ -559,7 +561,8 @@ class SigmaMem:
                 details=details,
             )
             recorded = None if state.mixing is None else reading.recorded()
-            line = decision_record(decision, moment, self._keep_text, recorded, claims)
+            agreement = None if copying is None else _agreement(view, answers, copying, peers)
+            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
             ticket = self._journal.append(line)
             self._count += 1
         if self._durable:
@@ -577,23 +580,30 @@ class SigmaMem:
 
 
 def _view(
-    state: SigmaState, reading: Reading, phi: FloatArray, answers: Answers, utility: FloatArray | None
+    state: SigmaState,
+    reading: Reading,
+    phi: FloatArray,
+    answers: Answers,
+    utility: FloatArray | None,
+    copying: FloatArray | None,
 ) -> View:
     """What the reads may look at; a route has no answers to look at."""
     peers, given = state.peers, answers.by_peer
     if not given:
         groups, zeros = _no_answers(len(peers))
         return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G)
+    groups = _groups(peers, given)
     return View(
         score=reading.score,
         prob=reading.prob,
-        groups=_groups(peers, given),
+        groups=groups,
         text_log_odds=state.text_log_odds(*answers.feature_rows(peers)),
         alternatives=state.alternatives(phi),
         readable=state.readable,
         relation=lambda: state.G,
         utility=utility,
         labelled=state.labelled,
+        votes=None if copying is None else votes_among(groups, copying),
     )
 
 
@@ -602,6 +612,14 @@ def _groups(peers: Sequence[str], given: Mapping[str, Answer]) -> NDArray[np.int
     groups = group_answers([given[peer].canon if peer in given else None for peer in peers])
     silent = [peer not in given or (given[peer].canon is None and not given[peer].text) for peer in peers]
     return np.where(silent, -2, groups)
+
+
+def _agreement(view: View, answers: Answers, copying: FloatArray, peers: Sequence[str]) -> FloatArray | None:
+    """Agreement labels of the answers; None where no copies are among them, and the canons say it all."""
+    if view.votes is None or view.votes.min() == 1.0:
+        return None
+    asked = np.where([peer in answers.by_peer for peer in peers], np.maximum(view.groups, -1), -2)
+    return agreement_beside_copies(asked, copying, view.votes)
 
 
 def _choices_by_name(peers: Sequence[str], outcome: Outcome) -> dict[str, str]:
