@@ -45,11 +45,12 @@ class Decision:
     read : str
         Which read chose: ``"calibrated-route"``, ``"calibrated-vote"``, ``"m-route"``, ``"select"`` …
     peer, answer : str | None
-        The trusted peer and its answer (None for a route, made before anyone answers).
+        The trusted peer and its answer (None for a route, made before anyone answers); both None where
+        the decision abstains.
     scores, probs, effective : mapping by peer
         φᵀM_pφ, calibrated competence p̂ and the effective sample size behind it.
     confidence : float
-        Probability, in the read's own model, that the choice is right.
+        Probability that the choice is right, calibrated by earlier decisions where there are answers.
     propensity : float
         Probability with which this peer was chosen (1 unless the read explores).
     tick : float
@@ -68,7 +69,7 @@ class Decision:
     event: str
     read: str
     phi: FloatArray
-    peer: str
+    peer: str | None
     answer: str | None
     scores: Mapping[str, float]
     probs: Mapping[str, float]

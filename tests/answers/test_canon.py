@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.answers import canon
-from sigma_mem.answers.latex import MathWorker
+from sigma_mem.answers.latex import MathWorker, same_math
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.streams import Stream
 
@@ -226,7 +226,7 @@ def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarm signal")
 def test_a_bomb_ends_even_without_a_parent() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "sigma_mem.answers.simplify", "2"],
+        [sys.executable, "-m", "sigma_mem.answers.simplify", "5"],
         input='"x+x"\n"9^{9^{9^{9}}}"\n',
         capture_output=True,
         text=True,
@@ -296,3 +296,9 @@ def test_recorded_canons_of_zeroeval(zeroeval: Stream, dataset: str, kind: str, 
 def test_recorded_canons_of_mmlu_pro(mmlu_pro: Stream) -> None:
     answers = [a for e in mmlu_pro.select(seed=0, limit=1000) for a in e.answers.values()]
     assert sum(canon(a.text, "choice") == a.canon for a in answers) / len(answers) > 0.97
+
+
+def test_an_answer_is_compared_with_the_right_one() -> None:
+    assert same_math("1 < x \\le 2", "(1, 2]")  # more than equal forms
+    assert not same_math("(1, 2]", "(1, 2)")
+    assert not same_math("1", "\\frac{")

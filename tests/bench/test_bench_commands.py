@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> 
     assert first != printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--seed", "1")
 
 
+def test_a_pool_is_drawn_by_its_seed(file: str, capsys: Capture) -> None:
+    arguments = ("cf", file, "--ratios", "0", "--limit", "40", "--pool", "3")
+    pools = [printed(capsys, *arguments, "--pool-seed", seed)["peers"] for seed in ("0", "1")]
+    peers = sorted(made_up(1)[0].peers)
+    assert pools == [random.Random(seed).sample(peers, 3) for seed in (0, 1)]
+    among = printed(capsys, *arguments, "--peers", "peer3,peer1,peer0")
+    assert sorted(among["peers"]) == ["peer0", "peer1", "peer3"]
+
+
 def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
     arguments = ("cf", file, "--ratios", "0", "--limit", "120")
     used, unused = (
@@ -65,7 +75,9 @@ def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
         (("mechanisms",), "mechanisms"),
         (("feedback", "--shares", "0.2,1", "--seeds", "2"), "shares"),
         (("theory", "--limit", "40", "--simulations", "20"), "theorem1"),
-        (("drift", "--conditions", "abrupt,restart"), "conditions"),
+        (("drift", "--conditions", "one,swap", "--seeds", "1"), "conditions"),
+        (("poison", "--attacks", "colluder", "--events", "20"), "sources"),
+        (("confidence", "--share", "0.5", "--limit", "30"), "claims"),
     ],
 )
 def test_every_other_experiment_has_json(
@@ -131,7 +143,9 @@ def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Captur
     assert again["mechanisms"]["adaptive"]["accuracy"] == recorded["ratios"]["0"]["adaptive"]["accuracy"]
 
 
-@pytest.mark.parametrize("command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift"])
+@pytest.mark.parametrize(
+    "command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift", "poison", "confidence"]
+)
 def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
     streams = ["x.jsonl", "y.jsonl"] if command == "ood" else ["x.jsonl"]
     assert run(["bench", command, *streams, "--order", "any"]) == 2
@@ -148,7 +162,11 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("cf", "absent.jsonl"), "absent.jsonl"),
         (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),
         (("drift", "FILE", "--conditions", "sunny"), "no condition 'sunny'"),
+        (("drift", "FILE", "--conditions", "all"), "needs 6 models, and the stream has 4"),
+        (("drift", "FILE", "--size", "5"), "expected 2 to 4"),
         (("cf", "FILE", "--limit", "0"), "no event left"),
+        (("poison", "FILE", "--attacks", "bribe"), "no attack 'bribe'"),
+        (("cf", "FILE", "--pool", "5"), "at most 4"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,29 +12,24 @@ import pytest
 from madeup import made_up
 from partial import with_absent_peers, without_answers
 
+from sigma_mem.bench.aggregation import AGGREGATIONS
+from sigma_mem.bench.conditions import CONDITIONS, UPDATES
 from sigma_mem.bench.experiments.cf import counterfactual_table
-from sigma_mem.bench.experiments.drift import (
-    COLD_START,
-    CONDITIONS,
-    abrupt,
-    drift_table,
-    gradual,
-    late_peer,
-    strongest,
-)
-from sigma_mem.bench.experiments.feedback import feedback_table
+from sigma_mem.bench.experiments.drift import DriftTable, drift_table
+from sigma_mem.bench.experiments.feedback import FeedbackTable, feedback_table
 from sigma_mem.bench.experiments.mechanisms import mechanism_table
 from sigma_mem.bench.experiments.ood import transfer_table
 from sigma_mem.bench.experiments.peers import peer_table
 from sigma_mem.bench.experiments.theory import simulate_bound, theory_table
-from sigma_mem.bench.league import BASELINES, ORACLES, row_names
-from sigma_mem.bench.table import Table, write_report
+from sigma_mem.bench.league import ORACLES, row_names
+from sigma_mem.bench.table import LeagueTable, Table, write_report
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.spectrum import signal_to_noise
 from sigma_mem.streams import Stream
 
 Data = tuple[Stream, FloatArray]
+OTHERS = [name for name in CONDITIONS if name not in UPDATES]
 
 
 def experiments(data: Data) -> dict[str, Table]:
@@ -45,7 +41,7 @@ def experiments(data: Data) -> dict[str, Table]:
         "mechanisms": mechanism_table(counterfactual_table(stream, phis, ratios=(0.0,))),
         "feedback": feedback_table(stream, phis, shares=(0.1, 1.0), seeds=(0, 1)),
         "theory": theory_table(stream.select(limit=60), phis[:60], simulations=50),
-        "drift": drift_table(stream, phis),
+        "drift": drift_table(stream, phis, (*UPDATES[:2], "swap", *OTHERS)),
     }
 
 
@@ -83,6 +79,52 @@ def test_more_feedback_helps_and_masks_are_seeded() -> None:
     assert again.accuracy == table.accuracy
 
 
+def test_feedback_has_every_row_and_says_where_adaptive_stands() -> None:
+    stream, phis = made_up(300)
+    table = feedback_table(stream, phis, shares=(0.0, 0.1, 1.0), seeds=(0, 1))
+    fair = [name for name in row_names() if name not in ORACLES]
+    for rows in table.rows.values():
+        assert list(rows) == [*fair, *AGGREGATIONS]
+        assert all(rows[name][0].accuracy == rows[name][1].accuracy for name in ("majority", *AGGREGATIONS))
+    below = table.comparisons(0.1)["adaptive − majority"]
+    pooled = [np.mean([row.correct for row in table.rows[0.1][name]], axis=0) for name in fair]
+    of = dict(zip(fair, pooled, strict=True))
+    assert below.difference == pytest.approx((of["adaptive"] - of["majority"]).mean())
+    assert below.difference_low < below.difference < below.difference_high
+    assert table.kept(1.0) == 1.0
+    found = table.values()["comparisons"]["0.1"]
+    assert found["adaptive − majority"]["significantly_below"] == (below.difference_high < 0)
+    text = "\n".join(table.remarks())
+    assert "in hindsight" in text
+    assert "SIGNIFICANTLY BELOW" not in text
+
+
+def test_a_mechanism_that_is_significantly_below_is_marked() -> None:
+    table = feedback_table(*made_up(200), shares=(1.0,), seeds=(0,))
+    worst = {**table.rows[1.0], "adaptive": table.rows[1.0]["beta-b1"]}
+    marked = replace(table, rows={1.0: worst})
+    assert "SIGNIFICANTLY BELOW" in marked.remarks()[1]
+    assert marked.kept(1.0) is None  # nothing was gained
+
+
+def test_following_the_leader_is_a_row_of_every_table_and_routes_alone_remain_without_answers() -> None:
+    stream, phis = made_up(60)
+    for data in ((stream, phis), (without_answers(stream), phis)):
+        tables = experiments(data)
+        for name in ("cf", "peers", "ood", "mechanisms"):
+            table = tables[name]
+            assert isinstance(table, LeagueTable)
+            assert all("leader" in rows for rows in table.columns.values())
+        feedback, drift = tables["feedback"], tables["drift"]
+        assert isinstance(feedback, FeedbackTable)
+        assert isinstance(drift, DriftTable)
+        assert all("leader" in rows for rows in feedback.rows.values())
+        assert all("leader" in found.accuracy for found in drift.conditions.values())
+        assert ("majority" in feedback.rows[1.0]) == (data[0] is stream)
+        assert ("dawid-skene" in feedback.rows[1.0]) == (data[0] is stream)
+    assert list(feedback.comparisons(0.1)) == ["calibrated-route − leader"]
+
+
 def test_theorem_one_holds_in_simulation_and_its_ratio_is_right() -> None:
     for mu, gamma in ((0.2, 0.9), (0.6, 0.98)):
         check = simulate_bound(mu, gamma, 800, 0.05, 800, seed=1)
@@ -106,49 +148,11 @@ def test_weyl_holds_on_the_stream(small: Data) -> None:
     assert table.trajectory.shape == (80, 4)
 
 
-def test_conditions_change_what_they_say(small: Data) -> None:
-    stream, _ = small
-    best, worst = strongest(stream)[0], strongest(stream)[-1]
-    half = len(stream) // 2
-    moved = abrupt(stream)
-    assert moved.events[:half] == stream.events[:half]
-    for old, new in zip(stream.events[half:], moved.events[half:], strict=True):
-        assert (new.correct[best], new.correct[worst]) == (old.correct[worst], old.correct[best])
-        assert new.answers[best] == old.answers[worst]
-    changed = [a != b for a, b in zip(stream.events, gradual(stream).events, strict=True)]
-    assert np.mean(changed[:half]) < np.mean(changed[half:])
-    late, newcomer = late_peer(stream)
-    assert (newcomer, late.peers[-1]) == (best, best)
-    assert newcomer not in late.events[half - 1].answers
-    assert newcomer in late.events[half].answers
-
-
-def test_a_restart_changes_no_choice_and_lies_can_be_revoked() -> None:
-    table = drift_table(*made_up(160), conditions=("restart", "poisoned", "poisoned-revoked"))
-    assert table.conditions["restart"].facts["same_choices_as_without_restart"] is True
-    # Until the source is revoked, halfway, both runs are the same.
-    lied, revoked = (table.conditions[c].correct["adaptive"] for c in ("poisoned", "poisoned-revoked"))
-    assert np.array_equal(lied[:80], revoked[:80])
-
-
-def test_drift_has_the_rows_of_the_other_tables_and_no_more() -> None:
-    conditions = ("stationary", "new-peer", "bandit-only", "restart")
-    table = drift_table(*made_up(60), conditions=conditions)
-    fair = [name for name in row_names() if name not in ORACLES]
-    found = {name: list(condition.correct) for name, condition in table.conditions.items()}
-    assert found["stationary"] == found["new-peer"] == fair
-    assert found["restart"] == [name for name in fair if name not in BASELINES]
-    assert found["bandit-only"] == [*BASELINES, "calibrated-route", "exploring-route"]
-
-
-def test_the_page_says_how_long_a_cold_start_is_and_who_plays() -> None:
+def test_the_page_says_who_plays() -> None:
     page = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert f"a cold start ({COLD_START} events" in page
     for peer in ("gemma-2-9b-it", "Phi-3.5-mini-instruct", "Qwen2-7B-Instruct", "mathstral-7B"):
         assert f"`{peer}`" in page
     assert [name for name in row_names() if f"`{name}`" not in page] == []
-    table = drift_table(*made_up(COLD_START + 20), conditions=("cold-start",))
-    assert len(table.conditions["cold-start"].correct["adaptive"]) == COLD_START
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -162,9 +166,3 @@ def test_every_experiment_plays_streams_with_absent_peers(tmp_path: Path, bare: 
         json.dumps(table.values(), allow_nan=False)
         if name in ("cf", "feedback"):
             write_report(table, tmp_path / name)
-
-
-def test_unknown_conditions_are_refused(small: Data) -> None:
-    with pytest.raises(InputError, match="stationary"):
-        drift_table(*small, conditions=("sunny",))
-    assert len(CONDITIONS) == 11

@@ -102,6 +102,28 @@ def test_replayed_choices_are_those_of_the_session(ratio: float, n_peers: int) -
         assert np.array_equal(fast[name], slow[name]), name
 
 
+def test_replay_finds_copies_as_the_session_does() -> None:
+    stream, phis = made_up(300, 4)
+    weak, copies = stream.peers[1], ("copy1", "copy2", "copy3")
+    events = tuple(
+        replace(
+            event,
+            answers=event.answers | dict.fromkeys(copies, event.answers[weak]),
+            correct=event.correct | dict.fromkeys(copies, event.correct[weak]),
+        )
+        for event in stream
+    )
+    copied = Stream(stream.name, (*stream.peers, *copies), events)
+    reveal = Share(0.1, seed=1)
+    shown = np.array([bool(reveal.reveal(t, e, "")) for t, e in enumerate(copied)])
+    fast = replayed(copied, phis, shown=shown)
+    player = memory_player(copied, phis)
+    slow = play(copied, phis, player, reveal)
+    assert player.memory.state.copying() is not None
+    for name in fast:
+        assert np.array_equal(fast[name], slow[name]), name
+
+
 def test_replay_knows_peers_that_were_not_asked(small: tuple[Stream, FloatArray]) -> None:
     stream, phis = small
     events = tuple(

@@ -21,7 +21,21 @@ from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
 
 Capture = pytest.CaptureFixture[str]
 HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
-COMMANDS = ("demo", "route", "vote", "feedback", "inspect", "import", "bench", "train", "center")
+COMMANDS = (
+    "demo",
+    "route",
+    "vote",
+    "feedback",
+    "sources",
+    "revoke",
+    "inspect",
+    "drift",
+    "import",
+    "bench",
+    "train",
+    "center",
+    "data",
+)
 
 
 def every_command(group: Any, *path: str) -> list[tuple[tuple[str, ...], Any]]:

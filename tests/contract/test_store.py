@@ -128,6 +128,23 @@ def test_of_event_has_the_events_records_of_one_namespace_in_order(store):
 
 
 @pytest.mark.parametrize("durable", [False, True])
+def test_feedback_is_found_by_its_source(store, durable):
+    said = ("ann", "bob", "ann", 'ännchen "x"', "ann")
+    for n, source in enumerate(said, start=1):
+        store.append("a", [record(f"f{n}", kind="feedback", event="d1", source=source)])
+    store.append("a", [record("d2", source="ann")])  # a decision has no source
+    store.append("b", [record("f9", kind="feedback", source="ann")])
+    if durable:
+        store.flush()
+    assert ids(store.of_source("a", "ann")) == ["f1", "f3", "f5"]
+    assert [r.seq for r in store.of_source("a", "ann", until=4)] == [1, 3]
+    assert ids(store.of_source("a", 'ännchen "x"')) == ["f4"]
+    assert ids(store.of_source("a", "nobody")) == []
+    assert store.sources("a") == {"ann": 3, "bob": 1, 'ännchen "x"': 1}
+    assert store.sources("c") == {}
+
+
+@pytest.mark.parametrize("durable", [False, True])
 def test_the_same_kind_and_id_again_is_refused_with_everything_beside_it(store, durable):
     store.append("a", [record("1")])
     if durable:

@@ -27,11 +27,18 @@ EVENTS = 60
 
 
 def write(path: str, log: str, run: str) -> None:
-    """Decide and give feedback in several threads: on time, late, amended, and for peers that come."""
+    """Decide and give feedback in several threads: on time, late, amended, and for peers that come.
+
+    A source of the run before is revoked in every fourth run, and heard again in the next.
+    """
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with _open(path) as mem:
         if int(run) % 10 == 9 and f"new{run}" not in mem.peers:
             mem.add_peer(f"new{run}")
+        if int(run) % 4 == 1:
+            mem.revoke(f"{int(run) - 1}-0")
+        elif int(run) % 4 == 2:
+            mem.unrevoke(f"{int(run) - 2}-0")
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda t: _thread(mem, out, f"{run}-{t}"), range(THREADS)))
 
@@ -57,8 +64,9 @@ def _thread(mem: SigmaMem, out: int, name: str) -> None:
         late = given[rng.randrange(len(given))]
         # No number comes twice, so every feedback says something new and has a line of its own.
         labels = {peer: rng.uniform(-1, 1) for peer in rng.sample(PEERS, rng.randint(1, 3))}
-        feedback = mem.feedback(late, labels, source=name, id=f"{name}-{n}", amend=True)
-        line = {"id": feedback.id, "event": feedback.event, "labels": dict(feedback.labels), "source": name}
+        source = rng.choice([name, name, "default"])
+        feedback = mem.feedback(late, labels, source=source, id=f"{name}-{n}", amend=True)
+        line = {"id": feedback.id, "event": feedback.event, "labels": dict(feedback.labels), "source": source}
         os.write(out, json.dumps(line).encode() + b"\n")
 
 

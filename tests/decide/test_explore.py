@@ -11,7 +11,7 @@ from sigma_mem.memory.state import Reading
 
 def reading(prob, effective, pseudo=5.0):
     prob = np.array(prob, dtype=float)
-    return Reading(np.zeros(len(prob)), np.array(effective, dtype=float), prob, pseudo)
+    return Reading(np.zeros(len(prob)), np.array(effective, dtype=float), prob, pseudo, prob, prob[None])
 
 
 def test_propensities_are_how_often_a_normal_draw_is_the_largest():

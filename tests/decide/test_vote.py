@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sigma_mem.decide import READS, View
+from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import (
     calibrated_vote,
     calibrated_weights,
@@ -13,6 +15,7 @@ from sigma_mem.decide.vote import (
     m_vote,
     majority,
     tally,
+    tempered,
 )
 
 from . import naive
@@ -31,6 +34,32 @@ def unpacked(ballot):
 def test_canons_are_numbered_in_order_of_first_appearance():
     assert group_answers(["b", None, "a", "b", None, ""]).tolist() == [0, -1, 1, 0, -1, 2]
     assert group_answers([]).tolist() == []
+
+
+@given(ballot=ballots)
+def test_before_the_first_label_a_vote_is_a_majority_that_weights_untie(ballot):
+    canons, weights = unpacked(ballot)
+    groups = group_answers(canons)
+    if (groups < 0).all():
+        return
+    counts = np.bincount(groups[groups >= 0])
+    sums = np.bincount(groups[groups >= 0], weights=weights[groups >= 0])
+    leading = [g for g in range(len(counts)) if counts[g] == counts.max()]
+    best = max(leading, key=lambda g: (sums[g], -g))
+    votes = tally(groups, tempered(weights, groups, labelled=0.0), weights)
+    assert counts[votes.group] == counts.max()
+    untied = majority(groups, weights, weights)
+    assert counts[untied.group] == counts.max()
+    assert sums[untied.group] == pytest.approx(sums[best], abs=1e-6)  # equal sums may differ by rounding
+    assert sums[votes.group] == pytest.approx(sums[best], abs=1e-6)
+
+
+@given(ballot=ballots)
+def test_with_many_labels_a_vote_has_its_full_weights(ballot):
+    canons, weights = unpacked(ballot)
+    groups = group_answers(canons)
+    np.testing.assert_allclose(tempered(weights, groups, labelled=1e9), weights, atol=1e-12)
+    assert tempered(weights, groups, None) is weights
 
 
 @given(ballot=ballots)
@@ -78,8 +107,8 @@ def test_the_winner_is_represented_by_its_most_competent_member(ballot):
     canons, competence = unpacked(ballot)
     groups = group_answers(canons)
     for vote in (majority(groups, competence), m_vote(groups, competence)):
-        members = [p for p in range(len(canons)) if groups[p] == vote.group]
-        assert vote.peer == max(members, key=lambda p: (competence[p], -p))
+        members = [p for p in range(len(canons)) if groups[p] == vote.group >= 0]
+        assert vote.peer == max(members, key=lambda p: (competence[p], -p), default=NOBODY)
 
 
 @given(ballot=ballots)
@@ -88,12 +117,12 @@ def test_a_null_canon_cannot_win(ballot):
     groups = group_answers(canons)
     heavy = np.where(groups < 0, 1e9, competence)
     for vote in (tally(groups, heavy, heavy), majority(groups, heavy), m_vote(groups, heavy)):
-        assert canons[vote.peer] is not None or all(c is None for c in canons)
+        assert vote.peer == NOBODY if all(c is None for c in canons) else canons[vote.peer] is not None
 
 
-def test_where_all_canons_are_null_the_most_competent_peer_stands_for_none():
-    vote = tally(np.array([-1, -1, -1]), np.ones(3), np.array([0.1, 0.7, 0.7]))
-    assert (vote.peer, vote.group, len(vote.totals)) == (1, -1, 0)
+def test_where_all_canons_are_null_nobody_is_chosen():
+    vote = tally(np.array([-1, -2, -1]), np.ones(3), np.array([0.1, 0.7, 0.7]))
+    assert (vote.peer, vote.group, len(vote.totals)) == (NOBODY, -1, 0)
 
 
 def test_ties_between_answers_go_to_the_one_listed_first():
@@ -114,7 +143,7 @@ def test_permuting_peers_permutes_the_vote(ballot, seed):
     order = np.random.default_rng(seed).permutation(len(canons))
     one = tally(group_answers(canons), weights, weights)
     two = tally(group_answers([canons[p] for p in order]), weights[order], weights[order])
-    assert order[two.peer] == one.peer
+    assert (two.peer if two.peer == NOBODY else order[two.peer]) == one.peer
 
 
 def test_weights_are_log_odds_plus_log_k_minus_1_and_stay_finite():
@@ -151,7 +180,7 @@ def test_an_expert_vote_adds_four_times_the_mean_supporter(ballot, alternatives)
     if given_canons:
         assert canons[vote.peer] == given_canons[int(np.argmax(vote.totals))]
     else:
-        assert vote.peer == int(prob.argmax())
+        assert vote.peer == NOBODY
 
 
 def test_one_expert_stands_against_two_where_a_calibrated_vote_follows_the_two():
@@ -159,3 +188,25 @@ def test_one_expert_stands_against_two_where_a_calibrated_vote_follows_the_two()
     assert calibrated_vote(groups, prob, 9.0).group == 1
     assert expert_vote(groups, prob, 9.0).group == 0
     assert expert_vote(groups, np.array([0.65, 0.6, 0.6]), 9.0).group == 1
+
+
+def test_copies_of_a_peer_are_worth_one_vote_together():
+    groups, prob = np.array([0, 0, 0, 1, 1]), np.full(5, 0.6)
+    votes = np.array([1 / 3, 1 / 3, 1 / 3, 1.0, 1.0])
+    for vote in (calibrated_vote, expert_vote):
+        assert vote(groups, prob, 3.0).group == 0
+        assert vote(groups, prob, 3.0, votes=votes).group == 1
+        np.testing.assert_allclose(
+            vote(groups, prob, 3.0, votes=votes).totals, vote(groups[2:], prob[2:], 3.0).totals
+        )
+        plain = vote(groups, prob, 3.0, labelled=7.0)
+        worth_one = vote(groups, prob, 3.0, labelled=7.0, votes=np.ones(5))
+        assert plain.totals.tobytes() == worth_one.totals.tobytes()
+    # A majority counts heads; only its ties ask what they are worth.
+    view = View(
+        prob, prob, groups, np.zeros(5), 3.0, np.ones(5), lambda: np.eye(5), labelled=0.0, votes=votes
+    )
+    assert READS["majority"].choose(view).group == 0
+    tied = view._replace(groups=np.array([0, 0, -1, 1, 1]))
+    assert READS["majority"].choose(tied).group == 1
+    assert READS["majority"].choose(tied._replace(votes=None)).group == 0

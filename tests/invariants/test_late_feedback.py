@@ -1,13 +1,23 @@
 """Late, corrected, revoked and partial feedback is exact: only the last version of a label counts."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import naive
-from memory.strategies import assert_same, decays, labels, play, streams
+from memory.strategies import assert_same, decays, labels, play, settle, streams
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+def replace_labels(stream, state, t, tick, before, after):
+    """Take back the labels that event t had, if any, and write those that it has now."""
+    for c, sign in ((before, -1.0), (after, 1.0)):
+        if c is not None:
+            state.write(stream.phis[t], c, tick, sign=sign, **stream.recorded(t))
 
 
 def play_late(stream, delays):
@@ -16,10 +26,10 @@ def play_late(stream, delays):
     ticks, due = [], {}
     for t in range(len(stream)):
         # With decay by labelled event, an event's place is fixed by its first label.
-        ticks.append(state.begin_labels(state.begin_event(stream.times[t])))
+        ticks.append(state.begin_labels(stream.decide(state, t)))
         due.setdefault(min(t + int(delays[t]), len(stream) - 1), []).append(t)
         for s in sorted(due.pop(t, []), key=lambda s: delays[s]):
-            state.write(stream.phis[s], stream.c[s], ticks[s], groups=stream.groups[s])
+            state.write(stream.phis[s], stream.c[s], ticks[s], **stream.recorded(s))
     return state
 
 
@@ -32,9 +42,9 @@ def test_late_feedback_equals_feedback_on_time(stream, seed, longest):
 @given(stream=streams(decay=decays()), seed=seeds)
 def test_the_order_of_arrival_does_not_matter(stream, seed):
     state = stream.state()
-    ticks = [state.begin_labels(state.begin_event(time)) for time in stream.times]
+    ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
     for t in np.random.default_rng(seed).permutation(len(stream)):
-        state.write(stream.phis[t], stream.c[t], ticks[t], groups=stream.groups[t])
+        state.write(stream.phis[t], stream.c[t], ticks[t], **stream.recorded(t))
     assert_same(state, play(stream)[0])
 
 
@@ -48,14 +58,14 @@ def test_only_the_last_version_of_every_label_counts(stream, seed, versions, mis
     """Each event is labelled several times, at any later moment, each time in place of the version before."""
     rng = np.random.default_rng(seed)
     state = stream.state()
-    ticks = [state.begin_labels(state.begin_event(time)) for time in stream.times]
+    ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
     for t in rng.permutation(len(stream)):
         before = None
         for _ in range(versions):
             wrong = labels(rng, stream.c.shape[1], missing, 0.3)
-            state.write(stream.phis[t], wrong, ticks[t], replaces=before, groups=stream.groups[t])
+            replace_labels(stream, state, t, ticks[t], before, wrong)
             before = wrong
-        state.write(stream.phis[t], stream.c[t], ticks[t], replaces=before, groups=stream.groups[t])
+        replace_labels(stream, state, t, ticks[t], before, stream.c[t])
     assert_same(state, play(stream)[0])
 
 
@@ -63,28 +73,32 @@ def test_only_the_last_version_of_every_label_counts(stream, seed, versions, mis
 def test_revoked_feedback_was_never_given(stream, seed):
     rng = np.random.default_rng(seed)
     revoked = rng.random(len(stream)) < 0.4
-    nothing = np.full(stream.c.shape[1], np.nan)
     with_it, without = play(stream)[0], stream.state()
     ticks = []
     for t in range(len(stream)):
-        ticks.append(without.begin_labels(without.begin_event(stream.times[t])))
+        ticks.append(without.begin_labels(stream.decide(without, t)))
         if not revoked[t]:
-            without.write(stream.phis[t], stream.c[t], ticks[t], groups=stream.groups[t])
+            without.write(stream.phis[t], stream.c[t], ticks[t], **stream.recorded(t))
     for t in np.flatnonzero(revoked):
-        with_it.write(stream.phis[t], nothing, ticks[t], replaces=stream.c[t], groups=stream.groups[t])
+        replace_labels(stream, with_it, t, ticks[t], stream.c[t], None)
     assert_same(with_it, without)
 
 
 @given(stream=streams(decay=decays()))
 def test_all_revoked_is_an_empty_memory_that_says_so(stream):
     state, ticks = play(stream)
-    nothing = np.full(stream.c.shape[1], np.nan)
     for t in range(len(stream)):
-        state.write(stream.phis[t], nothing, ticks[t], replaces=stream.c[t], groups=stream.groups[t])
+        replace_labels(stream, state, t, ticks[t], stream.c[t], None)
+    settle(state)
     reading = state.read(stream.phis[0])
     assert (reading.effective >= 0.0).all()
     np.testing.assert_allclose(reading.effective, 0.0, atol=1e-10)
-    np.testing.assert_allclose(reading.prob, stream.settings.prior, atol=1e-9)
+    unlabelled = stream.state()
+    for t in range(len(stream)):
+        unlabelled.begin_labels(stream.decide(unlabelled, t))
+    np.testing.assert_allclose(reading.prob, unlabelled.read(stream.phis[0]).prob, atol=1e-9)
+    if state.agreement is None:
+        np.testing.assert_allclose(reading.prob, stream.settings.prior, atol=1e-9)
     np.testing.assert_allclose(state.G, np.eye(len(state.peers)), atol=1e-10)
     np.testing.assert_allclose(state.readable, 1.0, atol=1e-10)
     assert abs(state.alternatives(stream.phis[0]) - 4.0) < 1e-9
@@ -113,19 +127,19 @@ def test_labels_may_come_one_peer_at_a_time(stream, seed):
     rng = np.random.default_rng(seed)
     state = stream.state()
     for t in range(len(stream)):
-        tick = state.begin_event()
-        so_far = np.full(stream.c.shape[1], np.nan)
+        tick = stream.decide(state, t)
+        so_far = None
         for p in rng.permutation(stream.c.shape[1]):
-            more = so_far.copy()
+            more = np.full(stream.c.shape[1], np.nan) if so_far is None else so_far.copy()
             more[p] = stream.c[t, p]
-            state.write(stream.phis[t], more, tick, replaces=so_far, groups=stream.groups[t])
+            replace_labels(stream, state, t, tick, so_far, more)
             so_far = more
     assert_same(state, play(stream)[0])
 
 
 @given(stream=streams(min_peers=3, complete=True), seed=seeds)
 def test_correcting_after_a_peer_has_left_is_exact_for_those_who_stay(stream, seed):
-    """The labels of the one who left still centre q."""
+    """The labels of the one who left still centre q, and its wrong answers still compete."""
     rng = np.random.default_rng(seed)
     state, ticks = play(stream)
     gone = int(rng.integers(stream.c.shape[1]))
@@ -134,16 +148,15 @@ def test_correcting_after_a_peer_has_left_is_exact_for_those_who_stay(stream, se
     corrected = stream.c.copy()
     for t in np.flatnonzero(rng.random(len(stream)) < 0.3):
         corrected[t, stay] = labels(rng, len(stay), 0.2, 0.3)
-        state.write(
-            stream.phis[t],
-            corrected[t, stay],
-            ticks[t],
-            replaces=stream.c[t, stay],
-            departed=[stream.c[t, gone]],
-            replaces_departed=[stream.c[t, gone]],
-        )
+        groups = stream.groups[t]
+        left = {"departed": [stream.c[t, gone]], "departed_groups": [groups[gone]], "groups": groups[stay]}
+        state.write(stream.phis[t], stream.c[t, stay], ticks[t], sign=-1.0, **left)
+        state.write(stream.phis[t], corrected[t, stay], ticks[t], **left)
     settings = stream.settings
     M, _ = naive.competence(stream.phis, corrected, settings.gamma, settings.step)
     G = naive.relation(corrected, settings.gamma_g, settings.eta_g)
     np.testing.assert_allclose(state.M, M[stay], atol=1e-10)
     np.testing.assert_allclose(state.G, G[np.ix_(stay, stay)], atol=1e-10)
+    fresh = play(replace(stream, c=corrected))[0]
+    fresh.remove_peer(stream.peers[gone])
+    assert state.alternatives(stream.phis[0]) == pytest.approx(fresh.alternatives(stream.phis[0]), rel=1e-9)

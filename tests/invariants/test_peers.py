@@ -1,5 +1,7 @@
 """Peers are exchangeable: their order, who else is in the pool and how events were split do not matter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,9 +19,10 @@ def test_permuting_peers_permutes_the_memory(stream, seed):
     order = np.random.default_rng(seed).permutation(stream.c.shape[1])
     one, _ = play(stream)
     two = SigmaState([stream.peers[p] for p in order], one.rank, stream.settings)
-    for t, time in enumerate(stream.times):
-        tick = two.begin_labels(two.begin_event(time))
-        two.write(stream.phis[t], stream.c[t, order], tick, groups=stream.groups[t, order])
+    permuted = replace(
+        stream, c=stream.c[:, order], groups=stream.groups[:, order], claims=stream.claims[:, order]
+    )
+    play(permuted, two)
     np.testing.assert_allclose(two.M, one.M[order], atol=1e-12)
     np.testing.assert_allclose(two.N, one.N[order], atol=1e-12)
     np.testing.assert_allclose(two.G, one.G[np.ix_(order, order)], atol=1e-12)
@@ -51,12 +54,14 @@ def test_a_new_peer_leaves_the_others_as_they_are(stream, late):
         assert np.isclose(after.prob[n], state.overall()[0][n], atol=1e-15)
     if late:  # and it can be labelled for an event that it did answer
         before = np.append(stream.c[0], np.nan)
-        state.write(stream.phis[0], np.append(stream.c[0], 1.0), ticks[0], replaces=before)
+        state.write(stream.phis[0], before, ticks[0], sign=-1.0)
+        state.write(stream.phis[0], np.append(stream.c[0], 1.0), ticks[0])
         np.testing.assert_allclose(state.M[:n], M, atol=1e-12)
 
 
 @given(stream=streams(decay=decays(), min_peers=2), seed=seeds)
 def test_a_peer_that_leaves_takes_only_itself(stream, seed):
+    stream = stream.plain()
     state, _ = play(stream)
     gone = seed % len(stream.peers)
     stay = [p for p in range(len(stream.peers)) if p != gone]
@@ -73,7 +78,8 @@ def test_a_peer_that_leaves_takes_only_itself(stream, seed):
         after = state.read(phi)
         np.testing.assert_allclose(after.score, before.score[stay], rtol=1e-13, atol=1e-15)
         np.testing.assert_allclose(after.effective, before.effective[stay], rtol=1e-13, atol=1e-15)
-        assert state.alternatives(phi) == alternatives
+        if settings.revision == 1:  # later the prior of K depends on the size of the pool
+            assert state.alternatives(phi) == alternatives
         # p̂ moves only with the rate of the pool, of which the one who left is no longer a part.
         expected = naive.calibrated(M[stay], N[stay], phi, settings.step, settings.prior, settings.strength)
         np.testing.assert_allclose(after.prob, expected, atol=1e-10)
@@ -84,9 +90,10 @@ def test_merged_memories_equal_one_that_saw_all_events(stream, seed):
     mine = np.random.default_rng(seed).random(len(stream)) < 0.5
     one, two = stream.state(), stream.state()
     for t, time in enumerate(stream.times):
-        ticks = [state.begin_labels(state.begin_event(time)) for state in (one, two)]
-        state = one if mine[t] else two
-        state.write(stream.phis[t], stream.c[t], ticks[0], groups=stream.groups[t])
+        state, other = (one, two) if mine[t] else (two, one)
+        other.begin_labels(other.begin_event(time))
+        tick = state.begin_labels(stream.decide(state, t))
+        state.write(stream.phis[t], stream.c[t], tick, **stream.recorded(t))
     untouched = two.M
     one.merge(two)
     assert_same(one, play(stream)[0])
@@ -100,11 +107,10 @@ def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(into_the_later, stream
     cut = min(cut, len(stream))
     early, late = stream.state(), stream.state()
     for t in range(len(stream)):
-        tick = late.begin_event()
         if t < cut:
-            early.write(stream.phis[t], stream.c[t], early.begin_event(), groups=stream.groups[t])
-        else:
-            late.write(stream.phis[t], stream.c[t], tick, groups=stream.groups[t])
+            late.begin_event()
+        state = early if t < cut else late
+        state.write(stream.phis[t], stream.c[t], stream.decide(state, t), **stream.recorded(t))
     merged, other = (late, early) if into_the_later else (early, late)
     merged.merge(other)
     assert_same(merged, play(stream)[0])

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.agreement import agreement_labels
 
 
 @dataclass(frozen=True, repr=False)
 class Stream:
-    """phis (T, rank), labels c (T, P) with NaN where missing, answer groups (T, P), times (T,)."""
+    """phis (T, rank), labels c (T, P), NaN where missing, groups (T, P), times (T,), claims (T, P, H + 1)."""
 
     phis: np.ndarray
     c: np.ndarray
     groups: np.ndarray
     times: np.ndarray
+    claims: np.ndarray
     settings: Settings
 
     @property
@@ -29,6 +31,23 @@ class Stream:
 
     def __len__(self):
         return len(self.phis)
+
+    def plain(self):
+        """The same stream for a memory as the paper has it: one horizon, no agreement."""
+        settings = replace(self.settings, horizons=(self.settings.gamma,), agreement=False)
+        return replace(self, settings=settings, claims=self.claims[:, :, :2])
+
+    def decide(self, state, t):
+        """Begin event t and write its agreement and which answers are equal; returns its tick."""
+        tick = state.begin_event(self.times[t])
+        state.write_agreement(self.phis[t], agreement_labels(self.groups[t]), tick)
+        state.write_copies(self.groups[t], tick)
+        return tick
+
+    def recorded(self, t):
+        """What a ledger knows of event t when its labels are written."""
+        groups = self.groups[t]
+        return {"groups": groups, "agreement": agreement_labels(groups), "claims": self.claims[t]}
 
     def __repr__(self):
         return (
@@ -58,15 +77,18 @@ by_event = st.just("event")
 @st.composite
 def all_settings(draw, decay=by_event):
     by = draw(decay)
+    horizons = tuple(sorted({draw(gammas), *draw(st.lists(gammas, max_size=2))}))
     return Settings(
-        gamma=draw(gammas),
+        horizons=horizons,
+        agreement=draw(st.booleans()),
+        revision=draw(st.sampled_from([1, 2])),
         eta=draw(st.sampled_from([None, 0.05, 1.0])),
         gamma_g=draw(gammas),
         eta_g=draw(st.sampled_from([0.005, 0.1])),
         decay=by,
         half_life=draw(st.sampled_from([0.5, 20.0, 3600.0])) if by == "time" else None,
         prior=draw(st.sampled_from([0.5, 0.25])),
-        strength=draw(st.sampled_from([4.0, 1.0])),
+        strength=draw(st.sampled_from([4.0, 2.0])),
     )
 
 
@@ -77,12 +99,14 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
     n_peers = draw(st.integers(min_peers, 6))
     rank = draw(st.integers(1, 7))
     shape = (n_events, n_peers)
+    settings = draw(all_settings(decay))
     return Stream(
         phis=unit_rows(rng, n_events, rank),
         c=labels(rng, shape, 0.0 if complete else draw(shares), draw(shares)),
         groups=rng.integers(-2, 3, size=shape),
         times=1.7e9 + np.cumsum(rng.exponential(draw(st.sampled_from([0.1, 3.0])), n_events)),
-        settings=draw(all_settings(decay)),
+        claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(settings.horizons) + 1)).astype(np.float16),
+        settings=settings,
     )
 
 
@@ -95,9 +119,9 @@ def play(stream, state=None):
     """Decide and write every event on time; returns the state and the ticks."""
     state = state or stream.state()
     ticks = []
-    for phi, c, groups, time in zip(stream.phis, stream.c, stream.groups, stream.times, strict=True):
-        tick = state.begin_labels(state.begin_event(time))
-        state.write(phi, c, tick, groups=groups)
+    for t in range(len(stream)):
+        tick = state.begin_labels(stream.decide(state, t))
+        state.write(stream.phis[t], stream.c[t], tick, **stream.recorded(t))
         ticks.append(tick)
     return state, ticks
 
@@ -107,12 +131,24 @@ def probe(rank):
     return unit_rows(np.random.default_rng(rank), 3, rank)
 
 
+def settle(state):
+    """Score what waits, so that the weights of the horizons depend on the sums alone."""
+    if state.mixing is not None:
+        state.mixing.score_waiting(state.now)
+        state.set_peers(state.peers)  # nothing changes, but what is known overall is computed again
+
+
 def assert_same(a, b, atol=1e-10):
     """Two states say the same, up to the rounding of sums in another order."""
+    settle(a)
+    settle(b)
     assert a.peers == b.peers
     assert (a.clock, a.now) == (b.clock, b.now)
     for name in ("M", "N", "G", "readable"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=atol, rtol=1e-9, err_msg=name)
+    if a.copies is not None:
+        one, two = (x.copies.decayed.value("pairs", x.now) for x in (a, b))
+        np.testing.assert_allclose(one, two, atol=atol, rtol=1e-9, err_msg="copies")
     for phi in probe(a.rank):
         one, two = a.read(phi), b.read(phi)
         for name in ("score", "effective", "prob"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.memory.calibration import calibrated, mean_overall, wilson
+from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean, wilson
 
 
 @given(
@@ -17,26 +17,26 @@ from sigma_mem.memory.calibration import calibrated, mean_overall, wilson
 def test_p_is_the_mean_of_a_beta_that_counted_right_and_wrong(right, wrong, prior, strength):
     score, effective = np.array([float(right - wrong)]), np.array([float(right + wrong)])
     a, b = right + strength * (1.0 + prior) / 2.0, wrong + strength * (1.0 - prior) / 2.0
-    assert calibrated(score, effective, np.array([prior]), strength)[0] == pytest.approx(a / (a + b))
+    p = probability(shrunk_mean(score, effective, np.array([prior]), strength))
+    assert p[0] == pytest.approx(a / (a + b))
 
 
-@given(seed=st.integers(0, 1000), one=st.floats(1e-3, 1e3), prior=st.floats(0.1, 0.9))
-def test_the_overall_mean_does_not_depend_on_the_scale_of_the_sums(seed, one, prior):
+@given(seed=st.integers(0, 1000), prior=st.floats(0.1, 0.9), worth=st.floats(0.1, 9.0))
+def test_the_mean_of_the_pool_counts_every_label_and_its_prior(seed, prior, worth):
     rng = np.random.default_rng(seed)
     labels = rng.random((3, 4)) * 20.0
     total = labels * rng.uniform(-1.0, 1.0, (3, 4))
-    together = mean_overall(total, labels, prior, 5.0)
+    together = pool_mean(total, labels, prior, worth)
+    assert together.shape == (3, 1)
     for row in range(3):
-        single = mean_overall(total[row], labels[row], prior, 5.0)
-        np.testing.assert_allclose(together[row], single, atol=1e-12)
-        scaled = mean_overall(one * total[row], one * labels[row], prior, 5.0, one)
-        np.testing.assert_allclose(scaled, single, atol=1e-12)
+        expected = (sum(total[row]) + worth * (2.0 * prior - 1.0)) / (sum(labels[row]) + worth)
+        assert together[row, 0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_goes_in_is_left_alone():
     score, effective, prior = np.array([1.0, -2.0]), np.array([3.0, 4.0]), np.array([0.5, 0.6])
-    calibrated(score, effective, prior, 4.0)
-    mean_overall(score, effective, 0.5, 4.0)
+    probability(shrunk_mean(score, effective, prior, 4.0))
+    pool_mean(score, effective, 0.5, 4.0)
     assert score.tolist() == [1.0, -2.0]
     assert effective.tolist() == [3.0, 4.0]
     assert prior.tolist() == [0.5, 0.6]

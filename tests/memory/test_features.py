@@ -77,7 +77,8 @@ def test_a_corrected_or_late_label_is_as_if_it_had_been_so_at_once(seed, late):
     memory = TextFeatures(3, -math.log(0.9))
     for t in np.random.default_rng(seed).permutation(20) if late else range(20):
         memory.write(features[t], other[t], t + 1.0)
-        memory.write(features[t], residual[t], t + 1.0, replaces=other[t])
+        memory.write(features[t], other[t], t + 1.0, weight=-1.0)
+        memory.write(features[t], residual[t], t + 1.0)
     on_time = written(features, residual, 0.9)
     np.testing.assert_allclose(memory.decayed.arrays["sum"], on_time.decayed.arrays["sum"], atol=1e-9)
     np.testing.assert_allclose(
@@ -89,7 +90,7 @@ def test_revoked_labels_leave_no_weight_behind():
     features, residual = events(3)
     memory = written(features, residual)
     for t in range(N):
-        memory.write(features[t], np.full(4, np.nan), t + 1.0, replaces=residual[t])
+        memory.write(features[t], residual[t], t + 1.0, weight=-1.0)
     assert np.abs(memory.weights(60.0)).max() < 1e-6
     assert np.abs(memory.effects(60.0)).max() < 1e-6
 

@@ -67,7 +67,8 @@ def test_a_replaced_q_is_taken_back():
     right, wrong = np.array([1.0, -1.0, 0.0]), np.array([-0.5, 0.25, 0.25])
     corrected, clean = Relation(3, 0.2), Relation(3, 0.2)
     corrected.write(wrong, 1.0)
-    corrected.write(right, 1.0, replaces=wrong)
+    corrected.write(wrong, 1.0, sign=-1.0)
+    corrected.write(right, 1.0)
     clean.write(right, 1.0)
     np.testing.assert_allclose(corrected.matrix(4.0, 0.5), clean.matrix(4.0, 0.5), atol=1e-15)
 

@@ -5,14 +5,17 @@ from hypothesis import strategies as st
 
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings, replay
+from sigma_mem.memory.agreement import agreement_labels
+from sigma_mem.memory.copies import agreement_beside_copies, votes_among
 
 from . import naive
 from .strategies import streams
 
 
-@given(stream=streams(), chunk=st.integers(1, 200), voted=st.booleans())
-def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, voted):
+@given(stream=streams(), chunk=st.integers(1, 200), voted=st.booleans(), copies=st.integers(0, 3))
+def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, voted, copies):
     rng = np.random.default_rng(chunk)
+    stream.groups[:, 1 : 1 + copies] = stream.groups[:, :1]
     features = rng.normal(size=(*stream.c.shape, 3)) if voted else None
     got = replay(stream.phis, stream.c, stream.settings, stream.groups if voted else None, chunk, features)
     state = stream.state()
@@ -31,7 +34,18 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
             ("text_log_odds", 0.0 if features is None else state.text_log_odds(features[t], groups >= 0)),
         ):
             np.testing.assert_allclose(getattr(got, name)[t], expected, atol=1e-9, rtol=1e-9, err_msg=name)
-        state.write(phi, c, state.begin_event(), groups=groups if voted else None)
+        agreement, copying = agreement_labels(groups) if voted else None, state.copying()
+        if copying is not None:
+            votes = votes_among(groups, copying)
+            agreement = agreement_beside_copies(groups, copying, votes)
+            np.testing.assert_allclose(got.votes[t], votes, atol=1e-9)
+        else:
+            np.testing.assert_array_equal(got.votes[t], 1.0)
+        tick, claims = state.begin_event(), reading.recorded()
+        if agreement is not None:
+            state.write_agreement(phi, agreement, tick)
+            state.write_copies(groups, tick)
+        state.write(phi, c, tick, groups=groups if voted else None, agreement=agreement, claims=claims)
         if features is not None:
             residual = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)
             state.features.write(features[t], residual, state.now)
@@ -39,6 +53,7 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
 
 @given(stream=streams(max_events=40), chunk=st.integers(1, 50))
 def test_replay_is_the_papers_memory_before_every_event(stream, chunk):
+    stream = stream.plain()
     got = replay(stream.phis, stream.c, stream.settings, stream.groups, chunk)
     s = stream.settings
     for t in {0, len(stream) // 2, len(stream) - 1}:

@@ -1,4 +1,6 @@
+import json
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -24,12 +26,41 @@ def test_half_life_takes_the_place_of_both_gammas():
     assert settings.rate_g == settings.rate
 
 
+def test_an_explicit_gamma_is_one_horizon():
+    assert Settings().horizons == (0.95, 0.99, 0.998, 0.9995)
+    assert Settings().gamma == Settings(revision=1).gamma == 0.9995
+    assert Settings(gamma=0.99).horizons == (0.99,)
+    assert Settings(revision=1).horizons == (0.9995,)
+    assert Settings(horizons=(0.9, 0.99)).gamma == 0.99
+
+
+def test_horizons_relate_to_a_half_life_as_their_gammas_do():
+    rates = Settings(decay="time", half_life=3600.0).horizon_rates
+    assert math.exp(-rates[-1] * 3600.0) == pytest.approx(0.5)
+    assert rates[0] / rates[-1] == pytest.approx(math.log(0.95) / math.log(0.9995))
+
+
+def test_a_record_of_version_0_1_keeps_its_behaviour():
+    old = Settings.from_record({"gamma": 0.9995, "signs": False})
+    assert (old.horizons, old.agreement, old.revision) == ((0.9995,), False, 1)
+    assert not old.text_features
+    assert old == Settings(text_features=False, revision=1)
+    assert Settings().agreement
+    assert not Settings(agreement=False).agreement
+    for settings in (Settings(), Settings(revision=1), old):
+        assert Settings.from_record(json.loads(json.dumps(asdict(settings)))) == settings
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         ({"gamma": 0.0}, "gamma is 0.0"),
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"gamma": math.nan}, "gamma is nan"),
+        ({"horizons": (0.9, 0.5)}, "horizons are"),
+        ({"horizons": (0.9, 1.5)}, "gamma is 1.5"),
+        ({"gamma": 0.8, "horizons": (0.9,)}, "gamma 0.8"),
+        ({"revision": 3}, "revision is 3"),
         ({"gamma_g": -1.0}, "gamma_g is -1.0"),
         ({"eta": 0.0}, "eta is 0.0"),
         ({"eta": math.inf}, "eta is inf"),
@@ -46,3 +77,14 @@ def test_impossible_settings_are_refused_by_name(arguments, named):
     with pytest.raises(InputError, match=named) as error:
         Settings(**arguments)
     assert "expected" in str(error.value)
+
+
+def test_trusted_sources_are_named_once_and_recorded():
+    assert Settings().trusted == ("default",)
+    assert Settings(revision=1).trusted is None
+    for trusted in ((), ("ci", "judge")):
+        recorded = json.loads(json.dumps(asdict(Settings(trusted=trusted))))
+        assert Settings.from_record(recorded) == Settings(trusted=trusted)
+    for wrong in ("ci", ("ci", "ci"), ("",), (1,)):
+        with pytest.raises(InputError, match="expected a tuple of distinct names of sources"):
+            Settings(trusted=wrong)

@@ -29,10 +29,25 @@ def test_the_memory_is_that_of_the_papers_equations(stream):
         np.testing.assert_allclose(reading.score, [phi @ m @ phi for m in M], atol=1e-10)
         np.testing.assert_allclose(state.readout(phi), [m @ phi for m in M], atol=1e-10)
         np.testing.assert_allclose(reading.effective, [phi @ n @ phi / settings.step for n in N], atol=1e-10)
-        expected = naive.calibrated(M, N, phi, settings.step, settings.prior, settings.strength)
-        np.testing.assert_allclose(reading.prob, expected, atol=1e-10)
-        expected = naive.alternatives(stream.phis, stream.c, stream.groups, settings.gamma, phi)
+        near, overall = naive.claims(stream.phis, stream.c, stream.groups, settings, phi)
+        np.testing.assert_allclose(reading.near, near, atol=1e-9)
+        np.testing.assert_allclose(reading.overall, overall, atol=1e-9)
+        expected = naive.mixed(near, overall, stream.claims, stream.c)
+        np.testing.assert_allclose(reading.prob, expected, atol=1e-9)
+        history = stream.phis, stream.c, stream.groups
+        expected = naive.alternatives(*history, settings.gamma, phi, settings.revision)
         assert state.alternatives(phi) == pytest.approx(expected, rel=1e-9)
+
+
+@given(stream=streams())
+def test_one_horizon_without_agreement_is_the_estimate_of_version_0_1(stream):
+    stream = stream.plain()
+    state, _ = play(stream)
+    s = stream.settings
+    M, N = naive.competence(stream.phis, stream.c, s.gamma, s.step)
+    for phi in probe(state.rank):
+        expected = naive.calibrated(M, N, phi, s.step, s.prior, s.strength)
+        np.testing.assert_allclose(state.read(phi).prob, expected, atol=1e-10)
 
 
 @given(stream=streams(decay=decays()))
@@ -99,6 +114,7 @@ def test_sums_are_weighted_by_the_age_on_the_decay_axis(stream):
 
 @given(stream=streams())
 def test_overall_is_the_rate_whatever_the_direction(stream):
+    stream = stream.plain()
     state, _ = play(stream)
     gamma = stream.settings.gamma
     right, labels = np.zeros(stream.c.shape[1]), np.zeros(stream.c.shape[1])
@@ -122,14 +138,14 @@ def test_a_pool_nobody_knows_is_read_at_the_prior():
 
 
 def test_a_peer_nobody_knows_is_read_at_the_rate_of_the_pool():
-    state = SigmaState(["known", "new"], 2, Settings(gamma=1.0))
+    state = SigmaState(["known", "new"], 2, Settings(gamma=1.0, agreement=False))
     for _ in range(18):
         state.write(np.array([1.0, 0.0]), np.array([1.0, math.nan]), state.begin_event())
     assert state.read(np.array([0.0, 1.0])).prob[1] == pytest.approx((18 + 1) / (18 + 2))
 
 
 def test_away_from_what_it_has_seen_a_peer_is_read_at_its_overall_rate():
-    state = SigmaState(["a"], 2, Settings(gamma=1.0, strength=4.0))
+    state = SigmaState(["a"], 2, Settings(gamma=1.0, strength=4.0, agreement=False))
     for _ in range(16):
         state.write(np.array([1.0, 0.0]), np.array([1.0]), state.begin_event())
     elsewhere = state.read(np.array([0.0, 1.0]))

@@ -81,7 +81,7 @@ def test_the_same_feedback_again_changes_nothing() -> None:
     mem.feedback(d.id, {"ann": True, "bob": False})
     mem.feedback(d.id, {"ann": True})
     after = mem.state.pack()
-    assert all(np.array_equal(before[key], after[key]) for key in before)
+    assert all(np.array_equal(before[key], after[key], equal_nan=True) for key in before)
 
 
 def test_another_body_is_an_error_unless_it_amends() -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import weakref
 import zlib
+from contextlib import closing
 
 import pytest
 
@@ -150,6 +151,30 @@ def test_a_migration_that_fails_changes_nothing(path, monkeypatch):
     monkeypatch.undo()
     assert path.read_bytes() == before
     SqliteStore(path).close()
+
+
+def test_a_file_without_the_index_by_source_gets_it(path, record, raw):
+    with closing(SqliteStore(path)) as store:
+        for n in range(9):
+            store.append("ns", [record(f"f{n}", kind="feedback", source=f"s{n % 2}")])
+    raw(path, "DROP INDEX record_by_source", "PRAGMA user_version = 2")
+    with pytest.raises(StoreVersionError, match="open it to write once to upgrade it"):
+        SqliteStore(path, readonly=True)
+    with closing(SqliteStore(path)) as store:
+        assert [r.id for r in store.of_source("ns", "s1")] == ["f1", "f3", "f5", "f7"]
+        assert store.sources("ns") == {"s0": 5, "s1": 4}
+        assert store.verify() == 9
+
+
+@pytest.mark.parametrize("query", ["page_of_source", "sources"])
+def test_sources_are_looked_up_in_their_index(path, query):
+    SqliteStore(path).close()
+    values = ("ns", "s", 0, 9, 9) if query == "page_of_source" else ("ns",)
+    with closing(sqlite3.connect(path)) as db:
+        plan = " ".join(row[3] for row in db.execute("EXPLAIN QUERY PLAN " + queries()[query], values))
+    assert "USING INDEX record_by_source" in plan or "USING COVERING INDEX record_by_source" in plan
+    assert "TEMP B-TREE" not in plan
+    assert "SCAN" not in plan
 
 
 def test_every_migration_is_numbered_in_order_and_whole():

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.errors import InputError
+from sigma_mem.answers.canon import Canon, canon_function
+from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.events import Answer, FloatArray
 
 FEATURES = (
@@ -124,13 +125,14 @@ NO_ANSWERS = Answers({}, {})
 def prepare_answers(
     question: str | None,
     answers: Mapping[str, str | Answer | None],
-    canon: Callable[[str], str | None],
+    canon: Canon,
     with_features: bool,
 ) -> Answers:
     """Read the canon of every answer and, where two or more are readable, the features of their texts."""
     if not answers:
         raise InputError("answers are empty; expected {peer: text} for at least one peer")
-    found = {peer: _answer(given, canon) for peer, given in answers.items()}
+    read = canon_function(canon)
+    found = {peer: _answer(peer, given, read) for peer, given in answers.items()}
     readable = [peer for peer, answer in found.items() if answer.canon is not None]
     if not with_features or len(readable) < 2:
         return Answers(found, {})
@@ -138,11 +140,27 @@ def prepare_answers(
     return Answers(found, {peer: rows[peer] for peer in readable})
 
 
-def _answer(given: str | Answer | None, canon: Callable[[str], str | None]) -> Answer:
-    if isinstance(given, Answer):
-        return given
+def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | None]) -> Answer:
     if given is None:
         return Answer("", None)
-    if not isinstance(given, str):
-        raise InputError(f"answer is {given!r}; expected text, an Answer, or None where there is none")
-    return Answer(given, canon(given))
+    if isinstance(given, str):
+        given = Answer(given, _read(peer, given, read))
+    if not isinstance(given, Answer) or not isinstance(given.text, str):
+        raise InputError(
+            f"the answer of peer {peer!r} is {given!r}; expected text, an Answer, or None where there is none"
+        )
+    if not isinstance(given.canon, str | None):
+        raise InputError(f"the canon of peer {peer!r} is {given.canon!r}; expected a string or None")
+    return given
+
+
+def _read(peer: str, text: str, read: Callable[[str], str | None]) -> str | None:
+    try:
+        return read(text)
+    except BaseException as error:
+        if isinstance(error, SigmaMemError) or not isinstance(error, Exception):
+            raise
+        raise InputError(
+            f"canon raised {error!r} for the answer of peer {peer!r}; expected a string, "
+            "or None where an answer cannot be read"
+        ) from error

@@ -7,6 +7,7 @@ a long power of integers, and its import takes a second. `sigma_mem.answers.simp
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -16,9 +17,12 @@ import threading
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import find_spec
+from typing import Any
 
 from sigma_mem.extras import require
 
+_SECONDS = 3.0  # for an answer that is voted on
+_LABEL_SECONDS = 10.0  # for one that is graded
 _START_SECONDS = 60.0  # the first answer waits for the import of sympy
 _NAMES = re.compile(r"\\(?:left|right|displaystyle|limits|[,!;: ])|\\?~|(?<!\\)\$")
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
@@ -31,10 +35,15 @@ _SYMBOLS = str.maketrans(
     {"−": "-", "×": "\\times ", "·": "\\cdot ", "π": "\\pi ", "∞": "\\infty ", "°": "^\\circ "}
 )
 _ROOT = re.compile(r"√\s*(\d+|[A-Za-z]|\([^()]*\))")
+SUPERSCRIPT = re.compile("⁻?[⁰¹²³⁴-⁹]+")
+_LOWERED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def to_latex(text: str) -> str:
-    """Write mathematical Unicode characters (×, π, √2) as LaTeX."""
+    """Write mathematical Unicode characters (×, π, √2, x²) as LaTeX."""
+    if text.isascii():
+        return text
+    text = SUPERSCRIPT.sub(lambda m: f"^{{{m[0].translate(_LOWERED)}}}", text)
     return _ROOT.sub(r"\\sqrt{\1}", text.translate(_SYMBOLS))
 
 
@@ -56,13 +65,19 @@ def simplify_math(answer: str) -> str | None:
     return _worker().simplify(_CONSTANTS.sub(r"\\\g<0>", answer))
 
 
+@lru_cache(maxsize=65_536)
+def same_math(right: str, answer: str) -> bool:
+    """Whether math-verify holds an answer for equal to the right one; it accepts more than equal forms."""
+    return _worker(_LABEL_SECONDS).same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
+
+
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
     After ``timeout`` seconds the process is ended, and a new one started for the next answer.
     """
 
-    def __init__(self, timeout: float = 3.0) -> None:
+    def __init__(self, timeout: float = _SECONDS) -> None:
         if find_spec("math_verify") is None:  # not imported here: only the process needs it
             require("math_verify", extra="streams", purpose="comparing LaTeX answers")
         self._timeout = timeout
@@ -72,6 +87,14 @@ class MathWorker:
 
     def simplify(self, answer: str) -> str | None:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
+        form: str | None = self._reply(answer)
+        return form
+
+    def same(self, right: str, answer: str) -> bool:
+        """Compare an answer with the right one; False if unreadable or too slow."""
+        return self._reply([right, answer]) is True
+
+    def _reply(self, request: str | list[str]) -> Any:
         with self._lock:
             wait = self._timeout
             if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
@@ -80,16 +103,17 @@ class MathWorker:
                 self._end()
                 self._process = self._start()
                 wait += _START_SECONDS
-            reply = _ask(self._process, answer, wait)
-            if not reply:
+            reply = _ask(self._process, request, wait)
+            if not reply.endswith("\n"):  # none, or one cut off
                 self._end()
-        form: str | None = json.loads(reply or "null")
-        return form
+                return None
+        return json.loads(reply)
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            self._end()
+            if os.getpid() == self._owner:  # after a fork the process is the parent's
+                self._end()
 
     def _end(self) -> None:
         if self._process is not None:
@@ -108,14 +132,14 @@ class MathWorker:
         )
 
 
-def _ask(process: subprocess.Popen[str], answer: str, wait: float) -> str:
+def _ask(process: subprocess.Popen[str], request: str | list[str], wait: float) -> str:
     """The process's reply; "" if it has ended, as it must after ``wait`` seconds without one."""
     if process.stdin is None or process.stdout is None:
         return ""
     clock = threading.Timer(wait, _kill, [process])
     clock.start()
     try:
-        process.stdin.write(json.dumps(answer) + "\n")
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         return process.stdout.readline()
     except BrokenPipeError:
@@ -130,4 +154,12 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-_worker = cache(MathWorker)  # one for this process
+@cache
+def _worker(timeout: float = _SECONDS) -> MathWorker:
+    """One of each kind for this process, ended with it.
+
+    Labels should not depend on how busy the machine is: their worker may take longer.
+    """
+    worker = MathWorker(timeout)
+    atexit.register(worker.close)
+    return worker

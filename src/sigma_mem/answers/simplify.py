@@ -1,4 +1,5 @@
-"""The process behind `sigma_mem.answers.latex.MathWorker`: reads an answer per line, writes a canon per line.
+"""The process behind `sigma_mem.answers.latex.MathWorker`: for an answer per line it writes its canon, for a
+pair of a right answer and another whether they are equal.
 
 It runs as ``python -m sigma_mem.answers.simplify SECONDS``.
 """
@@ -11,7 +12,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from sigma_mem.answers.canon import write_fraction
+from sigma_mem.answers.number import write_fraction
 
 _MEMORY = 2 << 30  # bytes of address space
 # what sympy and the LaTeX parser raise on nonsense; anything else ends this process, and a new one is started
@@ -20,15 +21,28 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeE
 
 def canonical(answer: str) -> str | None:
     """Parse LaTeX or plain mathematics and return one form for all equal answers, or None."""
+    parsed = _parse(answer)
+    return _form(parsed[0]) if parsed else None
+
+
+def equal(right: str, answer: str) -> bool:
+    """Whether math-verify finds both equal."""
+    from math_verify import verify
+
+    first, second = _parse(right), _parse(answer)
+    return bool(first and second and verify(first, second, timeout_seconds=None))
+
+
+def _parse(answer: str) -> list[Any]:
     from math_verify import LatexExtractionConfig, parse
 
-    parsed = parse(
+    parsed: list[Any] = parse(
         f"${answer}$",
         extraction_config=[LatexExtractionConfig()],
         fallback_mode="no_fallback",
         parsing_timeout=None,  # this process is ended from outside
     )
-    return _form(parsed[0]) if parsed else None
+    return parsed
 
 
 def _form(value: Any) -> str:
@@ -60,19 +74,21 @@ def main(seconds: int) -> None:
     with suppress(ImportError, ValueError, OSError):  # let 9^{9^{9^9}} fail instead of filling the machine
         limits: Any = import_module("resource")
         limits.setrlimit(limits.RLIMIT_AS, (_MEMORY, _MEMORY))
-    import_module("math_verify")  # before the clock runs
+    out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no canon
+    canonical("x + x")  # loads the parser before the clock runs
     # The system ends this process if nobody else does: its parent may have been killed. The signal is not
     # handled in Python, so that it works inside a long power too.
     alarm = getattr(signal, "alarm", lambda seconds: None)
     for line in sys.stdin:
         alarm(seconds)
         try:
-            form = canonical(json.loads(line))
+            request = json.loads(line)
+            reply = equal(*request) if isinstance(request, list) else canonical(request)
         except _UNREADABLE:
-            form = None
+            reply = None
         alarm(0)
-        sys.stdout.write(json.dumps(form) + "\n")
-        sys.stdout.flush()
+        out.write(json.dumps(reply) + "\n")
+        out.flush()
 
 
 if __name__ == "__main__":

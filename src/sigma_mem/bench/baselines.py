@@ -1,8 +1,10 @@
 """Routers that the memory is compared with: they see φ and past labels, never an answer.
 
 Each has two verbs. `choose` takes φ and which peers are present; `learn` takes the labels of an event.
+`BASELINES` lists those that are rows of every table.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -32,8 +34,8 @@ class Beta:
 
     α_p ← γα_p + r_p,  β_p ← γβ_p + (1 − r_p)                  (appendix:role)
 
-    The largest posterior mean is chosen. The paper's B1 has γ = 0.9, about ten events of memory. A peer
-    without a label is left as it is.
+    The largest posterior mean is chosen. The paper's B1 has γ = 0.9, about ten events of memory; γ = 1
+    follows the leader, the peer with the best rate so far. A peer without a label is left as it is.
 
     >>> b1 = Beta(n_peers=2, gamma=0.9)
     >>> b1.learn(np.zeros(1), np.array([-1.0, 1.0]), chosen=0)
@@ -138,3 +140,13 @@ class NearestNeighbours:
             self._r = np.resize(self._r, (room, len(labels)))
         self._phis[self._n], self._r[self._n] = phi, successes(labels)
         self._n += 1
+
+
+# From the number of peers, every φ of the stream, the memory's γ, and a seed.
+BASELINES: Mapping[str, Callable[[int, FloatArray, float, int], Router]] = {
+    "leader": lambda n_peers, phis, gamma, seed: Beta(n_peers, 1.0),
+    "beta-b1": lambda n_peers, phis, gamma, seed: Beta(n_peers, 0.9),
+    "beta-decayed": lambda n_peers, phis, gamma, seed: Beta(n_peers, gamma),
+    "beta-cluster": lambda n_peers, phis, gamma, seed: ClusterBeta(n_peers, cluster(phis, 16, seed), gamma),
+    "knn": lambda n_peers, phis, gamma, seed: NearestNeighbours(n_peers),
+}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import Interval
 from sigma_mem.events import FloatArray
@@ -66,7 +67,24 @@ def shaded(
         axes.fill_between(100 * np.array(x), low, high, color=colour, alpha=0.18, lw=0)
     for name, level in flat.items():
         axes.axhline(100 * level, color="grey", ls="--", lw=1.2, label=name)
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_xticks([100 * share for share in x], [f"{100 * share:g}" for share in x])
     return _saved(axes, "accuracy (%)", "events with feedback (%)", title, path)
+
+
+def reliability(
+    claims: Mapping[str, tuple[FloatArray, FloatArray, NDArray[np.intp]]], title: str, path: Path
+) -> Path:
+    """Share right against confidence, by bin; a dot is as large as its bin, and the diagonal is perfect."""
+    axes = _axes(6.4, 4.4)
+    axes.plot([0, 100], [0, 100], color="grey", ls="--", lw=1.2, label="perfectly calibrated")
+    for i, (name, (confidence, right, counts)) in enumerate(claims.items()):
+        colour = _COLOURS[i % len(_COLOURS)]
+        axes.plot(100 * confidence, 100 * right, lw=1.2, label=name, color=colour)
+        axes.scatter(
+            100 * confidence, 100 * right, s=6 + 240 * counts / counts.sum(), color=colour, alpha=0.6
+        )
+    return _saved(axes, "right (%)", "confidence (%)", title, path)
 
 
 def heatmap(

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from sigma_mem.bench import row
-from sigma_mem.bench.baselines import Beta, ClusterBeta, NearestNeighbours, Router, cluster
+from sigma_mem.bench.baselines import BASELINES, Router
 from sigma_mem.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.rivals import RIVALS
@@ -23,7 +23,6 @@ from sigma_mem.streams import Stream
 
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
-BASELINES = ("beta-b1", "beta-decayed", "beta-cluster", "knn")
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
@@ -36,7 +35,7 @@ def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool
     """Names of the rows, in the order of the tables; without answers there is nothing to vote on.
 
     >>> row_names(answers=False)[4:]
-    ['beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
+    ['leader', 'beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
     """
     shown = [read.name for read in reads.in_tables() if answers or read.name in reads.routes]
     first = [MAJORITY] if MAJORITY in shown else []
@@ -61,6 +60,12 @@ class Setup:
     reads: Reads = READS
     progress: Progress = silent
 
+    def memory(self, peers: Sequence[str], rank: int) -> SigmaMem:
+        """An empty memory in this process, for φ of this rank that are handed in."""
+        return SigmaMem(
+            peers, rank=rank, settings=self.settings, keep_text=False, seed=self.seed, reads=self.reads
+        )
+
     def part(self, name: str) -> Setup:
         """The same for one part of an experiment, which its progress names."""
         return replace(self, progress=lambda what, *steps: self.progress(f"{name} {what}", *steps))
@@ -83,8 +88,7 @@ def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str
         whole = replace(stream, events=(*before.events, *stream.events))
         directions, skip = np.concatenate((of_before, phis)), len(before)
     if setup.session:
-        rank = phis.shape[1]
-        with SigmaMem(whole.peers, rank=rank, settings=settings, keep_text=False, reads=reads) as memory:
+        with setup.memory(whole.peers, phis.shape[1]) as memory:
             choices = play(whole, directions, MemoryPlayer(memory, reads), progress=progress("memory"))
     else:
         choices = replayed(whole, directions, settings, progress=progress("memory"), reads=reads)
@@ -126,9 +130,7 @@ def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str,
 def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
     """The baselines, and the rivals asked for, fresh."""
     n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
-    cells = ClusterBeta(n, cluster(phis, 16, seed), gamma)
-    made: tuple[Router, ...] = (Beta(n, 0.9), Beta(n, gamma), cells, NearestNeighbours(n))
-    found = dict(zip(BASELINES, made, strict=True))
+    found = {name: made(n, phis, gamma, seed) for name, made in BASELINES.items()}
     unknown = [name for name in setup.rivals if name not in RIVALS]
     if unknown:
         raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")

@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 from sigma_mem.bench.baselines import Router, best_present
 from sigma_mem.bench.row import Present, present_peers
 from sigma_mem.decide import READS, Read, Reads, View
+from sigma_mem.decide.read import NOBODY
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Everything, Reveal, Revealed, Stream
 
-Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event
+Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event, or NOBODY
 
 
 class Player(Protocol):
     """Anything that can take part."""
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
-        """The present peer that each of its mechanisms chooses; the first one is acted upon."""
+        """The present peer that each of its mechanisms chooses, or `NOBODY`; the first is acted upon."""
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """Labels of the event decided at ``place``, from a source."""
@@ -53,7 +54,8 @@ def play(
         decided = player.decide(replace(event, correct={}, reference=None), phi, present[place])
         for name, peer in decided.items():
             chosen.setdefault(name, []).append(peer)
-        acted = stream.peers[next(iter(decided.values()))]
+        first = next(iter(decided.values()))
+        acted = "" if first == NOBODY else stream.peers[first]
         for revealed in shown.reveal(place, event, acted):
             waiting.setdefault(revealed.due, []).append((place, revealed))
         for about, revealed in waiting.pop(place, ()):
@@ -66,10 +68,9 @@ def play(
 def choose_present(read: Read, chosen: int, score: FloatArray, prob: FloatArray, present: Present) -> int:
     """The peer that a read chose, or, where that one is absent, its choice among the peers present.
 
-    A vote can only choose an absent peer where no answer can be read, so scores and p̂ are all that is left to
-    choose by.
+    Only a route can choose an absent peer, so scores and p̂ are all that it chooses by.
     """
-    if present[chosen] or not present.any():
+    if chosen == NOBODY or present[chosen] or not present.any():
         return chosen
     peers = np.flatnonzero(present)
     n = len(peers)
@@ -113,11 +114,12 @@ class MemoryPlayer:
         self._ids.append(decision.id)
         peers = self.memory.peers
         score, prob = (np.array([values[p] for p in peers]) for values in (decision.scores, decision.probs))
-        found = {
-            name: choose_present(self._reads[name], peers.index(peer), score, prob, present[: len(peers)])
-            for name, peer in decision.reads.items()
-        }
-        return {"adaptive": found[decision.read.removeprefix("adaptive:")], **found}
+        found = {read.name: NOBODY for read in self._reads if read.needs != "center"}
+        for name, peer in decision.reads.items():
+            index = peers.index(peer)
+            found[name] = choose_present(self._reads[name], index, score, prob, present[: len(peers)])
+        chosen = NOBODY if decision.peer is None else found[decision.read.removeprefix("adaptive:")]
+        return {"adaptive": chosen, **found}
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """`SigmaMem.feedback`."""

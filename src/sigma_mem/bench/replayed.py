@@ -16,6 +16,7 @@ from sigma_mem.bench.play import Choices, choose_present
 from sigma_mem.bench.row import present_peers
 from sigma_mem.decide import READS, Reads, View
 from sigma_mem.decide.adaptive import adaptive, duels, settings_over_reads
+from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Settings, replay
@@ -40,6 +41,7 @@ def replayed(
         labels[~shown] = np.nan
     asked = [[peer in event.answers for peer in stream.peers] for event in stream]
     groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
+    silent = _silent(stream)
     features = _features(stream) if settings.text_features else None
     past = replay(phis, labels, settings, groups, features=features)
     available = [i for i, read in enumerate(reads) if read.needs != "center"]
@@ -51,10 +53,12 @@ def replayed(
             score=past.score[t],
             prob=past.prob[t],
             text_log_odds=past.text_log_odds[t],
-            groups=groups[t],
+            groups=np.where(silent[t], -2, groups[t]),
             alternatives=float(past.alternatives[t]),
             readable=past.readable[t],
             relation=partial(past.G.__getitem__, t),
+            labelled=None if settings.revision == 1 else float(past.labelled[t]),
+            votes=past.votes[t],
         )
         first[t] = [read.choose(view).peer for read in used]
         chosen[t] = [
@@ -65,11 +69,19 @@ def replayed(
             progress(t + 1, len(stream))
     events = np.arange(len(stream))
     of_reads = np.full((len(stream), len(reads)), np.nan)  # without a center, its reads are not labelled
-    of_reads[:, available] = _answer_labels(labels, groups)[events[:, None], first]
+    of_answers = _answer_labels(labels, groups)[events[:, None], first]
+    of_reads[:, available] = np.where(first == NOBODY, np.nan, of_answers)
     prob = replay(phis, duels(of_reads), settings_over_reads(settings)).prob
     best = [available.index(adaptive(p, available)) for p in prob]
     by_read = {read.name: chosen[:, i] for i, read in enumerate(used)}
-    return {"adaptive": chosen[events, best], **by_read}
+    readable = (groups >= 0).any(axis=1)
+    return {"adaptive": np.where(readable, chosen[events, best], NOBODY), **by_read}
+
+
+def _silent(stream: Stream) -> NDArray[np.bool_]:
+    """Who gave no answer, (T, P)."""
+    nothing = Answer("", None)
+    return np.array([[event.answers.get(p, nothing) == nothing for p in stream.peers] for event in stream])
 
 
 def _answer_labels(labels: FloatArray, groups: NDArray[np.intp]) -> FloatArray:

@@ -23,7 +23,7 @@ Present = NDArray[np.bool_]
 class TableRow:
     """One mechanism on one stream."""
 
-    chosen: NDArray[np.intp] | None  # the peer chosen at every event; None for a random peer
+    chosen: NDArray[np.intp] | None  # the peer chosen at every event, −1 for nobody; None for a random peer
     correct: FloatArray  # how right it was, from 0 to 1; an expectation for a random peer and a majority
     selections: Mapping[str, int]  # how often each peer was chosen
 
@@ -45,7 +45,7 @@ def row_of(chosen: NDArray[np.intp] | None, correct: FloatArray, peers: Sequence
         share, rest = divmod(len(correct), len(peers))
         counts = [share + (i < rest) for i in range(len(peers))]
     else:
-        counts = np.bincount(chosen, minlength=len(peers)).tolist()
+        counts = np.bincount(chosen[chosen >= 0], minlength=len(peers)).tolist()
     return TableRow(chosen, correct, dict(zip(peers, counts, strict=True)))
 
 
@@ -56,13 +56,13 @@ def successes(labels: FloatArray) -> FloatArray:
 
 
 def correct_at(labels: FloatArray, chosen: NDArray[np.intp]) -> FloatArray:
-    """How right the chosen peers were, from 0 to 1; a peer without a label counts as wrong.
+    """How right the chosen peers were, from 0 to 1; nobody (−1) and a peer without a label count as wrong.
 
-    >>> correct_at(np.array([[1.0, -1.0], [np.nan, 0.2]]), np.array([0, 1])).tolist()
-    [1.0, 0.6]
+    >>> correct_at(np.array([[1.0, -1.0], [np.nan, 0.2], [1.0, 1.0]]), np.array([0, 1, -1])).tolist()
+    [1.0, 0.6, 0.0]
     """
     r: FloatArray = np.nan_to_num(successes(labels))[np.arange(len(chosen)), chosen]
-    return r
+    return np.where(chosen >= 0, r, 0.0)
 
 
 def present_peers(stream: Stream) -> Present:

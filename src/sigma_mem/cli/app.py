@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import bench, center, decisions, train
+from sigma_mem.cli import bench, center, data, decisions, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
-from sigma_mem.cli.inspect import inspect
+from sigma_mem.cli.inspect import drift, inspect
+from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
@@ -21,11 +22,15 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.callback(invoke_without_command=True)(_sigma_mem)
     app.command()(demo)
     decisions.add_commands(app, reads)
+    app.command()(sources)
+    app.command()(revoke)
     app.command()(inspect)
+    app.command()(drift)
     app.command("import")(import_)
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")
+    app.add_typer(data.app, name="data")
     return app
 
 

@@ -140,7 +140,7 @@ def mechanisms(
 @experiment_command
 def feedback(
     stream: StreamFile,
-    shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0.05,0.1,0.2,0.4,0.6,0.8,1",
+    shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0,0.005,0.01,0.02,0.05,0.1,1",
     seeds: Annotated[int, typer.Option(min=1, help="How many masks.")] = 3,
     limit: Limit = None,
     *,
@@ -175,17 +175,63 @@ def theory(
 @experiment_command
 def drift(
     stream: StreamFile,
+    size: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How many draws of pool and replacements.")] = 3,
     conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
     limit: Limit = 2000,
     rivals: Rivals = False,
     *,
     options: RunOptions,
 ) -> "Table":
-    """Drift, cold start, a new peer, sparse, late, bandit-only and poisoned feedback, a restart."""
+    """Models updated under one name: one, all, gradually, swapped; beside every single γ in hindsight.
+
+    By name also new-peer, delayed and bandit-only.
+    """
     from sigma_mem.bench.experiments.drift import drift_table
 
+    drawn = range(options.seed, options.seed + seeds)
     with options.experiment(stream, limit=limit, rivals=rivals) as e:
-        return drift_table(e.stream, e.phis, names_of(conditions), e.setup)
+        return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=size, seeds=drawn)
+
+
+@app.command()
+@experiment_command
+def poison(
+    stream: StreamFile,
+    attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "--limit", help="At most this many events.")
+    ] = 1000,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
+    ] = False,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What lying label sources cost, with a trusted source named and without."""
+    from sigma_mem.bench.experiments.poison import poison_table
+
+    with options.experiment(stream, limit=events) as e:
+        return poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
+
+
+@app.command()
+@experiment_command
+def confidence(
+    stream: StreamFile,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,
+    min_confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Answer only where this share of the answers is right.")
+    ] = 0.9,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Whether the confidence can be believed: calibration error, Brier, AUC, and when to abstain."""
+    from sigma_mem.bench.experiments.confidence import confidence_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return confidence_table(e.stream, e.phis, share, min_confidence, e.setup)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
@@ -118,6 +119,10 @@ class RunOptions:
     peers: Annotated[
         str | None, typer.Option("--peers", help="Peers, separated by commas; all by default.")
     ] = None
+    pool: Annotated[
+        int | None, typer.Option(min=1, help="A pool of this many of the peers, drawn by --pool-seed.")
+    ] = None
+    pool_seed: Annotated[int, typer.Option(help="Of the pool that --pool draws.")] = 0
     order: Annotated[
         Literal["shuffled", "recorded"],
         typer.Option(help="Shuffle the events by the seed, or keep their order."),
@@ -186,11 +191,20 @@ class RunOptions:
         from sigma_mem.streams import load_stream
 
         seed = self.seed if self.order == "shuffled" else None
-        chosen = names_of(peers or self.peers)
-        stream = load_stream(file).select(peers=chosen, domains=domains, seed=seed, limit=limit)
+        whole = load_stream(file)
+        chosen = self._drawn(names_of(peers or self.peers) or whole.peers)
+        stream = whole.select(peers=chosen, domains=domains, seed=seed, limit=limit)
         if not len(stream):
             raise InputError(f"{file} has no event left; expected at least one: check --peers and --limit")
         return stream, encoder.encode([event.question for event in stream])
+
+    def _drawn(self, peers: Sequence[str]) -> Sequence[str]:
+        """All of these peers, or the pool drawn from them; in which order they are given plays no part."""
+        if self.pool is None:
+            return peers
+        if self.pool > len(peers):
+            raise InputError(f"got --pool {self.pool}; expected at most {len(peers)}, the number of peers")
+        return random.Random(self.pool_seed).sample(sorted(peers), self.pool)
 
     def show(self, table: Table) -> None:
         """Write the report where one is asked for, and print one JSON object or a table."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.table import Table
 
+from sigma_mem.answers.canon import KINDS, Kind
 from sigma_mem.cli.options import (
     Json,
     MemoryFile,
@@ -46,6 +47,7 @@ Gamma = Annotated[
 After = Annotated[
     str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
 ]
+CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 
 def add_commands(app: typer.Typer, reads: Reads) -> None:
@@ -93,6 +95,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         read: str = typer.Option(
             votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
         ),
+        canon: CanonName = "auto",
         after: After = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
@@ -104,13 +107,15 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem vote --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
 
         sigma-mem vote --memory memory.db --after ID "What is 17 * 23?" -a gemma=391 -a coder=381 --json
+
+        sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
         """
-        answers = named_values(answer, "answer")
+        answers, kind = named_values(answer, "answer"), cast(Kind, canon)
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
-                decision = mem.decide(text_of(question), answers, after=after)
+                decision = mem.decide(text_of(question), answers, canon=kind, after=after)
             else:
-                decision = mem.vote(text_of(question), answers, read=read, after=after)
+                decision = mem.vote(text_of(question), answers, read=read, canon=kind, after=after)
         _show(decision, memory, json)
 
     app.command()(feedback)
@@ -187,7 +192,8 @@ def _show(decision: Decision, memory: Path, as_json: bool) -> None:
         return
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
-    out.print(f"{decision.peer}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
+    chosen = decision.peer or f"nobody: {decision.details['abstained'].get('because', 'not sure enough')}"
+    out.print(f"{chosen}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
     text = decision.details.get("text_log_odds", {})
     columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     table = Table(*columns, box=None, pad_edge=False)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sigma_mem.answers.canon import Kind
+from sigma_mem.answers.canon import KINDS, Kind
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import print_json
 from sigma_mem.streams.formats import FORMATS
@@ -18,7 +18,7 @@ def import_(
         Path, typer.Option("--output", "-o", help="Stream to write: .jsonl, .jsonl.gz or .jsonl.zst.")
     ],
     format: Annotated[str, typer.Option(help=f"auto, {', '.join(FORMATS)}.")] = "auto",
-    kind: Annotated[str, typer.Option(help="Answers: auto, number, math, choice, code, text.")] = "auto",
+    kind: Annotated[str, typer.Option(help=f"How answers are read: {', '.join(KINDS)}.")] = "auto",
     score: Annotated[str | None, typer.Option(help="The score that says an answer is right.")] = None,
     peer: Annotated[str | None, typer.Option(help="Langfuse: field that names the peer.")] = None,
     event: Annotated[str | None, typer.Option(help="Langfuse: field that names the event.")] = None,

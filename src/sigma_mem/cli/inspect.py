@@ -1,9 +1,11 @@
-"""``sigma-mem inspect``: look into a memory, or at why a decision was made."""
+"""``sigma-mem inspect`` and ``drift``: look into a memory, at why a decision was made, at who changed."""
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -15,10 +17,12 @@ from sigma_mem.answers.features import FEATURES
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
+from sigma_mem.memory.basis import bases
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 
 if TYPE_CHECKING:
     from sigma_mem.events import Decision
+    from sigma_mem.memory import SigmaState
     from sigma_mem.session import SigmaMem
 
 
@@ -42,15 +46,9 @@ def inspect(
 
     sigma-mem inspect --memory memory.db --decision ID --peer coder
     """
-    from sigma_mem.session import SigmaMem
-    from sigma_mem.store.open import open_store
-
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
-    with closing(open_store(existing(memory), readonly=True)) as store:
-        if namespace not in store.namespaces():
-            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
-        mem = SigmaMem(store=store, namespace=namespace)
+    with _opened(memory, namespace) as mem:
         if decision is not None:
             found = mem.explain(decision, peer=peer, top=top)
             if json:
@@ -65,16 +63,44 @@ def inspect(
         _print(values)
 
 
+def drift(memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
+    """Name peers whose recent record left their long one, since when, and how sure.
+
+    Example:
+    sigma-mem drift --memory memory.db
+    """
+    with _opened(memory, namespace) as mem:
+        found = mem.drift()
+    if json:
+        print_json({"drift": [asdict(changed) for changed in found]})
+    else:
+        typer.echo("\n".join(map(str, found)) or "no peer's record changed")
+
+
+@contextmanager
+def _opened(memory: Path, namespace: str) -> Iterator[SigmaMem]:
+    """The memory in a file, to look at only."""
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.open import open_store
+
+    with closing(open_store(existing(memory), readonly=True)) as store:
+        if namespace not in store.namespaces():
+            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
+        yield SigmaMem(store=store, namespace=namespace)
+
+
 def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     """Everything that is shown of a memory: peers, competence, evidence, relation, last decisions."""
     state = mem.state
     recent = mem.decisions(1000)  # among them a question is looked for that illustrates a direction
     rate, labels = state.overall()
+    compared = state.agreement_evidence(np.zeros(state.rank))[1]
     spectrum = eigenvalues(state.M)
     peers = {
         peer: {
             "prob": float(rate[i]),
             "evidence": float(labels[i]),
+            "agreement": float(compared[i]),
             "largest_eigenvalue": float(spectrum[i, 0]),
             "smallest_eigenvalue": float(spectrum[i, -1]),
         }
@@ -97,9 +123,20 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "relation": {peer: state.by_peer(row) for peer, row in zip(mem.peers, state.G, strict=True)},
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
+        "copies": _copies(state),
         "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
+
+
+def _copies(state: SigmaState) -> list[dict[str, Any]]:
+    """Pairs of peers that answer as one, and how far."""
+    d = state.copying()
+    if d is None:
+        return []
+    pairs = np.argwhere(np.triu(d)).tolist()
+    return [{"peers": [state.peers[p], state.peers[q]], "degree": float(d[p, q])} for p, q in pairs]
 
 
 def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
@@ -123,6 +160,7 @@ def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
                 "like": None if near is None else near.question,
                 "probs": state.by_peer(reading.prob),
                 "effective": state.by_peer(reading.effective),
+                "basis": {peer: asdict(found) for peer, found in bases(state, vector).items()},
                 "alternatives": state.alternatives(vector),
             }
         )
@@ -137,7 +175,7 @@ def _print(values: dict[str, Any]) -> None:
         f"encoder {encoder['name']} {encoder['version']}, rank {values['rank']}, {decay}\n",
         markup=False,
     )
-    tables = [_competence(values), _relation(values), _decisions(values)]
+    tables = [_competence(values), _basis(values), _relation(values), _decisions(values)]
     if any(values["text_features"].values()):
         tables.append(_text_features(values))
     for table in tables:
@@ -145,6 +183,13 @@ def _print(values: dict[str, Any]) -> None:
         out.print()
     count = len(values["peers"])
     out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
+    alike = ", ".join(f"{' and '.join(x['peers'])} ({x['degree']:.0%})" for x in values["copies"])
+    out.print(f"copies of one another: {alike or 'none'}", markup=False, highlight=False)
+    changed = ", ".join(
+        f"{x['peer']} ({x['was']:.0%} → {x['now']:.0%} since {x['since']}, {x['confidence']:.0%} sure)"
+        for x in values["drift"]
+    )
+    out.print(f"drift: {changed or 'none'}", markup=False)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -159,6 +204,19 @@ def _competence(values: dict[str, Any]) -> Table:
         cells = [f"{known['prob']:.2f} ({known['evidence']:.0f})"]
         cells += [f"{d['probs'][peer]:.2f} ({d['effective'][peer]:.1f})" for d in values["directions"]]
         cells.append(f"{known['smallest_eigenvalue']:+.3f} … {known['largest_eigenvalue']:+.3f}")
+        table.add_row(peer, *cells)
+    return table
+
+
+def _basis(values: dict[str, Any]) -> Table:
+    """How much of p̂ is labels and how much agreement, in the directions of the table above."""
+    columns = [str(i) for i in range(1, len(values["directions"]) + 1)]
+    title = "What p̂ rests on: labels near + labels anywhere + agreement + pool, in %"
+    table = _table(title, "peer", "labels", "agreement events", *columns)
+    parts = ("from_labels", "from_overall", "from_agreement", "from_pool")
+    for peer, known in values["peers"].items():
+        shares = [[f"{100 * d['basis'][peer][part]:.0f}" for part in parts] for d in values["directions"]]
+        cells = [f"{known['evidence']:.0f}", f"{known['agreement']:.0f}", *(" + ".join(x) for x in shares)]
         table.add_row(peer, *cells)
     return table
 
@@ -184,7 +242,7 @@ def _decisions(values: dict[str, Any]) -> Table:
     table = _table("Last decisions", "id", "read", "peer", "confidence", "said since", "question")
     for made in values["decisions"]:
         said = " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items()) or "—"
-        cells = made["id"], made["read"], made["peer"], f"{made['confidence']:.0%}", said
+        cells = made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", said
         table.add_row(*cells, Text(_short(made["question"], 40)))
     return table
 

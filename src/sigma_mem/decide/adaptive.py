@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sigma_mem.decide.read import Outcome, Reads, View
+from sigma_mem.decide.read import NOBODY, Outcome, Reads, View
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 
@@ -22,7 +22,8 @@ _EVEN = 1e9  # prior strength of an even chance: reads start level, whatever the
 
 def settings_over_reads(settings: Settings) -> Settings:
     """Settings of the memory over reads, for a memory with these."""
-    return replace(settings, prior=0.5, prior_labels=_EVEN, strength=_STRENGTH)
+    one = (settings.gamma,)
+    return replace(settings, prior=0.5, prior_labels=_EVEN, strength=_STRENGTH, horizons=one, agreement=False)
 
 
 def duels(c: FloatArray) -> FloatArray:
@@ -65,6 +66,8 @@ def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
 def best_read(reads: Reads, view: View, prob: FloatArray) -> Outcome:
     """Make every read that is available, and decide by the one that the memory over reads prefers.
 
+    Where no answer can be read nobody is chosen, whatever the routes among the reads would do.
+
     Parameters
     ----------
     prob : array (reads,)
@@ -74,10 +77,12 @@ def best_read(reads: Reads, view: View, prob: FloatArray) -> Outcome:
     choices = {read.name: read.choose(view) for read in available}
     best = reads[reads.names[adaptive(prob, [reads.names.index(name) for name in choices])]]
     chosen = choices[best.name]
+    if not (view.groups >= 0).any():
+        chosen = chosen._replace(peer=NOBODY)
     return Outcome(
         f"adaptive:{best.name}",
         chosen.peer,
-        best.confidence(view, chosen),
+        best.sure(view, chosen),
         choices=choices,
         used_text=best.uses_text_features,
     )

@@ -26,7 +26,7 @@ class View(NamedTuple):
     score, prob : array (P,)
         φᵀM_pφ and p̂: what is known before anyone answers.
     groups : int array (P,)
-        Answer group of every peer; negative where there is no readable answer.
+        Answer group of every peer; −1 where its answer cannot be read, −2 where it gave none.
     text_log_odds : array (P,)
         Log-odds by which the text of each answer speaks for it.
     alternatives : float
@@ -35,6 +35,11 @@ class View(NamedTuple):
         Rate at which each peer gives a readable answer.
     relation : callable
         Returns G, (P, P); few reads need it.
+    labelled : float, optional
+        Decayed number of labelled events; None in memories of version 0.1, where votes have their full
+        weight from the first label on and a tie in a majority goes to the answer listed first.
+    votes : array (P,), optional
+        How many votes each peer is worth: less than 1 for copies of one another. None for 1.
     utility : array (P,), optional
         The center's U of every answer, NaN where it judged none; None without a center.
     """
@@ -47,10 +52,15 @@ class View(NamedTuple):
     readable: FloatArray
     relation: Callable[[], FloatArray]
     utility: FloatArray | None = None
+    labelled: float | None = None
+    votes: FloatArray | None = None
+
+
+NOBODY = -1  # in place of a peer's index: no answer can be read, so none is chosen
 
 
 class Choice(NamedTuple):
-    """What a read chose: a peer's index, its answer group, and what every group weighed."""
+    """What a read chose: a peer's index (or `NOBODY`), its answer group, and what every group weighed."""
 
     peer: int
     group: int
@@ -84,9 +94,27 @@ class Read:
     uses_text_features: bool = False
     row: int | None = None
 
+    def outcome(self, view: View) -> Outcome:
+        """What this read alone decides."""
+        choice = self.choose(view)
+        return Outcome(
+            self.name,
+            choice.peer,
+            self.sure(view, choice),
+            choices={self.name: choice},
+            used_text=self.uses_text_features,
+        )
+
+    def sure(self, view: View, choice: Choice) -> float:
+        """`confidence`, and 0 where nobody was chosen."""
+        return 0.0 if choice.peer == NOBODY else self.confidence(view, choice)
+
 
 class Outcome(NamedTuple):
-    """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose."""
+    """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose.
+
+    `peer` is `NOBODY` where no answer can be read.
+    """
 
     name: str
     peer: int

@@ -26,6 +26,14 @@ def calibrated_route(prob: FloatArray) -> int:
     return int(prob.argmax())
 
 
+def _of_candidates(view: View, values: FloatArray) -> FloatArray:
+    """Values of those that may be chosen: everyone before anyone answers, then those that gave an answer."""
+    groups = view.groups.tolist()
+    if -2 not in groups or max(groups) == -2:
+        return values
+    return np.where(view.groups > -2, values, -np.inf)
+
+
 def peer_choice(view: View, peer: int) -> Choice:
     """The choice of a read that picks a peer rather than an answer."""
     return Choice(peer, int(view.groups[peer]), _NO_TOTALS)
@@ -40,7 +48,7 @@ ROUTES = (
     Read(
         "calibrated-route",
         "question",
-        lambda view: peer_choice(view, calibrated_route(view.prob)),
+        lambda view: peer_choice(view, calibrated_route(_of_candidates(view, view.prob))),
         peer_prob,
         "the peer with the largest calibrated competence",
         row=3,
@@ -48,7 +56,7 @@ ROUTES = (
     Read(
         "m-route",
         "question",
-        lambda view: peer_choice(view, m_route(view.score)),
+        lambda view: peer_choice(view, m_route(_of_candidates(view, view.score))),
         peer_prob,
         "the paper's M-route: the peer with the largest raw score",
         row=1,

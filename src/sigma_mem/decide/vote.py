@@ -1,7 +1,7 @@
 """Voting: equal canonical answers vote together, weighted by what the memory says of their peers.
 
 Groups are small integers, one per peer; −1 is a null canon, which cannot win. The winner of a
-vote is represented by its most competent member.
+vote is represented by its most competent member; where every canon is null, a vote chooses nobody.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
-from sigma_mem.decide.read import Choice, Read, View
+from sigma_mem.decide.read import NOBODY, Choice, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
 
 _LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
+_FEW = 25.0  # labelled events at which a vote is half way from a majority to its full weights
+_LEAST_TRUST = 1e-6  # in weights before any label: enough to break the ties of a majority
+_LEAST_WEIGHT = 0.3  # of an average vote while there are few labels: a majority counts for its answer
+_MOST_LOG = 700.0  # of what can be exponentiated
 _EXPERT = 4.0  # weight of the supporters' mean log-odds beside their sum
 
 
@@ -32,7 +36,7 @@ def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray)
     """The group with the largest sum of weights, represented by its most competent member.
 
     Ties between groups go to the one whose first member is listed first (groups are numbered so).
-    Where every canon is null, the most competent peer is returned with group −1.
+    Where every canon is null, nobody is chosen.
 
     Parameters
     ----------
@@ -50,20 +54,27 @@ def _sums(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
 
 def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
     if not len(totals):
-        return Choice(int(competence.argmax()), -1, totals)
+        return Choice(NOBODY, -1, totals)
     winner = int(totals.argmax())
     members = np.flatnonzero(groups == winner)
     return Choice(int(members[competence[members].argmax()]), winner, totals)
 
 
-def majority(groups: NDArray[np.intp], competence: FloatArray) -> Choice:
-    """Every peer's vote counts 1/P (eq:direct_majority); a tie goes to the answer listed first.
+def majority(groups: NDArray[np.intp], competence: FloatArray, weights: FloatArray | None = None) -> Choice:
+    """Every peer's vote counts 1/P (eq:direct_majority); a tie goes to the larger sum of weights.
+
+    Without weights a tie goes to the answer listed first.
 
     >>> import numpy as np
     >>> majority(np.array([0, 1, 1]), np.zeros(3)).group
     1
+    >>> majority(np.array([0, 1]), np.zeros(2), weights=np.array([0.2, 0.3])).group
+    1
     """
-    return tally(groups, np.full(len(groups), 1.0 / len(groups)), competence)
+    votes = np.full(len(groups), 1.0 / len(groups))
+    if weights is not None:
+        votes *= 1.0 + _LEAST_TRUST * weights
+    return tally(groups, votes, competence)
 
 
 def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Choice:
@@ -96,6 +107,24 @@ def calibrated_weights(
     return weights
 
 
+def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | None) -> FloatArray:
+    """Weights drawn towards their mean while few events are labelled: w̄ + λ(w − w̄), λ = n²/(n² + 25²).
+
+    Before the first label this is a majority, whose ties go to the larger sum of weights.
+
+    >>> import numpy as np
+    >>> tempered(np.array([1.0, 3.0]), np.array([0, 1]), labelled=25.0).tolist()
+    [1.5, 2.5]
+    """
+    there = weights[groups >= 0]
+    if labelled is None or not len(there):
+        return weights
+    mean = max(float(there.mean()), _LEAST_WEIGHT)
+    trust = max(labelled**2 / (labelled**2 + _FEW**2), _LEAST_TRUST)
+    out: FloatArray = mean + trust * (weights - mean)
+    return out
+
+
 def with_text(prob: FloatArray, text_log_odds: FloatArray) -> FloatArray:
     """p̂ once the answers are there: its log-odds moved by what the text of each answer says.
 
@@ -117,11 +146,17 @@ def _log_odds(prob: FloatArray) -> FloatArray:
 
 
 def calibrated_vote(
-    groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
+    groups: NDArray[np.intp],
+    prob: FloatArray,
+    alternatives: float,
+    readable: float | FloatArray = 1.0,
+    labelled: float | None = None,
+    votes: FloatArray | None = None,
 ) -> Choice:
     """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
 
-    Parameters are those of `group_answers` and `calibrated_weights`.
+    Parameters are those of `group_answers`, `calibrated_weights` and `tempered`, and the number of votes that
+    each peer is worth, if not 1.
 
     Examples
     --------
@@ -133,11 +168,17 @@ def calibrated_vote(
     >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=1.0).group
     0
     """
-    return tally(groups, calibrated_weights(prob, alternatives, readable), prob)
+    weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
+    return tally(groups, weights if votes is None else votes * weights, prob)
 
 
 def expert_vote(
-    groups: NDArray[np.intp], prob: FloatArray, alternatives: float, readable: float | FloatArray = 1.0
+    groups: NDArray[np.intp],
+    prob: FloatArray,
+    alternatives: float,
+    readable: float | FloatArray = 1.0,
+    labelled: float | None = None,
+    votes: FloatArray | None = None,
 ) -> Choice:
     """As `calibrated_vote`, but who supports an answer counts for more than how many do.
 
@@ -152,9 +193,11 @@ def expert_vote(
     >>> calibrated_vote(groups, prob, 9.0).group, expert_vote(groups, prob, 9.0).group
     (1, 0)
     """
-    totals = _sums(groups, calibrated_weights(prob, alternatives, readable))
+    worth = np.ones(len(groups)) if votes is None else votes
+    weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
+    totals = _sums(groups, worth * weights)
     if len(totals):
-        totals = totals + _EXPERT * _sums(groups, _log_odds(prob)) / _sums(groups, np.ones(len(groups)))
+        totals = totals + _EXPERT * _sums(groups, worth * _log_odds(prob)) / _sums(groups, worth)
     return _winner(groups, totals, prob)
 
 
@@ -166,15 +209,31 @@ def vote_confidence(choice: Choice, alternatives: float) -> float:
     """
     if choice.group < 0:
         return 0.0
-    lead = choice.totals - choice.totals[choice.group]
-    unseen = max(0.0, alternatives + 1.0 - len(choice.totals)) * np.exp(-choice.totals[choice.group])
-    return float(1.0 / (np.exp(lead).sum() + unseen))
+    total = choice.totals[choice.group]
+    unseen = max(0.0, alternatives + 1.0 - len(choice.totals))
+    unseen = unseen and unseen * np.exp(min(-total, _MOST_LOG))  # 0·∞ is no number
+    return float(1.0 / (np.exp(choice.totals - total).sum() + unseen))
+
+
+def vote_totals(view: View) -> FloatArray:
+    """What every answer weighs in the calibrated vote."""
+    return VOTES[0].choose(view).totals
 
 
 def _posterior_on_scores(view: View, w_g: float) -> Choice:
+    readable = view.groups >= 0
+    if not readable.any():
+        return Choice(NOBODY, -1, np.zeros(0))
     result = posterior(normalized_utility(view.score), view.relation(), w_g=w_g)
-    # A null canon cannot win.
-    return peer_choice(view, first_largest(np.where(view.groups >= 0, result.expectation, -2.0)))
+    return peer_choice(view, first_largest(np.where(readable, result.expectation, -2.0)))
+
+
+def _tie_weights(view: View) -> FloatArray | None:
+    """Weights that break the ties of a majority: those of the calibrated vote."""
+    if view.labelled is None:
+        return None
+    weights = calibrated_weights(with_text(view.prob, view.text_log_odds), view.alternatives, view.readable)
+    return weights if view.votes is None else view.votes * weights
 
 
 def _share_of_peers(view: View, choice: Choice) -> float:
@@ -186,7 +245,12 @@ VOTES = (
         "calibrated-vote",
         "answers",
         lambda view: calibrated_vote(
-            view.groups, with_text(view.prob, view.text_log_odds), view.alternatives, view.readable
+            view.groups,
+            with_text(view.prob, view.text_log_odds),
+            view.alternatives,
+            view.readable,
+            view.labelled,
+            view.votes,
         ),
         lambda view, choice: vote_confidence(choice, view.alternatives),
         "the answer with the largest posterior, from calibrated competence and text features",
@@ -204,9 +268,9 @@ VOTES = (
     Read(
         "majority",
         "answers",
-        lambda view: majority(view.groups, view.prob),
+        lambda view: majority(view.groups, view.prob, _tie_weights(view)),
         _share_of_peers,
-        "the answer that most peers gave; a tie goes to the answer listed first",
+        "the answer that most peers gave; a tie goes to the peers that the memory trusts more",
         row=0,
     ),
     Read(
@@ -229,7 +293,12 @@ VOTES = (
         "expert-vote",
         "answers",
         lambda view: expert_vote(
-            view.groups, with_text(view.prob, view.text_log_odds), view.alternatives, view.readable
+            view.groups,
+            with_text(view.prob, view.text_log_odds),
+            view.alternatives,
+            view.readable,
+            view.labelled,
+            view.votes,
         ),
         lambda view, choice: float(with_text(view.prob, view.text_log_odds)[choice.peer]),
         "who supports an answer counts for more than how many do",

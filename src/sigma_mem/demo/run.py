@@ -70,8 +70,8 @@ def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[
         decided = mem.decide(task.question, given, after=routed.id)
         right = {peer: is_right(task, answer) for peer, answer in answers.items()}
         mem.feedback(voted.id, right, source="grader")
-        chosen = {"route": routed.peer, "vote": voted.peer, "decide": decided.peer}
-        chosen["majority"] = decided.reads["majority"]
+        chosen = {"route": routed.peer or "", "vote": voted.peer or "", "decide": decided.peer or ""}
+        chosen["majority"] = decided.reads.get("majority", "")
         yield Step(number, task, answers, right, chosen, routed.probs, routed.effective, routed.id)
 
 

@@ -55,7 +55,7 @@ class Accuracy:
 
     def add(self, step: Step) -> None:
         """Add one task's grades."""
-        right = {read: step.right[peer] for read, peer in step.chosen.items()}
+        right = {read: step.right.get(peer, False) for read, peer in step.chosen.items()}
         right |= {**step.right, CEILING: any(step.right.values())}
         for row, grades in self._grades.items():
             grades.append(right[row])

@@ -1,7 +1,11 @@
 """From decayed sums to probabilities: p̂ with its prior, and its interval.
 
-p̂ is a mean of labels c ∈ [−1, 1], shrunk towards a prior, and mapped from [−1, 1] to [0, 1].
-The prior is the peer's own mean over all tasks, shrunk towards that of the whole pool.
+p̂ is a mean of labels c ∈ [−1, 1], shrunk towards a prior, and mapped from [−1, 1] to [0, 1]: with the decayed
+kernel sums score = φᵀM_pφ/η of c and effective = φᵀN_pφ/η of 1,
+
+    p̂ = (½(score + effective) + a)/(effective + a + b),  a + b = strength, (a − b)/(a + b) = prior.
+
+The prior is the peer's own mean over all tasks, shrunk towards the level of the pool (`horizons`).
 """
 
 from typing import TypeVar
@@ -33,56 +37,20 @@ def probability(mean: FloatArray) -> FloatArray:
     return p
 
 
-def mean_overall(
-    total: FloatArray,
-    labels: FloatArray,
-    prior: float,
-    strength: float,
-    one: float = 1.0,
-    prior_labels: float = 2.0,
-) -> FloatArray:
-    """Every peer's mean label over all tasks, shrunk towards the mean of the whole pool.
-
-    This is the prior of p̂: near a φ where little was seen a peer is taken to be as good as it is
-    overall, and a peer of which little was seen to be as good as the pool.
+def pool_mean(total: FloatArray, labels: FloatArray, prior: float, prior_labels: float) -> FloatArray:
+    """Mean label of the whole pool, (..., 1), from decayed sums of c and of labels, (..., P).
 
     Parameters
     ----------
-    total, labels : array (..., P)
-        tr M_p/η and tr N_p/η: decayed sums of c and of 1 over all labels.
     prior : float
         Rate of being right of a pool of which nothing is known; worth `prior_labels`.
-    one : float
-        What a label given now counts in the sums, if they are not kept as of now.
 
     >>> import numpy as np
-    >>> probability(mean_overall(np.array([8.0, 0.0]), np.array([8.0, 0.0]), 0.5, 5.0)).round(3).tolist()
-    [0.962, 0.9]
+    >>> pool_mean(np.array([8.0, 0.0]), np.array([8.0, 0.0]), prior=0.5, prior_labels=2.0).tolist()
+    [0.8]
     """
-    nothing, worth = 2.0 * prior - 1.0, prior_labels * one
-    if total.ndim == 1:  # floats: a microsecond each less than arrays of one number
-        pool = shrunk_mean(sum(total.tolist()), sum(labels.tolist()), nothing, worth)
-        return shrunk_mean(total, labels, pool, strength * one)
     all_total, all_labels = total.sum(axis=-1, keepdims=True), labels.sum(axis=-1, keepdims=True)
-    return shrunk_mean(total, labels, shrunk_mean(all_total, all_labels, nothing, worth), strength * one)
-
-
-def calibrated(score: FloatArray, effective: FloatArray, prior: FloatArray, strength: float) -> FloatArray:
-    """Decayed kernel estimate p̂ of the probability of being right.
-
-    p̂ = (½(score + effective) + a)/(effective + a + b),  a + b = strength, (a − b)/(a + b) = prior,
-
-    where score = φᵀM_pφ/η sums c ∈ [−1, 1], effective = φᵀN_pφ/η sums 1 over the same events, and
-    prior ∈ [−1, 1] is a mean label.
-
-    >>> import numpy as np
-    >>> calibrated(np.array([6.0]), np.array([10.0]), np.array([0.0]), 4.0).round(3).tolist()
-    [0.714]
-    """
-    p = score + strength * prior
-    p /= 2.0 * (effective + strength)
-    p += 0.5
-    return p
+    return shrunk_mean(all_total, all_labels, 2.0 * prior - 1.0, prior_labels)
 
 
 def wilson(p: FloatArray, n: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:

@@ -6,6 +6,9 @@
 The last few events are kept in a window in parallel form, where a score needs only (φ·φ_s)² and a write
 only stores a row. A full window is folded into the matrices by one matrix product. Nothing is approximated,
 and a write costs less than touching P matrices on every event.
+
+BLAS computes the last rows of a product, if they are not four, in another way than the others. Peers with
+equal records would get unequal last bits, and a tie would be none. So an odd pool ends with an empty peer.
 """
 
 from __future__ import annotations
@@ -35,23 +38,21 @@ class Competence:
 
     def __init__(self, n_peers: int, rank: int, rate: float) -> None:
         # The leading axis is 0 for M and 1 for N, the second one runs over peers.
-        self._use(
-            DecayedSum(
-                rate,
-                {
-                    "sums": np.zeros((2, n_peers, rank, rank)),
-                    "traces": np.zeros((2, n_peers)),  # of the sums, window included
-                    "coefficients": np.zeros((2, n_peers, WINDOW)),
-                },
-            )
-        )
+        kept = _even(n_peers)
+        arrays = {
+            "sums": np.zeros((2, kept, rank, rank)),
+            "traces": np.zeros((2, kept)),  # of the sums, window included
+            "coefficients": np.zeros((2, kept, WINDOW)),
+        }
+        self._use(DecayedSum(rate, arrays), n_peers)
         self._phis = np.zeros((WINDOW, rank))
         self._filled = 0
+        self._folded = False  # whether the matrices hold anything
 
-    def _use(self, decayed: DecayedSum) -> None:
+    def _use(self, decayed: DecayedSum, n_peers: int) -> None:
         """Hold flat views of the arrays: rows of matrices, and (2P, WINDOW) coefficients."""
-        self.decayed = decayed
-        _, self.n_peers, self.rank, _ = decayed.arrays["sums"].shape
+        self.decayed, self.n_peers = decayed, n_peers
+        _, self._kept, self.rank, _ = decayed.arrays["sums"].shape
         self._sums = decayed.arrays["sums"].reshape(-1, self.rank, self.rank)
         self._rows = self._sums.reshape(-1, self.rank)
         self._traces = decayed.arrays["traces"].reshape(-1)
@@ -66,7 +67,9 @@ class Competence:
         """
         if self._filled == WINDOW:
             self._fold()
-        column = np.concatenate((c, seen))
+        column = np.zeros(2 * self._kept)
+        column[: self.n_peers] = c
+        column[self._kept : self._kept + self.n_peers] = seen
         column *= self.decayed.weight(tick)
         self._phis[self._filled] = phi
         self._coefficients[:, self._filled] = column
@@ -78,6 +81,7 @@ class Competence:
             total += update
         self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
+        self._folded = True
 
     def _window(self) -> Iterator[FloatArray]:
         """Σ_s coefficient·φ_sφ_sᵀ over the window, for M of every peer, then for N of every peer."""
@@ -93,6 +97,11 @@ class Competence:
 
     # --- read ----------------------------------------------------------------------------
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever written."""
+        return self._filled == 0 and not self._folded
+
     def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
         """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
         # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
@@ -101,7 +110,7 @@ class Competence:
         alignment *= alignment
         both += self._coefficients.dot(alignment)
         both *= self.decayed.factor(now)
-        return both[: self.n_peers], both[self.n_peers :]
+        return self._apart(both)
 
     def readout(self, phi: FloatArray, now: float) -> FloatArray:
         """M_pφ/η of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -112,27 +121,28 @@ class Competence:
 
     def trace(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tr M_p/η and tr N_p/η: decayed sums of c and of labels, whatever the direction."""
-        both = self._traces * self.decayed.factor(now)
-        return both[: self.n_peers], both[self.n_peers :]
-
-    def anchored_trace(self, now: float) -> tuple[FloatArray, FloatArray, float]:
-        """The traces as they are kept, and what a label given now counts in them: enough for a ratio."""
-        return self._traces[: self.n_peers], self._traces[self.n_peers :], self.decayed.weight(now)
+        return self._apart(self._traces * self.decayed.factor(now))
 
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
         both = self._sums + np.array(list(self._window()))
         both *= self.decayed.factor(now)
-        return both[: self.n_peers], both[self.n_peers :]
+        return self._apart(both)
+
+    def _apart(self, both: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What belongs to M and to N, of the peers that there are."""
+        return both[: self.n_peers], both[self._kept : self._kept + self.n_peers]
 
     # --- peers, merge, snapshot ----------------------------------------------------------
 
     def take(self, order: Sequence[int]) -> Competence:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Competence(len(order), self.rank, self.decayed.rate)
-        out._use(self.decayed.take(order, {"sums": [1], "traces": [1], "coefficients": [1]}))
+        kept = [*order, *[-1] * (_even(len(order)) - len(order))]
+        axes = {"sums": [1], "traces": [1], "coefficients": [1]}
+        out._use(self.decayed.take(kept, axes), len(order))
         out._phis[:] = self._phis
-        out._filled = self._filled
+        out._filled, out._folded = self._filled, self._folded
         return out
 
     def merge(self, other: Competence, now: float) -> None:
@@ -144,15 +154,31 @@ class Competence:
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        return {**self.decayed.pack(), "phis": self._phis[: self._filled]}
+        packed = self.decayed.pack()
+        peers = {name: packed[name][:, : self.n_peers] for name in self.decayed.arrays}
+        return {
+            **packed,
+            **peers,
+            "phis": self._phis[: self._filled],
+            "folded": np.array([int(self._folded)]),
+        }
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
         filled = len(packed["phis"])
-        coefficients = np.zeros((2 * self.n_peers, WINDOW))
-        # Snapshots of version 0.1 keep the filled columns only.
-        kept = packed["coefficients"].reshape(2 * self.n_peers, -1)
-        coefficients[:, : kept.shape[1]] = kept
-        self.decayed.unpack({**packed, "coefficients": coefficients})
+        arrays = {name: np.zeros_like(array) for name, array in self.decayed.arrays.items()}
+        arrays["sums"][:, : self.n_peers] = packed["sums"].reshape(2, -1, self.rank, self.rank)
+        arrays["traces"][:, : self.n_peers] = packed["traces"].reshape(2, -1)
+        # Snapshots of version 0.1 keep the filled columns of the window only.
+        columns = packed["coefficients"].size // (2 * self.n_peers)
+        kept = packed["coefficients"].reshape(2, self.n_peers, columns)
+        arrays["coefficients"][:, : self.n_peers, :columns] = kept
+        self.decayed.unpack({**packed, **arrays})
         self._phis[:filled] = packed["phis"]
         self._filled = filled
+        self._folded = bool(packed.get("folded", arrays["sums"]).any())  # version 0.1 does not say
+
+
+def _even(n_peers: int) -> int:
+    """Peers that there is room for; a single one has no other to be equal to."""
+    return n_peers + n_peers % 2 if n_peers > 1 else n_peers

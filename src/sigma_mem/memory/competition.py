@@ -23,10 +23,32 @@ from sigma_mem.memory.decayed import DecayedSum
 
 Number = TypeVar("Number", float, FloatArray)
 
-_PRIOR = (1.0, 4.0)  # agreeing pairs and all pairs before anything was seen: as with five options
+_PRIOR = 0.25  # q before anything was seen: as with five options
+_PRIOR_PAIRS = 4.0  # prior strength of that in version 0.1, in pairs
 _STRENGTH = 10.0  # prior strength of the overall rate at φ, in pairs
 _READABLE_PRIOR = 2.0  # readable answers that every peer is credited with
 _READABLE_ASKED = np.array([[0], [-1]])  # the least group of an answer that was read, and that was asked for
+
+
+def prior_pairs(n_peers: int, revision: int) -> float:
+    """Prior strength of q over all tasks, in pairs: a few events' worth, of which a large pool has more.
+
+    >>> [round(prior_pairs(n, revision=2), 1) for n in (2, 3, 8, 71)]
+    [1.0, 2.0, 18.7, 177.5]
+    """
+    return _PRIOR_PAIRS if revision == 1 else max(1.0, min(n_peers * (n_peers - 1) / 3.0, 2.5 * n_peers))
+
+
+def independent(same: Number, pairs: Number) -> tuple[Number, Number]:
+    """Pairs of w wrong peers, w(w − 1)/2 of them, as the w/2 independent ones that they are worth.
+
+    >>> same, pairs = independent(np.array([3.0]), np.array([6.0]))  # four wrong peers, three of which agree
+    >>> same.tolist(), pairs.tolist()
+    ([1.0], [2.0])
+    """
+    others = ((1.0 + 8.0 * pairs) ** 0.5 - 1.0) / 2.0  # w − 1, for w > 1
+    worth = 1.0 / (others + (others < 1.0))
+    return same * worth, pairs * worth
 
 
 def wrong_pairs(c: FloatArray, groups: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -61,9 +83,11 @@ def wrong_pairs_of(c: FloatArray, groups: NDArray[np.intp]) -> tuple[float, floa
     return same / 2.0, len(wrong) * (len(wrong) - 1) / 2.0
 
 
-def agreement(same: Number, pairs: Number, all_same: Number, all_pairs: Number) -> Number:
-    """q: near φ, shrunk towards the rate over all tasks, shrunk towards a constant."""
-    overall = (all_same + _PRIOR[0]) / (all_pairs + _PRIOR[1])
+def coincidence(
+    same: Number, pairs: Number, all_same: Number, all_pairs: Number, prior_pairs: float
+) -> Number:
+    """q at φ: shrunk towards the rate over all tasks, shrunk towards a constant."""
+    overall = (all_same + _PRIOR * prior_pairs) / (all_pairs + prior_pairs)
     return (same + _STRENGTH * overall) / (pairs + _STRENGTH)
 
 
@@ -100,10 +124,10 @@ class WrongAnswers(Competence):
         if same or pairs:
             self.write(phi, np.array([same]), np.array([pairs]), tick)
 
-    def alternatives(self, phi: FloatArray, now: float) -> float:
+    def alternatives(self, phi: FloatArray, now: float, prior_pairs: float = _PRIOR_PAIRS) -> float:
         """K − 1 = 1/q at φ."""
         same, pairs, all_same, all_pairs = (x.item() for x in (*self.score(phi, now), *self.trace(now)))
-        return 1.0 / agreement(same, pairs, all_same, all_pairs)
+        return 1.0 / coincidence(same, pairs, all_same, all_pairs, prior_pairs)
 
 
 class Readability:

@@ -114,24 +114,19 @@ class TextFeatures:
         """How many features an answer has; 0 where texts are not looked at."""
         return len(self.decayed.arrays["sum"]) - 1
 
-    def write(
-        self, features: FloatArray, residual: FloatArray, tick: float, replaces: FloatArray | None = None
-    ) -> None:
-        """Add an event's answers, in place of what was known of them before.
+    def write(self, features: FloatArray, residual: FloatArray, tick: float, weight: float = 1.0) -> None:
+        """Add an event's answers with a weight; a negative one takes them back.
 
         Parameters
         ----------
         features : array (answers, S)
             Of all answers that could be read, whether their peers are still in the pool or not.
-        residual, replaces : array (answers,)
-            c − (2p̂ − 1) by what the event's labels are now, and were before; NaN where there is none.
+        residual : array (answers,)
+            c − (2p̂ − 1); NaN where there is no label.
         """
         evidence, compared = _evidence_of(features, residual)
-        if replaces is not None:
-            before, compared_before = _evidence_of(features, replaces)
-            evidence, compared = evidence - before, compared - compared_before
-        self.decayed.add("sum", evidence, tick)
-        self.decayed.add("compared", np.array([compared]), tick)
+        self.decayed.add("sum", weight * evidence, tick)
+        self.decayed.add("compared", np.array([weight * compared]), tick)
 
     def weights(self, now: float) -> FloatArray:
         """w of every feature, in units of c."""

@@ -69,11 +69,9 @@ class Relation:
     def __init__(self, n_peers: int, rate: float) -> None:
         self.decayed = DecayedSum(rate, {"sum": np.zeros((n_peers, n_peers))})
 
-    def write(self, q: FloatArray, tick: float, replaces: FloatArray | None = None) -> None:
-        """Add qqᵀ of the event at `tick`, and take back the q that it replaces."""
-        update = q[:, None] * q
-        if replaces is not None:
-            update -= replaces[:, None] * replaces
+    def write(self, q: FloatArray, tick: float, sign: float = 1.0) -> None:
+        """Add qqᵀ of the event at `tick`; sign −1 takes it back."""
+        update = q[:, None] * (q if sign > 0.0 else -q)
         self.decayed.add("sum", update, tick)
 
     def matrix(self, now: float, eta: float) -> FloatArray:

@@ -9,6 +9,8 @@ read from matrices that are brought up to date once per chunk. The result is tha
 event-by-event loop, up to the rounding of sums in another order.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +18,11 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import calibrated, mean_overall
-from sigma_mem.memory.competition import agreement, readable_rate, wrong_pairs
+from sigma_mem.memory import horizons
+from sigma_mem.memory.agreement import agreement_labels, deviation
+from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean
+from sigma_mem.memory.competition import coincidence, independent, prior_pairs, readable_rate, wrong_pairs
+from sigma_mem.memory.copies import agreement_beside_copies, copying, pair_evidence, votes_among
 from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
@@ -27,7 +32,8 @@ from sigma_mem.memory.settings import Settings
 class Replay:
     """What the memory said of every peer just before every event.
 
-    Arrays (T, P), but G (T, P, P) and alternatives (T,); text_log_odds are 0 without text features.
+    Arrays (T, P), but G (T, P, P), alternatives and the number of labelled events (T,); text_log_odds
+    are 0 without text features, votes (how many each peer is worth) 1 where nobody copies.
     """
 
     score: FloatArray
@@ -39,6 +45,8 @@ class Replay:
     alternatives: FloatArray
     readable: FloatArray
     text_log_odds: FloatArray
+    labelled: FloatArray
+    votes: FloatArray
 
 
 def replay(
@@ -73,38 +81,30 @@ def replay(
     settings = settings or Settings()
     if settings.decay != "event":
         raise InputError(f"decay is {settings.decay!r}; expected 'event': a replay has labels, but no times")
-    n_events, n_peers = c.shape
-    rank = phis.shape[1]
-    gamma = settings.gamma
-    missing = np.isnan(c)
-    right, seen = np.where(missing, 0.0, c), 1.0 - missing
-    # Peers that are labelled on the same events have the same evidence: keep one copy of it.
-    patterns, which = _distinct_columns(seen)
+    n_events, gamma = len(c), settings.gamma
+    chunk = max(1, min(chunk, n_events))
     if groups is None:
         groups = np.full(c.shape, -2, dtype=np.intp)
-        same = pairs = np.zeros(n_events)
-    else:
-        same, pairs = wrong_pairs(c, groups)
-    values = np.hstack((right, patterns, same[:, None], pairs[:, None]))  # (T, P + patterns + 2)
-    chunk = max(1, min(chunk, n_events))
-    powers = _powers(gamma, chunk)
-    sums = np.zeros((rank, values.shape[1] * rank))  # φφᵀ sums side by side, so that a chunk is one product
-    out = np.empty((n_events, values.shape[1]))
-    for start in range(0, n_events, chunk):
-        phi, value = phis[start : start + chunk], values[start : start + chunk]
-        inside, before, to_end = _first(powers, len(phi))
-        # φᵀMφ of every row at once: (n, r) × (r, k·r), then a row-wise inner product.
-        old = np.matmul((phi @ sums).reshape(len(phi), -1, rank), phi[:, :, None])[:, :, 0]
-        out[start : start + chunk] = before[:, None] * old + (inside * np.square(phi @ phi.T)) @ value
-        weighted = (value * to_end[:, None])[:, :, None] * phi[:, None, :]
-        sums *= gamma ** len(phi)
-        sums += phi.T @ weighted.reshape(len(phi), -1)
-    score, effective = out[:, :n_peers], out[:, n_peers:-2][:, which]
-    counts = np.hstack((right, seen, seen * (groups >= 0), seen * (groups >= -1), values[:, -2:]))
+    agreement, votes = agreement_labels(groups), np.ones(c.shape)
+    if not settings.agreement:
+        agreement = np.full(c.shape, np.nan)
+    elif settings.revision > 1:
+        agreement, votes = _beside_copies(groups, gamma, chunk)
+    right, seen = _known(c)
+    same, pairs = wrong_pairs(c, groups)
+    if settings.revision > 1:
+        same, pairs = independent(same, pairs)
+    values = [right, seen, np.column_stack((same, pairs))]
+    if settings.agreement:
+        values.extend(_known(agreement))
+    score, effective, near_pairs, *agreed = _kernel_sums(phis, values, gamma, chunk)
+    events = seen.max(axis=1, initial=0.0)[:, None]
+    counts = np.hstack((right, seen, seen * (groups >= 0), seen * (groups >= -1), values[2], events))
     sums_of = _decayed_before(counts, gamma, chunk)
-    total, labels, readable, asked = np.split(sums_of[:, :-2], 4, axis=1)
-    prior = mean_overall(total, labels, settings.prior, settings.strength, prior_labels=settings.prior_labels)
-    prob = calibrated(score, effective, prior, settings.strength)
+    total, labels, readable, asked = np.split(sums_of[:, :-3], 4, axis=1)
+    all_same, all_pairs, labelled = sums_of[:, -3:].T
+    prior = prior_pairs(c.shape[1], settings.revision)
+    prob = _mixed(c, score, effective, agreement, agreed, settings, chunk)
     return Replay(
         score=settings.step * score,
         effective=effective,
@@ -112,12 +112,103 @@ def replay(
         total=total,
         labels=labels,
         G=_relations(c, settings, chunk),
-        alternatives=1.0 / agreement(out[:, -2], out[:, -1], sums_of[:, -2], sums_of[:, -1]),
+        alternatives=1.0 / coincidence(near_pairs[:, 0], near_pairs[:, 1], all_same, all_pairs, prior),
         readable=readable_rate(readable, asked),
         text_log_odds=np.zeros(c.shape)
         if features is None
         else _text_log_odds(features, c, prob, groups, gamma, chunk),
+        labelled=labelled,
+        votes=votes,
     )
+
+
+def _known(c: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Labels with 0 for the missing, and 1 where there is a label."""
+    missing = np.isnan(c)
+    return np.where(missing, 0.0, c), 1.0 - missing
+
+
+def _kernel_sums(
+    phis: FloatArray, values: Sequence[FloatArray], gamma: float, chunk: int
+) -> list[FloatArray]:
+    """Σ_{s<t} γ^(t−1−s) x_s (φ_s·φ_t)² for every t and every column of the values, each (T, k)."""
+    n_events, rank = phis.shape
+    # Peers that are labelled on the same events have the same evidence: keep one copy of it.
+    distinct, which = _distinct_columns(np.hstack(values))
+    powers = _powers(gamma, chunk)
+    sums = np.zeros((rank, distinct.shape[1] * rank))  # φφᵀ sums side by side, so that a chunk is one product
+    out = np.empty(distinct.shape)
+    for start in range(0, n_events, chunk):
+        phi, value = phis[start : start + chunk], distinct[start : start + chunk]
+        inside, before, to_end = _first(powers, len(phi))
+        # φᵀMφ of every row at once: (n, r) × (r, k·r), then a row-wise inner product.
+        old = np.matmul((phi @ sums).reshape(len(phi), -1, rank), phi[:, :, None])[:, :, 0]
+        out[start : start + chunk] = before[:, None] * old + (inside * np.square(phi @ phi.T)) @ value
+        weighted = (value * to_end[:, None])[:, :, None] * phi[:, None, :]
+        sums *= gamma ** len(phi)
+        sums += phi.T @ weighted.reshape(len(phi), -1)
+    return np.split(out[:, which], np.cumsum([x.shape[1] for x in values])[:-1], axis=1)
+
+
+def _mixed(
+    c: FloatArray,
+    score: FloatArray,
+    effective: FloatArray,
+    agreement: FloatArray,
+    agreed: Sequence[FloatArray],
+    settings: Settings,
+    chunk: int,
+) -> FloatArray:
+    """p̂ before every event, (T, P), mixed over horizons; `agreed` are agreement's kernel sums."""
+    s, n_peers = settings, c.shape[1]
+    local = s.local_strength(n_peers)
+    each = horizons.contributions(c, agreement)
+    sums = np.stack([_decayed_before(each, gamma, chunk) for gamma in s.horizons], axis=-1)
+    total, labels = sums[:, :n_peers], sums[:, n_peers:-3]
+    if agreed:
+        agreements, asked = np.split(_decayed_before(np.hstack(_known(agreement)), s.gamma, chunk), 2, axis=1)
+        pool = pool_mean(agreements, asked, s.prior, s.prior_labels)
+        mean_agreement = shrunk_mean(agreements, asked, pool, s.strength)
+        shifts = horizons.shift(sums[:, -3], sums[:, -2], sums[:, -1], pool, s.strength)
+        level = mean_agreement[:, :, None] + shifts[:, None]
+    else:
+        level = pool_mean(total.swapaxes(1, 2), labels.swapaxes(1, 2), s.prior, s.prior_labels).swapaxes(1, 2)
+    overall = shrunk_mean(total, labels, level, s.strength)
+    prior = overall[:, :, -1]
+    if agreed:
+        near = deviation(agreed[0], agreed[1], mean_agreement, local)
+        moved = horizons.with_deviation(prior, near, sums[:, -2, -1:])
+        prior = np.where(asked.any(axis=1, keepdims=True), moved, prior)
+    near = shrunk_mean(score, effective, prior, local)
+    if len(s.horizons) == 1:
+        return probability(near)
+    claimed = horizons.claims(horizons.rounded(near, overall))
+    scored = horizons.log_likelihood(claimed, c).sum(axis=1)
+    likelihood = _decayed_before(scored, math.exp(-s.mixing_rate), chunk)
+    # The weights change after every BATCH labelled events, and stand between.
+    labelled = (c == c).any(axis=1).cumsum()
+    last = np.searchsorted(labelled, labelled // horizons.BATCH * horizons.BATCH) + 1
+    before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
+    u = horizons.mixture(likelihood[before])
+    return probability(horizons.bounded(near + (u[:, None] * overall).sum(axis=2) - overall[:, :, -1]))
+
+
+def _beside_copies(groups: NDArray[np.intp], gamma: float, chunk: int) -> tuple[FloatArray, FloatArray]:
+    """Agreement labels and how many votes each peer is worth, at every event, (T, P) each."""
+    n_events, n_peers = groups.shape
+    agreement, votes = np.empty(groups.shape), np.empty(groups.shape)
+    carried = np.zeros(2 * n_peers * n_peers)
+    powers = _powers(gamma, chunk)
+    for start in range(0, n_events, chunk):
+        here = slice(start, start + chunk)
+        part = pair_evidence(groups[here]).reshape(len(groups[here]), -1)
+        inside, before, to_end = _first(powers, len(part))
+        sums = (before[:, None] * carried + inside @ part).reshape(len(part), 2, n_peers, n_peers)
+        d = copying(sums[:, 0], sums[:, 1])
+        votes[here] = votes_among(groups[here], d)
+        agreement[here] = agreement_beside_copies(groups[here], d, votes[here])
+        carried = gamma ** len(part) * carried + to_end @ part
+    return agreement, votes
 
 
 def _text_log_odds(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sigma_mem.errors import InputError
 
 DecayBy = Literal["event", "labelled", "time"]
 
+TRUSTED = ("default",)  # unless others are named
+HORIZONS = (0.95, 0.99, 0.998, 0.9995)
+REVISION = 2  # of what is computed from equal lines; 1 is version 0.1
+
 _RENAMED = {"signs": "text_features"}  # keys of version 0.1
+_MIXING = 0.99  # decay of how well each horizon predicted
+_CROWD = 40.0  # P²/40: how many observations it takes to choose the best of many peers by φ
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,11 @@ class Settings:
     Attributes
     ----------
     gamma, eta : float
-        γ and η of eq:sigma_mem_update. η = None means 1 − γ, so that ‖M‖₂ ≤ 1.
+        γ and η of eq:sigma_mem_update. η = None means 1 − γ, so that ‖M‖₂ ≤ 1. A memory that is given γ
+        has one horizon; otherwise γ is the slowest of the horizons.
+    horizons : tuple of float
+        Decay rates at which a peer's overall rate is kept, ascending. p̂ mixes them by how well each
+        predicted lately. Four in revision 2, unless γ is given; one in revision 1.
     gamma_g, eta_g : float
         γ_G and η_G of eq:sigma_topology_update.
     decay : {"event", "labelled", "time"}
@@ -33,9 +43,18 @@ class Settings:
         observations; a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
     text_features : bool
         Whether votes learn which features of an answer's text predict correctness.
+    agreement : bool
+        Whether agreement among peers is the prior of p̂; by default in revision 2 only.
+    trusted : tuple of str
+        Sources whose labels are taken as they are; others are weighed by how they agree with them. By
+        default ("default",); () trusts nobody in particular. None, in revision 1, takes the mean of all.
+    revision : int
+        1 learns as version 0.1 does: wrong answers are counted in pairs, votes have their full weight from
+        the first label on, and confidence is what each read claims. 2 is for few labels, models that change
+        and confidence that can be believed. A memory keeps the revision it was made with.
     """
 
-    gamma: float = 0.9995
+    gamma: float = cast(float, None)  # a number once __post_init__ is done
     eta: float | None = None
     gamma_g: float = 0.995
     eta_g: float = 0.005
@@ -45,10 +64,20 @@ class Settings:
     strength: float = 5.0
     prior_labels: float = 2.0
     text_features: bool = True
+    horizons: tuple[float, ...] = ()
+    agreement: bool = cast(bool, None)  # a bool once __post_init__ is done
+    trusted: tuple[str, ...] | None = None  # names once __post_init__ is done, but in revision 1
+    revision: int = 2
 
     def __post_init__(self) -> None:
-        for name, value in (("gamma", self.gamma), ("gamma_g", self.gamma_g)):
+        self._resolve_horizons()
+        for name, value in (("gamma_g", self.gamma_g), *(("gamma", gamma) for gamma in self.horizons)):
             _require(0.0 < value <= 1.0, f"{name} is {value!r}; expected a decay in (0, 1]")
+        _require(
+            list(self.horizons) == sorted(set(self.horizons)) and self.gamma == self.horizons[-1],
+            f"horizons are {self.horizons} and gamma {self.gamma}; expected them ascending, gamma the last",
+        )
+        _require(self.revision in (1, REVISION), f"revision is {self.revision!r}; expected 1 or {REVISION}")
         for name, step in (
             ("eta", self.eta),
             ("eta_g", self.eta_g),
@@ -69,10 +98,26 @@ class Settings:
             "expected seconds with decay='time' and None otherwise",
         )
 
+    def _resolve_horizons(self) -> None:
+        """Fill in gamma from the horizons, or the horizons from gamma."""
+        several = self.gamma is None and self.revision > 1
+        gamma = HORIZONS[-1] if self.gamma is None else self.gamma
+        horizons = self.horizons or (HORIZONS if several else (gamma,))
+        object.__setattr__(self, "horizons", tuple(horizons))
+        if self.gamma is None:
+            object.__setattr__(self, "gamma", self.horizons[-1])
+        if self.agreement is None:
+            object.__setattr__(self, "agreement", self.revision > 1)
+        if self.trusted is None and self.revision > 1:
+            object.__setattr__(self, "trusted", TRUSTED)
+        elif self.trusted is not None:
+            object.__setattr__(self, "trusted", _checked_names(self.trusted))
+
     @classmethod
     def from_record(cls, values: Mapping[str, Any]) -> Settings:
         """Settings as a ledger keeps them, written by this version or an earlier one."""
-        return cls(**{_RENAMED.get(key, key): value for key, value in values.items()})
+        named = {_RENAMED.get(key, key): value for key, value in values.items()}
+        return cls(**{"agreement": False, "revision": 1, **named})  # version 0.1 has neither key
 
     @property
     def step(self) -> float:
@@ -89,12 +134,44 @@ class Settings:
     @property
     def rate_g(self) -> float:
         """−log γ_G per tick of the decay axis."""
-        return self._rate(self.gamma_g)
+        return self.rate if self.half_life is not None else -math.log(self.gamma_g)
+
+    @property
+    def horizon_rates(self) -> tuple[float, ...]:
+        """−log γ of every horizon, per tick of the decay axis."""
+        return tuple(self._rate(gamma) for gamma in self.horizons)
+
+    @property
+    def mixing_rate(self) -> float:
+        """At which it is forgotten how well each horizon predicted."""
+        return self._rate(_MIXING)
+
+    def local_strength(self, n_peers: int) -> float:
+        """Prior strength of a peer's overall rate at a φ where little was seen.
+
+        The largest of many noisy estimates is seldom the best peer, so it grows with a large pool.
+        """
+        return self.strength if self.revision == 1 else max(self.strength, n_peers**2 / _CROWD)
 
     def _rate(self, gamma: float) -> float:
-        return math.log(2.0) / self.half_life if self.half_life is not None else -math.log(gamma)
+        """By time, the slowest horizon has the half-life, and the others relate to it as their γ do."""
+        if self.half_life is None:
+            return -math.log(gamma)
+        slow = math.log(self.gamma)
+        return math.log(2.0) / self.half_life * (math.log(gamma) / slow if slow else 1.0)
 
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
         raise InputError(message)
+
+
+def _checked_names(trusted: Sequence[str]) -> tuple[str, ...]:
+    names = () if isinstance(trusted, str) else tuple(trusted)
+    _require(
+        not isinstance(trusted, str)
+        and all(isinstance(name, str) and name for name in names)
+        and len(set(names)) == len(names),
+        f"trusted is {trusted!r}; expected a tuple of distinct names of sources",
+    )
+    return names

@@ -12,13 +12,20 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import calibrated, mean_overall, probability, wilson
+from sigma_mem.memory import horizons as horizons_
+from sigma_mem.memory.agreement import deviation
+from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean, wilson
 from sigma_mem.memory.competence import Competence
-from sigma_mem.memory.competition import Readability, WrongAnswers, wrong_pairs_of
+from sigma_mem.memory.competition import Readability, WrongAnswers, independent, prior_pairs, wrong_pairs_of
+from sigma_mem.memory.confidence import Confidence
+from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
+from sigma_mem.memory.horizons import Horizons, Mixing, bounded
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
+
+_FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
 
 class Reading(NamedTuple):
@@ -30,16 +37,32 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
+    near, overall : mean label at φ, and at every horizon whatever the φ, (P, H): what p̂ is made of
     """
 
     score: FloatArray
     effective: FloatArray
     prob: FloatArray
     pseudo: float
+    near: FloatArray
+    overall: FloatArray
+
+    def recorded(self) -> NDArray[np.float16]:
+        """What every horizon claims, as a ledger keeps it, (P, H + 1)."""
+        return horizons_.rounded(self.near, self.overall)
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
         return wilson(self.prob, self.effective + self.pseudo, z)
+
+
+class _Overall(NamedTuple):
+    """What the memory says of every peer whatever the φ."""
+
+    now: float
+    by_horizon: FloatArray  # mean label, (P, H)
+    change: FloatArray | None  # Σ_g u_g·over_g − over_slow, (P,); None with one horizon
+    agreed: FloatArray | None  # mean agreement, (P,); None where none was seen
 
 
 class SigmaState:
@@ -78,13 +101,24 @@ class SigmaState:
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
+        self._ahead = math.inf  # the last clock reading, if it was doubted
         self._due = -math.inf  # before this no part's anchor moves
+        self._overall_known: _Overall | None = None  # until something is written
         rate = self.settings.rate
         self.competence = Competence(len(self.peers), rank, rate)
         self.relation = Relation(len(self.peers), self.settings.rate_g)
         self.wrong_answers = WrongAnswers(rank, rate)
         self.readability = Readability(len(self.peers), rate)
         self.features = TextFeatures(n_features, rate)
+        rates = self.settings.horizon_rates
+        self.horizons = Horizons(len(self.peers), rates)
+        self.mixing = (
+            Mixing(len(self.peers), len(rates), self.settings.mixing_rate) if len(rates) > 1 else None
+        )
+        self.confidence = Confidence(rate)
+        self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
+        looks_for_copies = self.settings.agreement and self.settings.revision > 1
+        self.copies = Copies(len(self.peers), rate) if looks_for_copies else None
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -95,17 +129,29 @@ class SigmaState:
         has weight γ^(T−1−t).
         """
         if self.settings.decay == "time":
-            return time
+            return self.now if self._doubted(time) else time
         return self.now + 1.0 if self.settings.decay == "event" else self.now
 
     def begin_event(self, time: float = 0.0) -> float:
         """Count one decided event; return its tick."""
         tick = self.next_tick(time)
+        self._ahead = time if self._doubted(time) else math.inf
         self.clock += 1
         if not self._begun:
             self._begin(time)
         self._advance(max(self.now, tick))
         return tick
+
+    def moment(self, time: float) -> float:
+        """Where a read at this time stands on the decay axis: after a pause, behind the pause."""
+        return max(self.now, time) if self.settings.decay == "time" and self._begun else self.now
+
+    def _doubted(self, time: float) -> bool:
+        """Whether a clock reading is so far ahead that it counts only once a second one confirms it."""
+        half_life = self.settings.half_life
+        if half_life is None or not self._begun:
+            return False
+        return time > self.now + _FAR_AHEAD * half_life and time < self._ahead
 
     def next_label_tick(self, tick: float) -> float:
         """Tick of the first label of an event decided at `tick`: with decay by labelled event, a new one."""
@@ -124,7 +170,7 @@ class SigmaState:
         if self.now != other.now:
             if not self._begun:
                 self._begin(other.competence.decayed.origin)
-            self._advance(other.now)
+            self.now = other.now  # anchors move when something is written, so that looking changes nothing
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
@@ -143,25 +189,68 @@ class SigmaState:
 
     # --- read ----------------------------------------------------------------------------
 
-    def read(self, phi: FloatArray) -> Reading:
-        """Scores, effective sample sizes and calibrated competence of every peer at φ."""
-        score, effective = self.competence.score(phi, self.now)
+    def read(self, phi: FloatArray, at: float | None = None) -> Reading:
+        """Scores, effective sample sizes and calibrated competence of every peer at φ.
+
+        Parameters
+        ----------
+        phi : array (rank,), unit
+        at : float, optional
+            The `moment` of the read; where the memory stands, by default.
+        """
+        now = self.now if at is None else at
+        overall = self._overall(now)
+        strength = self.settings.local_strength(len(self.peers))
+        score, effective = self.competence.score(phi, now)
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
-        settings = self.settings
-        total, labels, one = self.competence.anchored_trace(self.now)
-        prior = mean_overall(total, labels, settings.prior, settings.strength, one, settings.prior_labels)
-        prob = calibrated(score, effective, prior, settings.strength)
+        prior = overall.by_horizon[:, -1]
+        if self.agreement is not None and overall.agreed is not None:
+            near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
+            prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
+        near = shrunk_mean(score, effective, prior, strength)
+        mean = near if overall.change is None else bounded(near + overall.change)
         score *= self._eta
-        return Reading(score, effective, prob, settings.strength)
+        return Reading(score, effective, probability(mean), strength, near, overall.by_horizon)
+
+    def _overall(self, now: float) -> _Overall:
+        """What does not depend on φ; computed once between two writes."""
+        known = self._overall_known
+        if known is None or known.now != now:
+            known = self._overall_known = self._overall_at(now)
+        return known
+
+    def _overall_at(self, now: float) -> _Overall:
+        s, none_known = self.settings, 2.0 * self.settings.prior - 1.0
+        agreed: FloatArray | None = None
+        if self.agreement is None:
+            overall = self.horizons.means_by_pool(none_known, s.prior_labels, s.strength, now)
+        elif self.agreement.empty:
+            overall = self.horizons.means_by_agreement(none_known, None, s.strength, now)
+        else:
+            agreements, asked = self.agreement.trace(now)
+            pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
+            agreed = shrunk_mean(agreements, asked, pool, s.strength)
+            overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
+        change = None
+        if self.mixing is not None:  # term by term, so that equal peers get equal bits
+            change = np.add.reduce(self.mixing.weights * overall, axis=1) - overall[:, -1]
+        return _Overall(now, overall, change, agreed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
-        total, labels = self.competence.trace(self.now)
-        settings = self.settings
-        mean = mean_overall(
-            total, labels, settings.prior, settings.strength, prior_labels=settings.prior_labels
-        )
-        return probability(mean), labels
+        overall = self._overall(self.now)
+        mean = overall.by_horizon[:, -1] + (0.0 if overall.change is None else overall.change)
+        return probability(mean), self.competence.trace(self.now)[1]
+
+    def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Decayed number of events, near φ and anywhere, in which a peer's answer was compared, each (P,)."""
+        if self.agreement is None:
+            return np.zeros(len(self.peers)), np.zeros(len(self.peers))
+        return self.agreement.score(phi, self.now)[1], self.agreement.trace(self.now)[1]
+
+    def copying(self, at: float | None = None) -> FloatArray | None:
+        """How far every pair of peers answers as one, (P, P), from 0 to 1; None where nobody copies."""
+        return None if self.copies is None else self.copies.degrees(self.now if at is None else at)
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -184,7 +273,13 @@ class SigmaState:
 
     def alternatives(self, phi: FloatArray) -> float:
         """K − 1, the effective number of wrong answers that compete at φ."""
-        return self.wrong_answers.alternatives(phi, self.now)
+        prior = prior_pairs(len(self.peers), self.settings.revision)
+        return self.wrong_answers.alternatives(phi, self.now, prior)
+
+    @property
+    def labelled(self) -> float | None:
+        """Decayed number of labelled events; None in a memory of version 0.1, whose votes do not ask."""
+        return None if self.settings.revision == 1 else self.horizons.labelled_events(self.now)
 
     @property
     def readable(self) -> FloatArray:
@@ -207,41 +302,69 @@ class SigmaState:
         c: FloatArray,
         tick: float,
         *,
-        replaces: FloatArray | None = None,
+        weight: FloatArray | None = None,
+        sign: float = 1.0,
         groups: NDArray[np.intp] | None = None,
+        agreement: FloatArray | None = None,
+        claims: NDArray[np.float16] | None = None,
         departed: Sequence[float] = (),
-        replaces_departed: Sequence[float] = (),
+        departed_groups: Sequence[int] = (),
     ) -> None:
-        """Write the labels of the event at `tick`: on time, late, or in place of earlier ones.
+        """Write the labels of the event at `tick`, on time or late; sign −1 takes them back.
 
         Parameters
         ----------
         phi : array (rank,), unit
         c : array (P,)
             All labels the event has now, in [−1, 1]; NaN where there is none.
-        replaces : array (P,)
-            All labels that were written for this event before; None for none.
+        weight : array (P,)
+            How much evidence each label is, in [0, 1]; None for 1.
         groups : int array (P,)
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
             None where nobody was asked.
-        departed, replaces_departed : sequence of float
-            Labels, now and before, of peers that have left the pool: they count in the mean of q.
+        agreement : array (P,)
+            Agreement labels of the event, NaN where there is none; None for none at all.
+        claims : array (P, H + 1)
+            What every horizon claimed at the decision, as recorded; NaN for a peer it knew nothing of.
+        departed, departed_groups : sequence
+            Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
         """
-        change, seen, q = _taken_apart(c, departed)
-        if replaces is None:
-            self.relation.write(q, tick)
-        else:
-            change_before, seen_before, q_before = _taken_apart(replaces, replaces_departed)
-            change, seen = change - change_before, seen - seen_before
-            self.relation.write(q, tick, q_before)
-        self.competence.write(phi, change, seen, tick)
+        if self.now >= self._due:
+            self._advance(self.now)
+        label, seen, q, n = _taken_apart(c, departed)
+        if weight is not None:
+            label, seen, q = weight * label, weight * seen, np.sqrt(weight) * q
+        if sign < 0.0:
+            label, seen = -label, -seen
+        self.relation.write(q, tick, sign)
+        self.competence.write(phi, label, seen, tick)
+        if n:
+            self.horizons.write(label, seen, agreement, n, tick)
+            if claims is not None and self.mixing is not None:
+                self.mixing.write(claims, c, seen, tick, self.now)
+        self._overall_known = None
         if groups is not None:
             self.readability.write(seen, groups, tick)
+            if departed:
+                c, groups = np.append(c, departed), np.append(groups, departed_groups)
             same, pairs = wrong_pairs_of(c, groups)
-            if replaces is not None:
-                before = wrong_pairs_of(replaces, groups)
-                same, pairs = same - before[0], pairs - before[1]
-            self.wrong_answers.write_pairs(phi, same, pairs, tick)
+            if pairs:
+                if self.settings.revision > 1:
+                    same, pairs = independent(same, pairs)
+                worth = sign if weight is None else sum(seen.tolist()) / n
+                self.wrong_answers.write_pairs(phi, worth * same, worth * pairs, tick)
+
+    def write_agreement(self, phi: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
+        """Write an event's agreement labels, NaN where there is none; sign −1 takes them back."""
+        there = a == a  # NaN differs from itself
+        if self.agreement is not None and there.any():
+            self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * there, tick)
+            self._overall_known = None
+
+    def write_copies(self, groups: NDArray[np.intp], tick: float, sign: float = 1.0) -> None:
+        """Write which answers of an event were equal; sign −1 takes them back. See `Copies.write`."""
+        if self.copies is not None:
+            self.copies.write(groups, tick, sign)
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -264,7 +387,15 @@ class SigmaState:
         self.competence = self.competence.take(order)
         self.relation = self.relation.take(order)
         self.readability = self.readability.take(order)
+        self.horizons = self.horizons.take(order)
+        if self.mixing is not None:
+            self.mixing = self.mixing.take(order)
+        if self.agreement is not None:
+            self.agreement = self.agreement.take(order)
+        if self.copies is not None:
+            self.copies = self.copies.take(order)
         self.peers = names
+        self._overall_known = None
 
     # --- merge ---------------------------------------------------------------------------
 
@@ -291,44 +422,64 @@ class SigmaState:
         self.relation.decayed.merge(other.relation.take(order).decayed, now)
         self.readability.decayed.merge(other.readability.take(order).decayed, now)
         self.features.decayed.merge(other.features.decayed, now)
+        self.confidence.decayed.merge(other.confidence.decayed, now)
+        self.horizons.merge(other.horizons.take(order), now)
+        if self.mixing is not None and other.mixing is not None:
+            self.mixing.merge(other.mixing.take(order), now)
+        if self.agreement is not None and other.agreement is not None:
+            self.agreement.merge(other.agreement.take(order), now)
+        if self.copies is not None and other.copies is not None:
+            self.copies.decayed.merge(other.copies.take(order).decayed, now)
         self.clock = max(self.clock, other.clock)
+        self._overall_known = None
 
     # --- snapshot ------------------------------------------------------------------------
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything but peers and settings, bit for bit, for a snapshot."""
-        out = {"clock": np.array([float(self.clock), self.now, float(self._begun)])}
+        out = {"clock": np.array([float(self.clock), self.now, float(self._begun), self._ahead])}
         for name, part in self._packable().items():
             out.update({f"{name}.{key}": value for key, value in part.pack().items()})
         return out
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from what `pack` returned for a state of the same peers, rank and settings."""
-        clock, self.now, begun = packed["clock"].tolist()
+        clock, self.now, begun, *ahead = packed["clock"].tolist()
+        self._ahead = ahead[0] if ahead else math.inf  # version 0.1 doubts no clock
         self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
+        self._overall_known = None
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _packable(self) -> dict[str, Competence | DecayedSum]:
-        return {**self._sums(), "competence": self.competence, "wrong_answers": self.wrong_answers}
+    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing]:
+        parts: dict[str, Competence | DecayedSum | Mixing] = {**self._sums(), **self._competences()}
+        return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
     def _sums(self) -> dict[str, DecayedSum]:
         return {
-            "competence": self.competence.decayed,
+            **{name: part.decayed for name, part in self._competences().items()},
             "relation": self.relation.decayed,
-            "wrong_answers": self.wrong_answers.decayed,
             "readability": self.readability.decayed,
             "features": self.features.decayed,
+            "confidence": self.confidence.decayed,
+            **self.horizons.decayed(),
+            **({} if self.mixing is None else {"mixing": self.mixing.decayed}),
+            **({} if self.copies is None else {"copies": self.copies.decayed}),
         }
 
+    def _competences(self) -> dict[str, Competence]:
+        parts = {"competence": self.competence, "wrong_answers": self.wrong_answers}
+        return parts if self.agreement is None else {**parts, "agreement": self.agreement}
 
-def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Labels with 0 for the missing, 1 where there is a label, and q."""
+
+def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
     total = np.add.reduce(c)
     if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
-        return c, _ones(len(c)), c - total / len(c)
+        return c, _ones(len(c)), c - total / len(c), len(c)
     there = c == c  # NaN differs from itself
-    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed)
+    n = int(np.count_nonzero(there)) + len(departed)
+    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed), n
 
 
 @lru_cache

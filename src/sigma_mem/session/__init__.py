@@ -1,10 +1,13 @@
 """One object to use a memory with: decide, take feedback, explain.
 
 `SigmaMem` is what users see. Everything it does becomes a line of a ledger; `fold` says what a line means,
-live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score apart.
+live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score apart; `drift`
+names peers that changed.
 """
 
+from sigma_mem.session.drift import Drift
 from sigma_mem.session.explain import Contribution, Explanation
 from sigma_mem.session.sigma import SigmaMem
+from sigma_mem.session.sources import Source
 
-__all__ = ["Contribution", "Explanation", "SigmaMem"]
+__all__ = ["Contribution", "Drift", "Explanation", "SigmaMem", "Source"]

@@ -6,18 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
-from sigma_mem.session.fold import decided_at, decision_from, events_of
+from sigma_mem.memory.basis import Basis, basis
+from sigma_mem.session.fold import EventState, decided_at, decision_from, events_of
 from sigma_mem.store.base import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """One past event's term η·γ^age·c·(φ·φ_s)² in a peer's score."""
+    """One past event's term η·γ^age·w·c·(φ·φ_s)² in a peer's score."""
 
     event: str
     question: str | None
     label: float
+    weight: float  # w, of who said so
     recency: float  # γ^age
     similarity: float  # (φ·φ_s)²
     share: float  # the term itself
@@ -33,6 +37,9 @@ class Explanation:
         The decision, the peer explained, and the peer that the decision chose.
     score, prob, effective : float
         φᵀM_pφ as the decision read it, p̂, and effective sample size.
+    basis : Basis
+        How much of p̂ comes from labels near φ, from the peer's overall rate, from agreement and from the
+        pool, as of the decision.
     text_log_odds : float
         Log-odds by which the text of its answer spoke for it; 0 where nothing was known of that.
     contributions : tuple
@@ -47,6 +54,7 @@ class Explanation:
     score: float
     prob: float
     effective: float
+    basis: Basis
     text_log_odds: float
     contributions: tuple[Contribution, ...]
     others: int
@@ -56,7 +64,8 @@ class Explanation:
         verb = "chosen" if self.peer == self.chosen else f"not chosen ({self.chosen} was)"
         lines = [
             f"{self.peer}: {verb}; right with p = {self.prob:.2f} here, "
-            f"from {self.effective:.1f} effective events (score {self.score:+.4f})"
+            f"from {self.effective:.1f} effective events (score {self.score:+.4f})",
+            f"  {self.basis}",
         ]
         if self.text_log_odds:
             which = "for" if self.text_log_odds > 0 else "against"
@@ -66,7 +75,8 @@ class Explanation:
             about = f" «{_short(term.question)}»" if term.question else ""
             lines.append(
                 f"  {term.share:+.4f}  {what} on {term.event}{about}"
-                f" (similarity {term.similarity:.2f}, recency {term.recency:.2f})"
+                f" (similarity {term.similarity:.2f}, recency {term.recency:.2f}"
+                f"{'' if term.weight == 1.0 else f', weight {term.weight:.2f}'})"
             )
         if self.others:
             lines.append(f"  {self.rest:+.4f}  {self.others} other events")
@@ -92,29 +102,45 @@ def explain(
         How many terms to list.
     """
     made = decision_from(decision)
-    name = made.peer if peer is None else peer
-    events = {id: event for id, event in events_of(before).items() if name in event.labels()}
+    name = peer or made.peer or made.details["abstained"]["peer"]
+    if name is None:
+        raise InputError(
+            f"decision {made.id!r} chose nobody, since no answer could be read; expected peer=, "
+            f"one of {sorted(made.scores)}"
+        )
+    past, now = events_of(before), decided_at(decision)
+    events = {id: event for id, event in past.items() if name in event.labels().c}
     ids = list(events)
-    labels = np.array([event.labels()[name] for event in events.values()])
+    said = [event.labels() for event in events.values()]
+    labels = np.array([event.c[name] for event in said])
+    weights = np.array([event.weight.get(name, 1.0) for event in said])
     ticks = np.array([event.tick for event in events.values()])
     phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
-    recency = np.exp(-settings.rate * (decided_at(decision) - ticks))
+    recency = np.exp(-settings.rate * (now - ticks))
     similarity = np.square(phis @ made.phi)
-    share = settings.step * recency * labels * similarity
+    share = settings.step * recency * weights * labels * similarity
     order = np.argsort(-np.abs(share), kind="stable")[:top]
     return Explanation(
         decision=made.id,
         peer=name,
-        chosen=made.peer,
+        chosen=made.peer or "nobody",
         score=made.scores.get(name, 0.0),
         prob=made.probs.get(name, math.nan),
         effective=made.effective.get(name, 0.0),
+        basis=basis(
+            made.effective.get(name, 0.0),
+            float((recency * weights).sum()),
+            *_agreement(past.values(), name, made.phi, now, settings),
+            settings,
+            len(made.scores),
+        ),
         text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
         contributions=tuple(
             Contribution(
                 ids[i],
                 events[ids[i]].question,
                 float(labels[i]),
+                float(weights[i]),
                 float(recency[i]),
                 float(similarity[i]),
                 float(share[i]),
@@ -124,6 +150,16 @@ def explain(
         others=len(ids) - len(order),
         rest=float(share.sum() - share[order].sum()),
     )
+
+
+def _agreement(
+    past: Iterable[EventState], peer: str, phi: FloatArray, now: float, settings: Settings
+) -> tuple[float, float]:
+    """Decayed number of events, near φ and anywhere, in which the peer's answer was compared with others'."""
+    compared = [event for event in past if settings.agreement and peer in event.agreement]
+    weights = [math.exp(-settings.rate * (now - event.tick)) for event in compared]
+    near = [weight * float(event.phi @ phi) ** 2 for weight, event in zip(weights, compared, strict=True)]
+    return math.fsum(near), math.fsum(weights)
 
 
 def _short(text: str | None, width: int = 48) -> str:

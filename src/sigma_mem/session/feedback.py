@@ -9,7 +9,13 @@ import numpy as np
 
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Feedback
-from sigma_mem.session.fold import EventState, feedback_from, feedback_record
+from sigma_mem.session.fold import (
+    EventState,
+    feedback_from,
+    feedback_record,
+    revoke_record,
+    unrevoke_record,
+)
 from sigma_mem.session.journal import Journal
 from sigma_mem.store.base import Store
 
@@ -27,8 +33,11 @@ def append_feedback(
     store, namespace = journal.store, journal.namespace
     with journal as fold:
         clean = checked_labels(labels, fold.known_peers())
+        _check_source(source, clean)
         if source in fold.revoked:
-            raise InputError(f"source {source!r} was revoked; expected another source")
+            raise InputError(
+                f"source {source!r} was revoked; expected another source, or unrevoke({source!r}) first"
+            )
         event_id, event = fold.event_of(decision)
         feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
         repeated = id is not None and was_taken(store, namespace, feedback)
@@ -36,7 +45,7 @@ def append_feedback(
         if not repeated and new_labels(event, clean, source, amend):
             line = feedback.id if id is None else next_revision_id(store, namespace, id)
             tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
-            ticket = journal.append(feedback_record(feedback, line, tick))
+            ticket = journal.append(feedback_record(feedback, line, tick, fold.standing(source, event)))
     if ticket is None:
         store.flush()  # the earlier feedback may still be on its way to the disk
     else:
@@ -54,6 +63,16 @@ def checked_labels(labels: Mapping[str, object], known: Collection[str]) -> dict
             raise InputError(f"peer {peer!r} is not in this memory; expected one of {sorted(known)}")
         out[peer] = 1.0 if label is True else -1.0 if label is False else _checked_label(peer, label)
     return out
+
+
+def _check_source(source: str, labels: Mapping[str, float]) -> None:
+    if source in labels:  # they name peers of this memory only
+        raise InputError(
+            f"source {source!r} is a peer, and labels itself; expected another source for it: "
+            f"leave out {source!r} here, and let who checked its answer send that label"
+        )
+    if not isinstance(source, str) or not source or "\0" in source:
+        raise InputError(f"source is {source!r}; expected the name of who says so")
 
 
 def _checked_label(peer: str, label: object) -> float:
@@ -98,6 +117,23 @@ def was_taken(store: Store, namespace: str, feedback: Feedback) -> bool:
             "pass amend=True to replace it"
         )
     return before == now
+
+
+def append_revocation(journal: Journal, source: str, undo: bool, time: float) -> int:
+    """Revoke a source or, with `undo`, hear it again; return how many lines it wrote. Idempotent."""
+    store, namespace = journal.store, journal.namespace
+    kind, record = ("unrevoke", unrevoke_record) if undo else ("revoke", revoke_record)
+    with journal as fold:
+        lines = sum(1 for _ in store.of_source(namespace, source))
+        ticket = None
+        if (source in fold.revoked) == undo:
+            revision = 0
+            while store.find(namespace, kind, _revision_id(source, revision)):
+                revision += 1
+            ticket = journal.append(record(source, _revision_id(source, revision), time))
+    if ticket is not None:
+        ticket.wait()
+    return lines
 
 
 def next_revision_id(store: Store, namespace: str, id: str) -> str:

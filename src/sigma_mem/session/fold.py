@@ -6,10 +6,11 @@ computed again.
 """
 
 import math
+from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,13 @@ from sigma_mem.decide.vote import group_answers
 from sigma_mem.errors import StoreCorruptError, StoreVersionError, UnknownDecisionError
 from sigma_mem.events import Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing, combined, comparisons
+from sigma_mem.memory.sources import Sources
 from sigma_mem.store.base import Record, Store
 
 _NONE: Mapping[str, Any] = {}
+_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims")
+_OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
@@ -61,8 +66,19 @@ def opening_from(record: Record) -> Opening:
     )
 
 
-def decision_record(decision: Decision, now: float, keep_text: bool = True) -> Record:
+def decision_record(
+    decision: Decision,
+    now: float,
+    keep_text: bool = True,
+    claims: NDArray[np.float16] | None = None,
+    confidence_claims: Sequence[Any] = (),
+    agreement: FloatArray | None = None,
+) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
+
+    What every horizon claimed of every peer, (P, H + 1), is kept as float16, in the order of the scores;
+    what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
+    agreement labels, (P,), where they depend on who copies whom; others follow from the canons.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -89,6 +105,12 @@ def decision_record(decision: Decision, now: float, keep_text: bool = True) -> R
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": dict(decision.details) if decision.details else _NONE,
     }
+    if claims is not None:
+        body["claims"] = b64encode(claims.astype("<f2", copy=False).tobytes()).decode()
+    if agreement is not None:
+        body["agreement"] = b64encode(agreement.astype("<f2").tobytes()).decode()
+    if confidence_claims:
+        body["confidence_claims"] = list(confidence_claims)
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -102,7 +124,7 @@ def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
-    body = {key: _own(value) for key, value in record.body.items() if key not in ("now", "signs")}
+    body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
     body["features"] = dict(_features(record))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
@@ -127,8 +149,11 @@ def _features(record: Record) -> Mapping[str, Sequence[float]]:
     return features if version == FEATURES_VERSION else {}
 
 
-def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
-    """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place."""
+def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standing | None = None) -> Record:
+    """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place.
+
+    What the source was worth then is kept with them; a trusted one weighs 1, and nothing is kept.
+    """
     body = {
         "id": feedback.id,
         "labels": feedback.labels,
@@ -137,12 +162,18 @@ def feedback_record(feedback: Feedback, line: str, tick: float) -> Record:
         "tick": tick,
         "time": feedback.time,
     }
+    if standing is not None:
+        body["weight"] = standing.weight
+        if standing.reliability is not None:
+            body["reliability"] = standing.reliability
+        if standing.overlap:
+            body["overlap"] = dict(standing.overlap)
     return Record("feedback", line, feedback.event, body)
 
 
 def feedback_from(record: Record) -> Feedback:
     """The feedback that a line holds."""
-    body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key != "tick"}
+    body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key in _OF_FEEDBACK}
     return Feedback(event=record.event, **body)
 
 
@@ -151,9 +182,14 @@ def peer_record(peer: str, joins: bool, time: float) -> Record:
     return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
 
 
-def revoke_record(source: str, time: float) -> Record:
+def revoke_record(source: str, id: str, time: float) -> Record:
     """Everything that a source ever said is taken back."""
-    return Record("revoke", source, "", {"source": source, "time": time})
+    return Record("revoke", id, "", {"source": source, "time": time})
+
+
+def unrevoke_record(source: str, id: str, time: float) -> Record:
+    """Everything that a revoked source ever said counts again."""
+    return Record("unrevoke", id, "", {"source": source, "time": time})
 
 
 def phi_to_bytes(phi: FloatArray) -> bytes:
@@ -171,10 +207,31 @@ def phi_from_bytes(raw: bytes) -> FloatArray:
 # --- one event ---------------------------------------------------------------------------
 
 
+class EventLabels(NamedTuple):
+    """Labels of an event by peer, and how much evidence each is; no weights where all are 1."""
+
+    c: Mapping[str, float]
+    weight: Mapping[str, float] = _NONE
+
+
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
-    __slots__ = ("_phi", "canons", "expected", "features", "lines", "question", "reads", "said", "tick")
+    __slots__ = (
+        "_claims",
+        "_phi",
+        "agreement",
+        "canons",
+        "confidence",
+        "expected",
+        "features",
+        "lines",
+        "question",
+        "reads",
+        "said",
+        "standings",
+        "tick",
+    )
 
     def __init__(self, record: Record) -> None:
         self._phi = record.phi
@@ -184,7 +241,11 @@ class EventState:
         self.reads: Mapping[str, str] = _NONE  # read → the peer it chose
         self.features: Mapping[str, Sequence[float]] = _NONE
         self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
+        self.agreement: Mapping[str, float] = _NONE
+        self._claims = _claims(record)
+        self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
+        self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
 
     @property
@@ -192,32 +253,65 @@ class EventState:
         """φ of the event; decoded when asked for, since most events are never labelled."""
         return phi_from_bytes(self._phi)
 
-    def apply(self, record: Record, revoked: Collection[str] = ()) -> None:
-        """Take in one of the event's lines; labels of a revoked source do not count."""
+    def apply(self, record: Record) -> None:
+        """Take in one of the event's lines."""
         body = record.body
         if record.kind == "feedback":
             self.tick = body["tick"]
             self.lines += 1
             source, labels = body["source"], body["labels"]
-            if source not in revoked:
-                before = self.said.get(source)
-                self.said[source] = labels if before is None else {**before, **labels}
+            before = self.said.get(source)
+            self.said[source] = labels if before is None else {**before, **labels}
+            if before is None and "weight" in body:
+                standing = Standing(body["weight"], body.get("reliability"), body.get("overlap", _NONE))
+                self.standings = {**self.standings, source: standing}
         elif body["canons"] and not self.lines:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
+            self._claims = _claims(record)
+            recorded = _recorded_agreement(body)
+            self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
+            self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = _features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
-    def labels(self) -> Mapping[str, float]:
-        """The event's labels: where several sources labelled a peer, their mean, so that |c| ≤ 1."""
+    def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What every horizon claimed of these peers, (P, H + 1); NaN for one not in the pool then."""
+        if self._claims is None:
+            return None
+        raw, then = self._claims
+        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
+        if tuple(then) == peers:
+            return recorded
+        by_peer = dict(zip(then, recorded, strict=True))
+        nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+        return np.array([by_peer.get(peer, nothing) for peer in peers])
+
+    def forget(self, source: str) -> None:
+        """Leave out what a revoked source said."""
+        self.said.pop(source, None)
+        if source in self.standings:
+            self.standings = {name: x for name, x in self.standings.items() if name != source}
+
+    def labels(self) -> EventLabels:
+        """The event's labels: where several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
+        if self.standings and not (len(self.said) == 1 and self._sole_weight() == 1.0):
+            return EventLabels(*combined(self.said, self.standings))
         if len(self.said) == 1:
-            return next(iter(self.said.values()))
+            return EventLabels(next(iter(self.said.values())))
         by_peer: dict[str, list[float]] = {}
         for labels in self.said.values():
             for peer, c in labels.items():
                 by_peer.setdefault(peer, []).append(c)
-        return {peer: sum(every) / len(every) for peer, every in by_peer.items()}
+        return EventLabels({peer: sum(every) / len(every) for peer, every in by_peer.items()})
+
+    def _sole_weight(self) -> float:
+        return next(iter(self.standings.values())).weight
+
+    def compared(self, of: str) -> Comparison:
+        """What the event says of its sources, as far as it depends on this one."""
+        return comparisons(self.said, self.standings, self.agreement, of)
 
     def residuals(self, labels: Mapping[str, float]) -> FloatArray:
         """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
@@ -231,32 +325,63 @@ class EventState:
         return np.where([peer in self.canons for peer in peers], groups, -2)
 
     def read_labels(self, reads: Reads, labels: Mapping[str, float]) -> FloatArray:
-        """Labels of the reads: how right the answer was that each chose, as duels with the first read.
+        """Labels of the reads: how right the answer was that each chose, as duels with the first read."""
+        return duels(np.array([self.answer_label(self.reads.get(read, ""), labels) for read in reads.names]))
 
-        An answer is as right as its peer's label says, or that of a peer that gave the same answer.
-        """
-        by_answer: dict[str | None, float] = {}
-        for peer, c in labels.items():
-            by_answer.setdefault(self.canons.get(peer), c)
-        by_answer[None] = math.nan  # an unreadable answer equals no other
-        out: FloatArray = np.full(len(reads), math.nan)
-        for i, read in enumerate(reads.names):
-            peer = self.reads.get(read, "")
-            out[i] = labels.get(peer, by_answer.get(self.canons.get(peer), math.nan))
-        return duels(out)
+    def answer_label(self, peer: str, labels: Mapping[str, float]) -> float:
+        """How right a peer's answer was: its label, or that of a peer that gave the same answer; or NaN."""
+        canon = self.canons.get(peer)
+        if peer in labels or canon is None:  # an unreadable answer equals no other
+            return labels.get(peer, math.nan)
+        return next((c for other, c in labels.items() if self.canons.get(other) == canon), math.nan)
+
+
+def agreement_of(canons: Mapping[str, str | None]) -> dict[str, float]:
+    """Agreement label of every peer that was asked; none where fewer than two answers are readable.
+
+    >>> agreement_of({"ann": "4", "bob": "4", "cat": "5"})
+    {'ann': 0.0, 'bob': 0.0, 'cat': -1.0}
+    """
+    given = [canon for canon in canons.values() if canon is not None]
+    others = len(given) - 1
+    if others < 1:
+        return {}
+    return {
+        peer: -1.0 if canon is None else 2.0 * (given.count(canon) - 1) / others - 1.0
+        for peer, canon in canons.items()
+    }
+
+
+def _recorded_agreement(body: Mapping[str, Any]) -> dict[str, float] | None:
+    """Agreement labels that a decision's line keeps; None where they follow from the canons."""
+    if "agreement" not in body:
+        return None
+    labels = np.frombuffer(b64decode(body["agreement"]), dtype="<f2").tolist()
+    return {peer: a for peer, a in zip(body["scores"], labels, strict=True) if a == a}  # not NaN
+
+
+def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
+    """What every horizon claimed, as the line keeps it, and the peers it is about, in order."""
+    raw = record.body.get("claims")
+    return None if raw is None else (raw, record.body["scores"])
 
 
 def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:
-    """Events by id, in order, as a part of the ledger tells them."""
+    """Events by id, in order, as a part of the ledger tells them; revoked sources are left out at the end."""
     events: dict[str, EventState] = {}
+    silent = set(revoked)
     for record in records:
         if record.kind == "revoke":
-            for event in events.values():
-                event.said.pop(record.body["source"], None)
+            silent.add(record.body["source"])
+        elif record.kind == "unrevoke":
+            silent.discard(record.body["source"])
         elif record.kind == "decision" and record.event not in events:
             events[record.event] = EventState(record)
         if record.event in events:
-            events[record.event].apply(record, revoked)
+            events[record.event].apply(record)
+    for event in events.values():
+        for source in silent.intersection(event.said):
+            event.forget(source)
     return events
 
 
@@ -283,6 +408,8 @@ class Fold:
         features = len(FEATURES) if opening.settings.text_features else 0
         self.state = SigmaState(opening.peers, opening.rank, opening.settings, features)
         self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
+        settings = opening.settings
+        self.sources = Sources(settings.trusted, settings.rate, opening.rank)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.seq = 0
@@ -307,6 +434,8 @@ class Fold:
                 self._apply_feedback(record, seq)
             case "revoke":
                 self._apply_revocation(record, seq)
+            case "unrevoke":
+                self._apply_unrevocation(record, seq)
             case "peer":
                 self._apply_peer(record)
             case "open":
@@ -322,37 +451,61 @@ class Fold:
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
             self._keep(record.id, EventState(record))
-        if record.body["canons"]:
-            event = self.event(record.event, before=seq)
-            if event is not None:
-                event.apply(record)
+        if not record.body["canons"]:
+            return
+        event = self.event(record.event, before=seq)
+        if event is not None:
+            before, canons = event.agreement, event.canons
+            event.apply(record)
+            if event.agreement != before:
+                self._write_agreement(event, before)
+            if event.canons != canons and self.state.copies is not None:
+                self._write_copies(event, canons)
+            if "confidence_claims" in record.body:
+                self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
     def _apply_feedback(self, record: Record, seq: int) -> None:
         event = self.event(record.event, before=seq)
         if event is None:
             return
         if event.lines:
-            before: Mapping[str, float] | None = event.labels()
+            before: EventLabels | None = event.labels()
         else:
             before = None
             self.state.begin_labels(event.tick)
+        source = record.body["source"]
+        compared = event.compared(source) if event.standings else NO_COMPARISON
         event.apply(record)
         self._write(event, before)
+        if event.standings:
+            self._write_sources(event, compared, source)
 
     def _apply_revocation(self, record: Record, seq: int) -> None:
         source = record.body["source"]
-        labelled = dict.fromkeys(
-            line.event
-            for line in self._store.records(self._namespace, until=seq)
-            if line.kind == "feedback" and line.body["source"] == source
-        )
-        for id in labelled:
+        for id in self._events_of_source(source, seq):
             event = self.event(id, before=seq)
             if event is not None:
-                before = event.labels()
-                event.said.pop(source, None)
+                before, compared = event.labels(), event.compared(source)
+                event.forget(source)
                 self._write(event, before)
+                self._write_sources(event, compared, source)
         self.revoked.add(source)
+
+    def _apply_unrevocation(self, record: Record, seq: int) -> None:
+        source = record.body["source"]
+        for id in self._events_of_source(source, seq):
+            without = self.event(id, before=seq)
+            if without is not None:
+                before, compared = without.labels(), without.compared(source)
+                event = self._read_event(id, seq, self.revoked - {source})
+                if event is not None:
+                    self._write(event, before)
+                    self._write_sources(event, compared, source)
+        self.revoked.discard(source)
+
+    def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
+        """Events that a source labelled, in the order of its lines."""
+        return dict.fromkeys(line.event for line in self._store.of_source(self._namespace, source, seq))
 
     def _apply_peer(self, record: Record) -> None:
         peer = record.body["peer"]
@@ -365,11 +518,14 @@ class Fold:
     def event(self, id: str, before: int | None = None) -> EventState | None:
         """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
         event = self._events.get(id)
-        if event is None:
-            lines = self._store.of_event(self._namespace, id)
-            event = events_of((x for x in lines if before is None or x.seq < before), self.revoked).get(id)
-            if event is not None:
-                self._keep(id, event)
+        return self._read_event(id, before, self.revoked) if event is None else event
+
+    def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
+        """An event as its lines in the ledger tell it."""
+        lines = self._store.of_event(self._namespace, id)
+        event = events_of((x for x in lines if before is None or x.seq < before), revoked).get(id)
+        if event is not None:
+            self._keep(id, event)
         return event
 
     def event_of(self, decision: str) -> tuple[str, EventState]:
@@ -381,6 +537,14 @@ class Fold:
         if event is None:  # the ledger holds a decision without its event's first one
             raise UnknownDecisionError(f"event {id!r} of decision {decision!r} is not in this memory")
         return id, event
+
+    def standing(self, source: str, event: EventState) -> Standing | None:
+        """What a source is worth that speaks of an event now; None where it is trusted."""
+        if self.sources.is_trusted(source):
+            return None
+        if source in event.standings:
+            return event.standings[source]  # as when it spoke first
+        return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
 
     def line(self, decision: str) -> Record:
         """The line of a decision."""
@@ -397,35 +561,65 @@ class Fold:
         if len(self._events) > _OPEN_EVENTS:
             self._events.popitem(last=False)
 
-    def _write(self, event: EventState, before: Mapping[str, float] | None) -> None:
+    def _write_sources(self, event: EventState, before: Comparison, of: str) -> None:
+        """Write what the event says of its sources, in place of what it said before."""
+        after = event.compared(of)
+        if after is not before:
+            self.sources.write(event.phi, before, after, event.tick, self.state.now)
+
+    def _write(self, event: EventState, before: EventLabels | None) -> None:
         """Write the event's labels to every sum, in place of those before."""
-        after, state, phi = event.labels(), self.state, event.phi
+        if before is not None and before.c:
+            self._add(event, before, -1.0)
+        after = event.labels()
+        if after.c:
+            self._add(event, after, 1.0)
+
+    def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
+        """Add an event's labels to every sum; sign −1 takes them back."""
+        state, phi, tick, c, weight = self.state, event.phi, event.tick, said.c, said.weight
+        left = tuple(peer for peer in c if peer in self.departed) if self.departed else ()
+        groups = event.groups((*state.peers, *left))
         state.write(
             phi,
-            _aligned(state.peers, after),
-            event.tick,
-            replaces=None if before is None else _aligned(state.peers, before),
-            groups=event.groups(state.peers),
-            departed=self._labels_of_departed(after),
-            replaces_departed=self._labels_of_departed(before or {}),
+            _aligned(state.peers, c),
+            tick,
+            weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
+            sign=sign,
+            groups=None if groups is None else groups[: len(state.peers)],
+            agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
+            claims=event.claimed(state.peers),
+            departed=[c[peer] for peer in left],
+            departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
         )
+        worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
-            state.features.write(
-                np.array(list(event.features.values())),
-                event.residuals(after),
-                event.tick,
-                replaces=None if before is None else event.residuals(before),
-            )
+            features = np.array(list(event.features.values()))
+            state.features.write(features, event.residuals(c), tick, worth)
+        if event.confidence:
+            peer, *claims, claim = event.confidence
+            label = event.answer_label(peer, c)
+            if label == label:  # NaN differs from itself
+                state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
         if event.reads:
-            self.reads.write(
-                phi,
-                event.read_labels(self.registry, after),
-                event.tick,
-                replaces=None if before is None else event.read_labels(self.registry, before),
-            )
+            labels = event.read_labels(self.registry, c)
+            same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
+            self.reads.write(phi, labels, tick, weight=same, sign=sign)
 
-    def _labels_of_departed(self, labels: Mapping[str, float]) -> list[float]:
-        return [c for peer, c in labels.items() if peer in self.departed] if self.departed else []
+    def _write_agreement(self, event: EventState, before: Mapping[str, float]) -> None:
+        """Write the agreement of the event's answers, in place of that of earlier answers."""
+        peers = self.state.peers
+        if before:
+            self.state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
+        self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
+
+    def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
+        """Write which of the event's answers are equal, in place of what earlier answers were."""
+        for canons, sign in ((before, -1.0), (event.canons, 1.0)):
+            if canons:
+                left = (peer for peer in canons if peer in self.departed)
+                groups = group_answers([canons.get(peer) for peer in (*self.state.peers, *left)])
+                self.state.write_copies(groups, event.tick, sign)
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:

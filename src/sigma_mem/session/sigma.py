@@ -14,29 +14,33 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sigma_mem.answers.canon import canon as default_canon
+from sigma_mem.answers.canon import Canon
+from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
-from sigma_mem.decide.vote import group_answers
+from sigma_mem.decide.read import NOBODY
+from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
+from sigma_mem.memory.confidence import answer_claims
+from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
-from sigma_mem.session.feedback import append_feedback
+from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import (
     Fold,
     decision_from,
     decision_record,
-    feedback_from,
     peer_record,
-    revoke_record,
 )
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
 
@@ -210,18 +214,18 @@ class SigmaMem:
 
     # --- decide --------------------------------------------------------------------------
 
-    def encode(self, question: str) -> FloatArray:
+    def encode(self, question: Question) -> FloatArray:
         """φ of a question."""
         if self._encoder is None:
             named = self._opening.encoder["name"]
             remedy = "hand in phi=..." if named == "phi" else f"pass the encoder {named!r} it needs"
             raise InputError(f"this memory was opened without an encoder: {remedy}")
-        phi: FloatArray = self._encoder.encode([question])[0]
+        phi: FloatArray = self._encoder.encode([question_text(question) or ""])[0]
         return phi
 
     def route(
         self,
-        question: str | None = None,
+        question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
@@ -232,8 +236,9 @@ class SigmaMem:
 
         Parameters
         ----------
-        question : str, optional
-            The task; may be left out when `phi` is given.
+        question : str or list of messages, optional
+            The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
+            is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
         read : str
@@ -244,19 +249,23 @@ class SigmaMem:
         after : str, optional
             An earlier decision on the same task: both are one event.
         """
+        question = question_text(question)
         return self._decide(question, phi, after, _named(self._registry.routes, read), explore=explore)
 
     def vote(
         self,
-        question: str | None,
+        question: Question | None,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
+        min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
+
+        Where no answer can be read the vote abstains: `peer` and `answer` are None.
 
         Parameters
         ----------
@@ -266,46 +275,57 @@ class SigmaMem:
             Peer → text (or `Answer`, or None for no answer).
         read : str
             How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
-            the answer that stands first in the order of the pool.
-        canon : callable
-            Canonical form of an answer's text.
+            the answer with the larger sum of the calibrated vote's weights.
+        canon : str or callable
+            How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
+            or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
+            canonical form, None where it cannot be read.
+        min_confidence : float, optional
+            Answer only where that many in a hundred of the answers given are right: abstain, with `peer` and
+            `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
         chosen = _named(self._registry.votes, read)
+        question = question_text(question)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, chosen, given)
+        return self._decide(
+            question, phi, after, chosen, given, min_confidence=_checked_share(min_confidence)
+        )
 
     def select(
         self,
-        question: str,
+        question: Question,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
     ) -> Decision:
         """Choose among answers by the steered center's judgement and the relation G.
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, self._registry["select"], given)
+        task = question_text(question)
+        given = prepare_answers(task, answers, canon, self.settings.text_features)
+        return self._decide(task, phi, after, self._registry["select"], given)
 
     def decide(
         self,
-        question: str | None,
+        question: Question | None,
         answers: GivenAnswers,
         *,
         phi: ArrayLike | None = None,
-        canon: Callable[[str], str | None] = default_canon,
+        canon: Canon = "auto",
         after: str | None = None,
+        min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers by the read that has been best here: the adaptive read.
 
         Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
-        and learns from the same feedback which of them were right.
+        and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
+        question = question_text(question)
         given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, None, given)
+        return self._decide(question, phi, after, None, given, min_confidence=_checked_share(min_confidence))
 
     # --- feedback ------------------------------------------------------------------------
 
@@ -330,7 +350,8 @@ class SigmaMem:
         labels : mapping
             Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
         source : str
-            Who says so; `revoke` takes back all that a source said.
+            Who says so. Sources that are not trusted weigh less (`Settings.trusted`); `revoke` takes back all
+            that a source said. A peer cannot label itself.
         id : str, optional
             Of this feedback, for senders that retry.
         amend : bool
@@ -341,20 +362,20 @@ class SigmaMem:
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
 
-        The memory is then as if that source had never spoken, and the source is not heard again. Decisions
-        made meanwhile stay, and so does the p̂ they claimed, against which text features are learned.
+        The memory is then as if that source had never spoken, and the source is not heard again, until
+        `unrevoke`. Decisions made meanwhile stay, and so do the p̂ they claimed and the weights that other
+        sources had.
         """
+        return append_revocation(self._journal, source, False, self._clock())
+
+    def unrevoke(self, source: str) -> int:
+        """Take a revocation back: all feedback of the source counts again; return how many lines that are."""
+        return append_revocation(self._journal, source, True, self._clock())
+
+    def sources(self) -> list[Source]:
+        """Everyone who gave feedback or is trusted, by name: how often, and what that is worth now."""
         with self._journal as fold:
-            lines = sum(
-                record.kind == "feedback" and feedback_from(record).source == source
-                for record in self.store.records(self._namespace)
-            )
-            ticket = None
-            if source not in fold.revoked:
-                ticket = self._journal.append(revoke_record(source, self._clock()))
-        if ticket is not None:
-            ticket.wait()
-        return lines
+            return list_sources(fold, self.store.sources(self._namespace))
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -394,7 +415,7 @@ class SigmaMem:
     def labels(self, decision: str) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
         with self._journal as fold:
-            return dict(fold.event_of(decision)[1].labels())
+            return dict(fold.event_of(decision)[1].labels().c)
 
     def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
@@ -415,6 +436,16 @@ class SigmaMem:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
         before = self.store.records(self._namespace, until=line.seq - 1)
         return explain(line, before, self.settings, peer, top)
+
+    def drift(self) -> list[Drift]:
+        """Peers whose recent record left their long one: since when, and how sure; the surest first.
+
+        Looks at the newest 600 labelled events. A run of hard tasks or of one topic is no drift, and what
+        moves many peers at once is taken for a change of the tasks.
+        """
+        with self._journal as fold:
+            recent = recent_labels(fold, self.store, self._namespace)
+        return find_drift(recent, self.store, self._namespace)
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
@@ -458,6 +489,7 @@ class SigmaMem:
         answers: Answers = NO_ANSWERS,
         *,
         explore: bool = False,
+        min_confidence: float | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         direction = None if phi is None else _checked_phi(phi, self._opening.rank)
@@ -477,47 +509,61 @@ class SigmaMem:
                 direction, tick = event.phi, event.tick
             elif direction is None:
                 raise InputError("neither question nor phi was given; expected one of them")
-            reading = state.read(direction)
+            moment = state.moment(time)
+            reading = state.read(direction, moment)
             utility: FloatArray | None = None
             details: dict[str, Any] = {}
             if answers.by_peer:
                 answers = answers.in_pool(peers)
                 utility, details = self._judged(read, question, direction, answers, state)
-            view = _view(state, reading, direction, answers, utility)
+            copying = state.copying(moment) if answers.by_peer else None
+            view = _view(state, reading, direction, answers, utility, copying)
             if explore:
                 outcome = explore_peers(reading, self._rng)
             elif read is None:
-                outcome = best_read(self._registry, view, fold.reads.read(direction).prob)
+                outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
-                choice = read.choose(view)
-                confidence, choices = read.confidence(view, choice), {read.name: choice}
-                outcome = Outcome(read.name, choice.peer, confidence, 1.0, choices, read.uses_text_features)
+                outcome = read.outcome(view)
             if "select" in outcome.choices:
                 details |= posterior_details(state, outcome.choices["select"].totals)
             if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
                 details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
-            peer = peers[outcome.peer]
+            peer = None if outcome.peer == NOBODY else peers[outcome.peer]
+            chosen, confidence = peer, outcome.confidence
+            claims: Sequence[str | float] = ()
+            if peer is None:
+                details |= {"abstained": {"peer": None, "because": "no answer can be read"}}
+            elif view.labelled is not None and answers.by_peer:
+                confidence, claims = _believed(state, view, outcome.peer)
+            if peer is not None and min_confidence is not None:
+                of_set = state.confidence.of_set(confidence, state.now)
+                if of_set < min_confidence:
+                    chosen = None
+                    details |= {"abstained": {"peer": peer, "confidence": of_set, "expected": min_confidence}}
             decision = Decision(
                 id=id,
                 event=event_id,
                 read=outcome.name,
                 phi=direction,
-                peer=peer,
-                answer=answers.by_peer[peer].text if peer in answers.by_peer else None,
+                peer=chosen,
+                answer=answers.by_peer[chosen].text if chosen and chosen in answers.by_peer else None,
                 scores=state.by_peer(reading.score),
                 probs=state.by_peer(reading.prob),
                 effective=state.by_peer(reading.effective),
-                confidence=outcome.confidence,
+                confidence=confidence,
                 propensity=outcome.propensity,
                 tick=tick,
                 time=time,
                 question=question,
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
-                reads={} if read else {name: peers[c.peer] for name, c in outcome.choices.items()},
+                reads={} if read else _choices_by_name(peers, outcome),
                 details=details,
             )
-            ticket = self._journal.append(decision_record(decision, state.now, self._keep_text))
+            recorded = None if state.mixing is None else reading.recorded()
+            agreement = None if copying is None else _agreement(view, answers, copying, peers)
+            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
+            ticket = self._journal.append(line)
             self._count += 1
         if self._durable:
             ticket.wait()
@@ -534,23 +580,64 @@ class SigmaMem:
 
 
 def _view(
-    state: SigmaState, reading: Reading, phi: FloatArray, answers: Answers, utility: FloatArray | None
+    state: SigmaState,
+    reading: Reading,
+    phi: FloatArray,
+    answers: Answers,
+    utility: FloatArray | None,
+    copying: FloatArray | None,
 ) -> View:
     """What the reads may look at; a route has no answers to look at."""
     peers, given = state.peers, answers.by_peer
     if not given:
         groups, zeros = _no_answers(len(peers))
         return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G)
+    groups = _groups(peers, given)
     return View(
         score=reading.score,
         prob=reading.prob,
-        groups=group_answers([given[peer].canon if peer in given else None for peer in peers]),
+        groups=groups,
         text_log_odds=state.text_log_odds(*answers.feature_rows(peers)),
         alternatives=state.alternatives(phi),
         readable=state.readable,
         relation=lambda: state.G,
         utility=utility,
+        labelled=state.labelled,
+        votes=None if copying is None else votes_among(groups, copying),
     )
+
+
+def _groups(peers: Sequence[str], given: Mapping[str, Answer]) -> NDArray[np.intp]:
+    """Answer groups; −1 where an answer cannot be read, −2 where a peer gave none."""
+    groups = group_answers([given[peer].canon if peer in given else None for peer in peers])
+    silent = [peer not in given or (given[peer].canon is None and not given[peer].text) for peer in peers]
+    return np.where(silent, -2, groups)
+
+
+def _agreement(view: View, answers: Answers, copying: FloatArray, peers: Sequence[str]) -> FloatArray | None:
+    """Agreement labels of the answers; None where no copies are among them, and the canons say it all."""
+    if view.votes is None or view.votes.min() == 1.0:
+        return None
+    asked = np.where([peer in answers.by_peer for peer in peers], np.maximum(view.groups, -1), -2)
+    return agreement_beside_copies(asked, copying, view.votes)
+
+
+def _choices_by_name(peers: Sequence[str], outcome: Outcome) -> dict[str, str]:
+    """The peer that each read chose, of those that chose one."""
+    return {name: peers[c.peer] for name, c in outcome.choices.items() if c.peer != NOBODY}
+
+
+def _believed(state: SigmaState, view: View, peer: int) -> tuple[float, list[str | float]]:
+    """The calibrated confidence in a peer's answer, and the claims behind it, for the ledger."""
+    claims = answer_claims(vote_totals(view), view.alternatives, int(view.groups[peer]))
+    claim = state.confidence.mixed(claims, state.now)
+    return state.confidence.calibrated(claim, state.now), [state.peers[peer], *claims.tolist(), claim]
+
+
+def _checked_share(min_confidence: float | None) -> float | None:
+    if min_confidence is not None and not 0.0 <= min_confidence <= 1.0:
+        raise InputError(f"min_confidence is {min_confidence!r}; expected a share in [0, 1]")
+    return min_confidence
 
 
 @lru_cache

@@ -16,6 +16,7 @@ _RENAMED = {"distractors": "wrong_answers", "answering": "readability", "signs":
 
 def pack_fold(fold: Fold) -> bytes:
     """The state after line ``fold.seq``, bit for bit."""
+    sources, of_sources = fold.sources.pack()
     meta = {
         "seq": fold.seq,
         "peers": list(fold.state.peers),
@@ -23,21 +24,26 @@ def pack_fold(fold: Fold) -> bytes:
         "features": FEATURES_VERSION,
         "revoked": sorted(fold.revoked),
         "departed": sorted(fold.departed),
+        "sources": sources,
     }
     arrays = {f"state.{key}": value for key, value in fold.state.pack().items()}
     arrays.update({f"reads.{key}": value for key, value in fold.reads.pack().items()})
+    arrays.update({f"sources.{key}": value for key, value in of_sources.items()})
     return pack_arrays(meta, arrays)
 
 
 def unpack_fold(fold: Fold, body: bytes) -> None:
     """Let a new fold continue from a packed state.
 
-    Reads that are new since then get a column of their own. A state with other text features, or whose
-    adaptive read started from another one, is left alone: the ledger has everything.
+    Reads that are new since then get a column of their own. A state with other text features, one that did
+    not look for copies yet, or one whose adaptive read started from another one, is left alone: the ledger
+    has everything.
     """
     meta, arrays = unpack_arrays(body)
     names = fold.registry.names
     if meta.get("features", meta.get("signs")) != FEATURES_VERSION or meta["reads"][0] != names[0]:
+        return
+    if fold.state.copies is not None and "state.copies.pairs" not in arrays:
         return
     fold.state.set_peers(meta["peers"])
     _unpack(fold.state, arrays, "state.")
@@ -45,7 +51,13 @@ def unpack_fold(fold: Fold, body: bytes) -> None:
     _unpack(fold.reads, arrays, "reads.")
     fold.reads.set_peers(names)
     fold.revoked, fold.departed = set(meta["revoked"]), set(meta["departed"])
+    if "sources" in meta:  # not in version 0.1
+        fold.sources.unpack(meta["sources"], _under("sources.", arrays))
     fold.seq = meta["seq"]
+
+
+def _under(prefix: str, arrays: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
 
 def _unpack(state: SigmaState, arrays: Mapping[str, FloatArray], prefix: str) -> None:
@@ -57,4 +69,9 @@ def _unpack(state: SigmaState, arrays: Mapping[str, FloatArray], prefix: str) ->
             packed[_RENAMED.get(part, part) + dot + name] = value
     if not packed["features.sum"].size:  # version 0.1, before the first event with features
         packed["features.sum"] = np.zeros_like(state.features.decayed.arrays["sum"])
+    if "horizon0.labels" not in packed:  # version 0.1: one horizon, whose rates are the traces of M and N
+        empty = {name: np.zeros_like(array) for name, array in state.pack().items()}
+        empty["horizon0.labels"] = packed["competence.traces"].reshape(2, -1)
+        anchors = {name: packed["competence.anchor"] for name in empty if name.endswith(".anchor")}
+        packed = {**empty, **anchors, **packed}
     state.unpack(packed)

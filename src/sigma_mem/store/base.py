@@ -1,8 +1,9 @@
 """What a store must do: keep an append-only ledger and a snapshot per namespace.
 
 The ledger is the truth; a snapshot is derived state that a replay must reproduce. The store knows nothing of
-what a record means. Bodies are plain JSON values, turned into text by the store when it writes (off the
-caller's thread), and φ is raw little-endian float64: nothing that is read back can run code.
+what a record means, but that feedback has a source. Bodies are plain JSON values, turned into text by the
+store when it writes (off the caller's thread), and φ is raw little-endian float64: nothing that is read back
+can run code.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 class Record(NamedTuple):
     """One line of the ledger."""
 
-    kind: str  # "open", "decision", "feedback", "revoke" or "peer"
+    kind: str  # "open", "decision", "feedback", "revoke", "unrevoke" or "peer"
     id: str  # unique within (namespace, kind)
     event: str  # the event it belongs to, "" where it belongs to none
     body: Mapping[str, Any]  # JSON values; not changed after it was appended
@@ -72,6 +73,12 @@ class Store(Protocol):
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """All records that belong to an event, in order."""
+
+    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
+        """Records of kind "feedback" whose body names this source, in order, with seq ≤ until."""
+
+    def sources(self, namespace: str) -> dict[str, int]:
+        """Every source that gave feedback, sorted, and how many records."""
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot, after all records up to its seq are durable.

@@ -1,10 +1,12 @@
 """A memory without a file: for tests, experiments, and programs that need no durability."""
 
 import threading
+from array import array
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
@@ -16,12 +18,13 @@ _DURABLE.settle()
 
 @dataclass(slots=True)
 class _Namespace:
-    """One namespace: its records in order, with indexes by id and by event."""
+    """One namespace: its records in order, with indexes by id, by event and by source."""
 
     records: list[Record] = field(default_factory=list)
     seqs: list[int] = field(default_factory=list)
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
+    by_source: dict[Any, "array[int]"] = field(default_factory=dict)  # positions of feedback
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
@@ -61,6 +64,11 @@ class InMemoryStore:
                 held.by_id[record.kind, record.id] = position
                 if record.event:
                     held.by_event[record.event] = (*held.by_event.get(record.event, ()), position)
+                if record.kind == "feedback":
+                    source = record.body.get("source")
+                    if source not in held.by_source:
+                        held.by_source[source] = array("q")
+                    held.by_source[source].append(position)
                 held.seqs.append(self._last)
                 held.records.append(record)
             return self._last, _DURABLE
@@ -83,6 +91,21 @@ class InMemoryStore:
         with self._lock:
             held = self._open(namespace)
             return [held.numbered(position) for position in held.by_event.get(event, ())]
+
+    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
+        """Feedback of a source, in order; see `Store.of_source`."""
+        held = self._open(namespace)
+        positions = held.by_source.get(source, array("q"))
+        end = len(positions)
+        if until is not None:
+            end = bisect_right(positions, until, key=held.seqs.__getitem__)
+        return (held.numbered(position) for position in positions[:end])
+
+    def sources(self, namespace: str) -> dict[str, int]:
+        """Every source that gave feedback, sorted, and how many records."""
+        with self._lock:
+            found = self._open(namespace).by_source.items()
+            return dict(sorted((name, len(positions)) for name, positions in found if isinstance(name, str)))
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""

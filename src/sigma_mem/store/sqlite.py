@@ -61,10 +61,11 @@ class SqliteStore:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
         self._settle_queue()
         last = self._tables.last()
-        return self._paged(namespace, after, last if until is None else min(until, last))
+        until = last if until is None else min(until, last)
+        return self._paged("page", namespace, after=after, until=until)
 
-    def _paged(self, namespace: str, after: int, until: int) -> Iterator[Record]:
-        while page := self._tables.read("page", namespace, after, until, PAGE):
+    def _paged(self, query: str, *where: str, after: int = 0, until: int) -> Iterator[Record]:
+        while page := self._tables.read(query, *where, after, until, PAGE):
             for row in page:
                 yield self._tables.decode(row)
             after = page[-1][0]
@@ -85,6 +86,21 @@ class SqliteStore:
         rows = self._tables.read("of_event", namespace, event)
         durable = {row[0]: self._tables.decode(row) for row in rows}
         return [*durable.values(), *(r for r in queued if r.seq not in durable)]
+
+    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
+        """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
+        _refuse_unwritable(source)
+        self._settle_queue()
+        last = self._tables.last()
+        return self._paged(
+            "page_of_source", namespace, source, until=last if until is None else min(until, last)
+        )
+
+    def sources(self, namespace: str) -> dict[str, int]:
+        """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
+        self._settle_queue()
+        found = self._tables.read("sources", namespace)
+        return dict(sorted((name.decode(), n) for name, n in found if isinstance(name, bytes)))
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`. Returns once it is durable."""

@@ -15,6 +15,17 @@ WHERE namespace = ? AND kind = ? AND id = ?
 SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
 WHERE namespace = ? AND event = ? AND event <> '' ORDER BY seq
 
+-- page_of_source --
+SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
+WHERE namespace = ? AND kind = 'feedback'
+    AND CASE WHEN json_valid(body) THEN json_extract(body, '$.source') END = ? AND seq > ? AND seq <= ?
+ORDER BY seq LIMIT ?
+
+-- sources --
+SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.source') END AS source, count(*)
+FROM record INDEXED BY record_by_source
+WHERE namespace = ? AND kind = 'feedback' AND source IS NOT NULL GROUP BY source
+
 -- page --
 SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
 WHERE namespace = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?

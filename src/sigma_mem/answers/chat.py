@@ -1,0 +1,44 @@
+"""Chat messages as a question: the text of what the user said."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sigma_mem.errors import InputError
+
+Messages = Sequence[Mapping[str, Any]]
+Question = str | Messages
+
+_EXPECTED = 'expected text, or chat messages like [{"role": "user", "content": "..."}]'
+
+
+def question_text(question: Question | None) -> str | None:
+    """Return a question as text; of chat messages, what the user's say, with blank lines between.
+
+    Messages of other roles count only where there is none of the user. Of a message with several parts the
+    texts count; images, sound and files are ignored.
+
+    >>> question_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "17 * 23?"}])
+    '17 * 23?'
+    """
+    if question is None or isinstance(question, str):
+        return question
+    if not isinstance(question, list | tuple):
+        raise InputError(f"the question is {question!r}; {_EXPECTED}")
+    messages: Messages = question
+    said = [(message.get("role"), text) for message in messages if (text := _message_text(message))]
+    texts = [text for role, text in said if role == "user"] or [text for _, text in said]
+    if not texts:
+        raise InputError("the chat messages hold no text, and images are not read; expected some text")
+    return "\n\n".join(texts)
+
+
+def _message_text(message: Mapping[str, Any]) -> str:
+    if not isinstance(message, Mapping):
+        raise InputError(f"a message of the question is {message!r}; {_EXPECTED}")
+    content = message.get("content")
+    if content is None or isinstance(content, str):  # a call of a tool has no content
+        return (content or "").strip()
+    if not isinstance(content, Sequence) or not all(isinstance(part, Mapping) for part in content):
+        raise InputError(f"the content of a message is {content!r}; {_EXPECTED}")
+    texts = (part.get("text") for part in content)
+    return "\n".join(text.strip() for text in texts if isinstance(text, str))

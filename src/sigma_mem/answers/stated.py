@@ -1,0 +1,133 @@
+"""Where a response states its answer: behind the reasoning, in a fenced block, after a marker.
+
+Everything here takes time linear in the text: what a model writes may be long, repetitive and cut off.
+"""
+
+import json
+import re
+
+_THOUGHTS_END = re.compile(r"</(?:think(?:ing)?|thought|reasoning)>")
+_TAG = re.compile(r"\A[\w+#.-]*+[ \t\r]*+\n")
+_JSON_FIELD = re.compile(r'"(?:final[_ ])?answer\\?"\s*:\s*')
+_JSON_END = re.compile(r'(?:"|(?<!\s))\s*+\}\s*+(?:`|$)|"[^\S\n]*+\n|(?:"|(?<!\s))\s*+$')
+_AFTER_ANSWER = re.compile(r"[*_]*+\s*+(?:is\b\s*+:?|:)[\s*_]*+", re.IGNORECASE)
+_STATED_END = re.compile(r"\n|[.!?](?=\s|$|[*<])")
+_HASHES = re.compile(r"####\s*+(.+)")
+_BRACE = re.compile(r"[{}]")
+
+# Full-width ASCII and CJK punctuation; the quote and the backslash would change what JSON means.
+_WIDE = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F) if wide not in (0xFF02, 0xFF3C)}
+_WIDE |= {ord("　"): " ", ord("。"): ". ", ord("！"): "! ", ord("？"): "? ", ord("、"): ", "}
+_WIDE |= {ord("【"): "[", ord("】"): "]"}
+_ANY_WIDE = re.compile(f"[{''.join(map(chr, _WIDE))}]")
+
+
+def narrow(text: str) -> str:
+    """Write full-width letters, digits and punctuation as ASCII.
+
+    >>> narrow("（Ｂ）"), narrow("１，２３４．５")
+    ('(B)', '1,234.5')
+    """
+    return text if text.isascii() or not _ANY_WIDE.search(text) else text.translate(_WIDE)
+
+
+def without_thoughts(text: str) -> str:
+    """Drop the reasoning before ``</think>``, unless nothing follows it."""
+    end = 0
+    if "</" in text:
+        for end_tag in _THOUGHTS_END.finditer(text):
+            end = end_tag.end()
+    rest = text[end:]
+    return rest if rest.strip() else text
+
+
+def fenced_blocks(text: str) -> list[str]:
+    r"""The contents of all fenced blocks, without the name of their language; the last may be cut off.
+
+    >>> fenced_blocks("So:\n```python\nx = 5\n```\nor ```7```")
+    ['x = 5\n', '7']
+    """
+    return [_TAG.sub("", inner) or inner for inner in text.split("```")[1::2]]
+
+
+def final_answer(text: str) -> str | None:
+    r"""Return the stated answer of a response, or None where none is marked.
+
+    Looked for, in this order: the last ``<answer>…</answer>``, and within it or else in the whole text the
+    last JSON field ``"answer"``, the last ``\boxed{…}``, the last ``#### …``, the first ``answer is …`` or
+    ``Answer: …``. The first, because models that run on after their answer go on with another question.
+
+    >>> final_answer("Half of 34 is 17. The answer is (B). Q: next …")
+    '(B)'
+    """
+    if "</answer>" in text and (inner := text.rpartition("</answer>")[0].rpartition("<answer>"))[1]:
+        return _marked(inner[2]) or inner[2].strip()
+    return _marked(text)
+
+
+def _marked(text: str) -> str | None:
+    if '"' in text and (fields := list(_JSON_FIELD.finditer(text))):
+        return _json_value(text[fields[-1].end() :])
+    if "\\boxed" in text and (boxed := _last_boxed(text)) is not None:
+        return boxed
+    if "####" in text and (marks := _HASHES.findall(text)):
+        return str(marks[-1]).strip()
+    return _stated(text)
+
+
+def _stated(text: str) -> str | None:
+    """The rest of the first sentence that says "answer is …", after the last time that it says so."""
+    # Lower case can differ in length from the text for a few letters, which only shifts the search.
+    folded = text.lower()
+    begin = end = -1
+    place = folded.find("answer")
+    while place >= 0 and (begin < 0 or place < end):
+        said = _AFTER_ANSWER.match(text, place + len("answer"))
+        if said is not None and begin < 0:
+            stop = _STATED_END.search(text, said.end())
+            begin, end = said.end(), stop.start() if stop else len(text)
+        elif said is not None and said.end() < end:
+            begin = said.end()
+        place = folded.find("answer", place + 1)
+    return None if begin < 0 else text[begin:end].strip() or None
+
+
+def _json_value(rest: str) -> str:
+    """Read a JSON value, or what a model wrote in its place."""
+    if rest.startswith('\\"'):  # JSON inside a JSON string
+        rest = rest.replace('\\"', '"')
+    try:
+        value, _ = json.JSONDecoder(strict=False).raw_decode(rest)
+        return value.strip() if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):  # e.g. one backslash where JSON wants two, or a very long number
+        end = _JSON_END.search(rest)
+        return (rest[: end.start()] if end else rest).removeprefix('"').strip()
+
+
+def _last_boxed(text: str) -> str | None:
+    start = text.rfind("\\boxed{")
+    if start < 0:
+        return None
+    depth, begin = 0, start + len("\\boxed{")
+    for brace in _BRACE.finditer(text, begin - 1):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[begin : brace.start()].strip()
+    return None  # cut off inside the box
+
+
+_WRAPS = (("**", "**"), ("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$"), ("`", "`"), ("*", "*"))
+_QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
+
+
+def unwrap(text: str, quotes: bool = True) -> str:
+    """Strip blanks, a fence, markdown and math delimiters, and quotes that enclose the whole text."""
+    text = text.strip()
+    if text.startswith("```") and text.endswith("```") and text.count("```") == 2:
+        return unwrap(fenced_blocks(text)[0], quotes)
+    for left, right in _WRAPS + (_QUOTES if quotes else ()):
+        if len(text) > len(left) + len(right) and text.startswith(left) and text.endswith(right):
+            inner = text[len(left) : -len(right)]
+            if left not in inner and right not in inner:
+                return unwrap(inner, quotes)
+    return text

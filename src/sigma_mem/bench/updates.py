@@ -1,0 +1,84 @@
+"""A stream in which models are updated under their names: another real model answers from some event on.
+
+A pool of names is drawn from the stream's models, and who takes over from whom among the others. Under a
+name stand at every event the answer, text and label of one recorded model.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sigma_mem.events import Event
+from sigma_mem.streams import Stream
+from sigma_mem.streams.stream import chance
+
+When = Callable[[int, Event], bool]  # whether the update is there at an event
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which models have a name in the pool, and which of the others stand by to take one over."""
+
+    seed: int
+    pool: tuple[str, ...]  # in the order of the stream
+    others: tuple[str, ...]  # as drawn
+
+    def successors(self, count: int) -> dict[str, str]:
+        """Names of the pool, drawn, and the model that takes each over; fewer where too few stand by."""
+        drawn = sorted(self.pool, key=lambda peer: chance(self.seed, "updated", peer))
+        return dict(zip(drawn[:count], self.others, strict=False))
+
+
+def draw_pool(peers: Sequence[str], size: int, seed: int) -> Draw:
+    """Draw a pool of this size among the peers, all of them where they are no more.
+
+    >>> draw_pool("abcde", 2, seed=0)
+    Draw(seed=0, pool=('c', 'd'), others=('a', 'b', 'e'))
+    """
+    drawn = sorted(peers, key=lambda peer: chance(seed, "pool", peer))
+    return Draw(seed, tuple(p for p in peers if p in drawn[:size]), tuple(drawn[size:]))
+
+
+def updated(stream: Stream, pool: Sequence[str], successors: Mapping[str, str], when: When) -> Stream:
+    """The pool's part of a stream; ``when`` the update is there, successors answer under the old names.
+
+    A name whose model has neither answer nor label at an event is absent there. Every event stays.
+    """
+    before = {name: name for name in pool}
+    after = {**before, **successors}
+
+    def answered(event: Event, models: Mapping[str, str]) -> Event:
+        return replace(
+            event,
+            answers={name: event.answers[m] for name, m in models.items() if m in event.answers},
+            correct={name: event.correct[m] for name, m in models.items() if m in event.correct},
+        )
+
+    events = (answered(e, after if when(t, e) else before) for t, e in enumerate(stream))
+    return Stream(stream.name, tuple(pool), tuple(events))
+
+
+def from_halfway(stream: Stream) -> When:
+    """The update comes at once, in the middle of the stream."""
+    half = len(stream) // 2
+    return lambda t, event: t >= half
+
+
+def ever_more(stream: Stream, seed: int) -> When:
+    """The update reaches ever more of the events: none up to 30 % of the stream, all from 70 % on."""
+    n = max(len(stream), 1)
+    return lambda t, event: chance(seed, "gradual", event.id) < (t / n - 0.3) / 0.4
+
+
+def strongest(stream: Stream) -> list[str]:
+    """The peers by their mean label over the whole stream, best first."""
+    labels = {p: [e.correct[p] for e in stream if p in e.correct] for p in stream.peers}
+    return sorted(stream.peers, key=lambda p: -sum(labels[p]) / max(len(labels[p]), 1))
+
+
+def late_peer(stream: Stream) -> tuple[Stream, str]:
+    """The best peer is there from the middle on only, listed last; also its name."""
+    newcomer, half = strongest(stream)[0], len(stream) // 2
+    others = tuple(p for p in stream.peers if p != newcomer)
+    early = replace(stream, events=stream.events[:half])
+    events = (*updated(early, others, {}, lambda t, event: False).events, *stream.events[half:])
+    return Stream(stream.name, (*others, newcomer), events), newcomer

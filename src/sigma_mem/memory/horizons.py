@@ -1,0 +1,311 @@
+"""A peer's overall rate at several decay rates at once, and which of them predicts best now.
+
+One γ fits no stream: real models change under their names. M and N are kept at the slowest rate; `Horizons`
+keeps, for every rate, the sums that need no direction:
+
+    tot_g,p = Σ γ_g^age c_p,   n_g,p = Σ γ_g^age,   and the level at which agreement becomes correctness.
+
+From these follows over_g,p, a peer's mean label at horizon g. What p̂ at φ would be by horizon g alone is
+its claim; `Mixing` learns which horizon claims best:
+
+    claim_g = near_p + over_g,p − over_slow,p,   near_p = (φᵀM_pφ/η + s·prior_p)/(φᵀN_pφ/η + s),
+    p̂       = near_p + Σ_g u_g·over_g,p − over_slow,p,
+
+with u ∝ u0·exp(L), L the decayed log-likelihood of earlier claims, over the pool. With one horizon and
+without agreement this is the estimate of version 0.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.calibration import probability, shrunk_mean
+from sigma_mem.memory.decayed import DecayedSum
+
+Number = TypeVar("Number", float, FloatArray)
+
+BATCH = 16  # scored events after which the weights of the horizons are brought up to date
+_SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
+_LEAST = 1e-200  # of a decay that is divided by
+_MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
+_BELIEVED = 50.0  # labelled events at which agreement's deviation counts half
+
+
+# --- overall rates -----------------------------------------------------------------------
+
+
+def contributions(c: FloatArray, agreement: FloatArray) -> FloatArray:
+    """What the labels of every event add to every horizon, (..., 2P + 3): see `Horizons.write`.
+
+    >>> contributions(np.array([1.0, -1.0]), np.array([0.5, np.nan])).tolist()
+    [1.0, -1.0, 1.0, 1.0, -0.25, 1.0, 0.5]
+    """
+    there, alone = c == c, agreement != agreement  # NaN differs from itself
+    label, seen = np.where(there, c, 0.0), there.astype(np.float64)
+    share = seen / np.maximum(seen.sum(axis=-1, keepdims=True), 1.0)
+    beyond = share * (label - np.where(alone, 0.0, agreement))
+    level = [x.sum(axis=-1, keepdims=True) for x in (beyond, share, share * alone)]
+    return np.concatenate((label, seen, *level), axis=-1)
+
+
+def shift(beyond: Number, events: Number, alone: Number, pool: float | FloatArray, strength: float) -> Number:
+    """D_g: how much more often peers are right than they agree, from the sums that belong to no peer.
+
+    Parameters
+    ----------
+    pool : float or array
+        The pool's mean agreement: what is compared with where an event has labels only.
+    """
+    return (beyond - alone * pool) / (events + strength)  # type: ignore[return-value]
+
+
+def with_deviation(overall: FloatArray, deviation: FloatArray, labelled: FloatArray | float) -> FloatArray:
+    """The prior of a mean label at φ, (..., P): overall, moved by agreement's deviation there.
+
+    Where peers agree is believed less the more events are labelled, (..., 1): labels know better.
+    """
+    prior = overall + _BELIEVED / (_BELIEVED + labelled) * deviation
+    return bounded(prior)
+
+
+def bounded(mean: FloatArray) -> FloatArray:
+    """A mean label, in place, kept from certainty."""
+    np.minimum(mean, _MOST, out=mean)
+    np.maximum(mean, -_MOST, out=mean)
+    return mean
+
+
+class Horizons:
+    """The sums of every horizon, the slowest last.
+
+    Examples
+    --------
+    A peer that was right for long and is wrong since ten events:
+
+    >>> memory = Horizons(n_peers=1, rates=(0.05, 0.0005))
+    >>> for tick in range(210):
+    ...     memory.write(np.array([1.0 if tick < 200 else -1.0]), np.ones(1), None, 1, tick)
+    >>> total, labels = memory.labels(now=209)
+    >>> (total / labels).round(2).tolist()
+    [[0.21, 0.9]]
+    """
+
+    def __init__(self, n_peers: int, rates: Sequence[float]) -> None:
+        # tot of every peer, n of every peer, and the level, by horizon: views of one block, so that all
+        # horizons are read and written at once.
+        self._sums = np.zeros((2 * n_peers + 3, len(rates)))
+        self._total, self._labels = self._sums[:n_peers], self._sums[n_peers:-3]
+        self._decayed = [
+            DecayedSum(rate, {"labels": column[:-3].reshape(2, n_peers), "level": column[-3:]})
+            for rate, column in zip(rates, self._sums.T, strict=True)
+        ]
+
+    def write(
+        self, label: FloatArray, weight: FloatArray, agreement: FloatArray | None, n: int, tick: float
+    ) -> None:
+        """Add an event's labels, and what says at which level agreement becomes correctness.
+
+        The level counts events, not labels: each of n labelled peers has the share 1/n.
+
+        Parameters
+        ----------
+        label, weight : array (P,)
+            Labels times their weight, and the weights; 0 where there is no label.
+        agreement : array (P,)
+            Agreement labels, NaN where there is none; None for none at all.
+        n : int
+            Labelled peers of the event, also those that have left the pool.
+        """
+        labels, weights = label.tolist(), weight.tolist()
+        beyond, events = sum(labels) / n, sum(weights) / n
+        alone = events
+        if agreement is not None:
+            for a, w in zip(agreement.tolist(), weights, strict=True):
+                if a == a:  # NaN differs from itself
+                    beyond -= w * a / n
+                    alone -= w / n
+        column = np.array([labels + weights + [beyond, events, alone]])
+        self._sums += column.T * [decayed.weight(tick) for decayed in self._decayed]
+
+    def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
+        """tot and n of every peer, (P, H)."""
+        factors = np.array([decayed.factor(now) for decayed in self._decayed])
+        return self._total * factors, self._labels * factors
+
+    def means_by_pool(self, prior: float, prior_labels: float, strength: float, now: float) -> FloatArray:
+        """over_g,p, (P, H), shrunk to the pool's mean label, and that to a prior worth `prior_labels`."""
+        factors = self._factors(now)
+        totals, labels = np.add.reduce(self._total).tolist(), np.add.reduce(self._labels).tolist()
+        levels = [
+            shrunk_mean(total, n, prior, prior_labels / factor)
+            for total, n, factor in zip(totals, labels, factors, strict=True)
+        ]
+        return self._means(levels, [strength / factor for factor in factors])
+
+    def means_by_agreement(
+        self, pool: float, agreed: FloatArray | None, strength: float, now: float
+    ) -> FloatArray:
+        """over_g,p, (P, H), shrunk to agreement at the level that labels have shown.
+
+        Parameters
+        ----------
+        pool, agreed : float and array (P,)
+            Mean agreement of the pool, and by how much each peer's is larger; None for by nothing.
+        """
+        grown = [strength / factor for factor in self._factors(now)]
+        levels = [
+            pool + shift(beyond, events, alone, pool, own)
+            for beyond, events, alone, own in zip(*self._sums[-3:].tolist(), grown, strict=True)
+        ]
+        return self._means(levels, grown, agreed)
+
+    def _factors(self, now: float) -> list[float]:
+        return [max(decayed.factor(now), _LEAST) for decayed in self._decayed]
+
+    def _means(
+        self, levels: Sequence[float], grown: Sequence[float], differences: FloatArray | None = None
+    ) -> FloatArray:
+        """Sums stay undecayed and the prior's strength grows: numerator and denominator share the factor."""
+        rows = np.array([[level * own for level, own in zip(levels, grown, strict=True)], grown])
+        means: FloatArray = self._total + rows[0]
+        if differences is not None:
+            means += differences[:, None] * rows[1]
+        means /= self._labels + rows[1]
+        return means
+
+    def labelled_events(self, now: float) -> float:
+        """Decayed number of labelled events at the slowest horizon."""
+        return self._sums.item(-1 - len(self._decayed)) * self._decayed[-1].factor(now)
+
+    def decayed(self) -> dict[str, DecayedSum]:
+        """Every sum by name."""
+        return {f"horizon{g}": decayed for g, decayed in enumerate(self._decayed)}
+
+    def take(self, order: Sequence[int]) -> Horizons:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        out = Horizons(len(order), [decayed.rate for decayed in self._decayed])
+        for mine, others in zip(self._decayed, out._decayed, strict=True):
+            others.unpack(mine.take(order, {"labels": [1], "level": []}).pack())
+        return out
+
+    def merge(self, other: Horizons, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
+        for mine, others in zip(self._decayed, other._decayed, strict=True):
+            mine.merge(others, now)
+
+
+# --- which horizon to believe ------------------------------------------------------------
+
+
+def rounded(near: FloatArray, overall: FloatArray) -> NDArray[np.float16]:
+    """What a ledger keeps of the claims, (P, H + 1): near and over.
+
+    Claims are scored as rounded, so that live and replay agree.
+    """
+    return np.concatenate((near[..., None], overall), axis=-1, dtype=np.float16, casting="same_kind")
+
+
+def claims(recorded: NDArray[np.float16]) -> FloatArray:
+    """p̂ by every horizon, (..., P, H), from what a ledger keeps, (..., P, H + 1)."""
+    parts = recorded.astype(np.float64)
+    return probability(bounded(parts[..., :1] + parts[..., 1:] - parts[..., -1:]))
+
+
+def log_likelihood(claimed: FloatArray, c: FloatArray) -> FloatArray:
+    """Of the labels, by every horizon's claims, (..., P, H); 0 where there is no label or was no claim."""
+    r = 0.5 * (c[..., None] + 1.0)
+    found = r * np.log(claimed) + (1.0 - r) * np.log1p(-claimed)
+    out: FloatArray = np.where(found == found, found, 0.0)
+    return out
+
+
+def mixture(likelihood: FloatArray) -> FloatArray:
+    """u: weight of every horizon, (..., H), from its decayed log-likelihood.
+
+    >>> mixture(np.zeros(4)).round(3).tolist()
+    [0.025, 0.075, 0.225, 0.675]
+    """
+    likely = likelihood + np.log(_SLOWER) * np.arange(likelihood.shape[-1])
+    u: FloatArray = np.exp(likely - likely.max(axis=-1, keepdims=True))
+    u /= u.sum(axis=-1, keepdims=True)
+    return u
+
+
+class Mixing:
+    """The log-likelihood of every horizon's claims, and the weights (H,) that follow from it.
+
+    A scored event waits until there are `BATCH` of them, because sixteen cost little more than one. So
+    the weights lag by a few labels; the sums do not, once `score_waiting` is called.
+    """
+
+    def __init__(self, n_peers: int, n_horizons: int, rate: float) -> None:
+        self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_horizons))})
+        self.weights = mixture(np.zeros(n_horizons))
+        self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
+
+    def write(
+        self, recorded: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float, now: float
+    ) -> None:
+        """Take an event's labels, (P,), their weights, and what was claimed at the decision, (P, H + 1)."""
+        self._waiting.append((recorded, c, weight, tick))
+        if len(self._waiting) == BATCH:
+            self.score_waiting(now)
+
+    def score_waiting(self, now: float) -> None:
+        """Add how likely the labels of waiting events were, and bring the weights up to date."""
+        if self._waiting:
+            recorded, c, weight, ticks = (np.array(x) for x in zip(*self._waiting, strict=True))
+            weight = weight * np.array([[self.decayed.weight(tick)] for tick in ticks.tolist()])
+            scored = weight[:, :, None] * log_likelihood(claims(recorded), c)
+            self.decayed.arrays["likelihood"] += scored.sum(axis=0)
+            self._waiting.clear()
+        self.weights = mixture(self.decayed.value("likelihood", now).sum(axis=0))
+
+    def take(self, order: Sequence[int]) -> Mixing:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        out = Mixing(len(order), len(self.weights), self.decayed.rate)
+        out.decayed = self.decayed.take(order, {"likelihood": [0]})
+        out.weights = self.weights
+        new = np.array(order) < 0
+        for recorded, c, weight, tick in self._waiting:
+            claimed, label = recorded[list(order)], c[list(order)]
+            claimed[new], label[new] = np.nan, np.nan
+            out._waiting.append((claimed, label, weight[list(order)], tick))
+        return out
+
+    def merge(self, other: Mixing, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
+        for mixing in (other, self):
+            mixing.score_waiting(now)
+        self.decayed.merge(other.decayed, now)
+        self.score_waiting(now)
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        n_peers, n_horizons = self.decayed.arrays["likelihood"].shape
+        waiting = [
+            np.concatenate((recorded.ravel().astype(np.float64), c, weight, [tick]))
+            for recorded, c, weight, tick in self._waiting
+        ]
+        width = (n_horizons + 3) * n_peers + 1
+        return {
+            **self.decayed.pack(),
+            "weights": self.weights,
+            "waiting": np.array(waiting).reshape(len(waiting), width),
+        }
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays."""
+        self.decayed.unpack(packed)
+        self.weights = packed["weights"].copy()
+        n_peers, n_horizons = self.decayed.arrays["likelihood"].shape
+        self._waiting = []
+        for row in packed["waiting"].reshape(-1, (n_horizons + 3) * n_peers + 1):
+            parts, c, weight = np.split(row[:-1], [-2 * n_peers, -n_peers])
+            recorded = parts.reshape(n_peers, -1).astype(np.float16)
+            self._waiting.append((recorded, c.copy(), weight.copy(), float(row[-1])))

@@ -1,0 +1,189 @@
+"""What a source of labels is worth: how it agreed with others on the same labels.
+
+A label counts with its source's weight in M and in N alike: weak evidence is little evidence, never evidence
+of one half. A trusted source weighs 1. The correlations by which the others are weighed are decayed sums of
+what events contribute, so that a late, corrected or revoked label counts in them exactly as it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.combination import ALONE, COLUMNS, Comparison, Key, Standing
+from sigma_mem.memory.competence import Competence
+from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.settings import TRUSTED
+from sigma_mem.memory.state import SigmaState
+
+_UNKNOWN = 0.02  # what all unknown names weigh together where trusted ones are named, and silent
+_NEED = 10.0  # labels by which a correlation is shrunk to 0
+_EVENTS = 20.0  # after which a source is judged by its own record
+_AT_FIRST = 0.1  # correlation with the agreement of peers that a new source is taken to have
+_CROWD = 4.0  # how much more evidence than trusted sources the others may give near a φ
+_FIRST = Standing(1.0, _AT_FIRST)
+_NOTHING = (0.0,) * COLUMNS
+_LEAST = 1e-6  # below is what rounding leaves of revoked labels
+
+
+def correlation(sums: Sequence[float], need: float = _NEED) -> float:
+    """Positive part of the correlation of decayed sums, shrunk to 0 as if by `need` unrelated labels."""
+    n, a, b, aa, bb, ab, _ = sums
+    if n < _LEAST:
+        return 0.0
+    spread = math.sqrt(max(aa - a * a / n, 0.0) * max(bb - b * b / n, 0.0))
+    return min(1.0, max(0.0, (ab - a * b / n) / (spread + need)))
+
+
+class Sources:
+    """Decayed sums of how sources agreed, and what each is worth by them.
+
+    Parameters
+    ----------
+    trusted : tuple of str, optional
+        Names of trusted sources; () if nobody is. Those of `TRUSTED`, the default, are trusted where they
+        speak; where they are silent, it is as if nobody were. None: every source weighs 1.
+    rate : float
+        −log γ per tick.
+    rank : int
+        Dimension of φ.
+    """
+
+    def __init__(self, trusted: tuple[str, ...] | None, rate: float, rank: int) -> None:
+        self.trusted = trusted
+        self._named = bool(trusted) and trusted != TRUSTED
+        self._rank = rank
+        self._rows: dict[Key, int] = {}
+        self._sums = DecayedSum(rate, {"sums": np.zeros((0, COLUMNS))})
+        self._near: Competence | None = None  # evidence of sources that spoke alone where others are named
+
+    # --- what a source is worth ----------------------------------------------------------
+
+    def is_trusted(self, source: str) -> bool:
+        """Whether its labels are taken as they are."""
+        return self.trusted is None or source in self.trusted
+
+    def standing(
+        self, source: str, others: Iterable[str], state: SigmaState, phi: Callable[[], FloatArray]
+    ) -> Standing:
+        """What a source that is not trusted is worth at φ, beside others that spoke of the event before."""
+        if not self._rows and not self._named:
+            return _FIRST
+        weight, now = self.weight(source, state), state.now
+        if not self._named:
+            pairs = {other: self._correlation(_pair(source, other), now) for other in others}
+            overlap = {other: c for other, c in pairs.items() if c > 0.0}
+            return Standing(weight, self.reliability(source, now), overlap)
+        if self._near is not None:
+            here = phi()
+            alone = self._near.score(here, now)[1].item()
+            trusted = state.competence.score(here, now)[1].max().item() - alone
+            if trusted >= 1.0:  # two or more sources speak near φ: nobody may crowd out the trusted ones
+                weight = min(weight, max(_CROWD * trusted - alone, self._unknown(state)))
+        return Standing(weight)
+
+    def weight(self, source: str, state: SigmaState) -> float:
+        """What a source weighs where nobody else speaks, by its agreement with trusted ones."""
+        if not self.trusted or source in self.trusted:
+            return 1.0
+        sums = self._value(("trusted", source, ""), state.now)
+        square = correlation(sums) ** 2
+        if self._named:
+            return max(square, self._unknown(state))
+        n = max(sums[0], 0.0)
+        return (n * square + _EVENTS) / (n + _EVENTS)
+
+    def weights(self, sources: Iterable[str], state: SigmaState) -> dict[str, float]:
+        """What each of these weighs: alone where trusted ones are named, else beside the most reliable."""
+        weight = {source: self.weight(source, state) for source in sources}
+        if self._named or self.trusted is None:
+            return weight
+        reliability = {s: self.reliability(s, state.now) for s in weight if not self.is_trusted(s)}
+        best = max(reliability.values(), default=1.0)
+        return {s: w * (reliability.get(s, best) / best) ** 2 for s, w in weight.items()}
+
+    def reliability(self, source: str, now: float) -> float:
+        """Correlation with the agreement of peers, on events of which others speak, too."""
+        sums = self._value(("agreement", source, ""), now)
+        n = max(sums[-1], 0.0)
+        return (n * correlation(sums, 1e-9) + _EVENTS * _AT_FIRST) / (n + _EVENTS)
+
+    def _unknown(self, state: SigmaState) -> float:
+        """What names weigh of which nothing is known: less, the more events they fill."""
+        alone = max(self._value(ALONE, state.now)[-1], 0.0)
+        return _UNKNOWN * min(1.0, (state.horizons.labelled_events(state.now) + 1.0) / (alone + 1.0))
+
+    def agreement(self, source: str, now: float) -> tuple[float, float]:
+        """Correlation with trusted sources, or else with the others, and on how many labels."""
+        keys = [key for key in self._rows if key[0] != "agreement" and source in key[1:]]
+        compared = {key: sums for key in keys if (sums := self._value(key, now))[0] >= _LEAST}
+        first = [sums for key, sums in compared.items() if key[0] == "trusted"]
+        rows = first or list(compared.values())
+        n = sum(row[0] for row in rows)
+        return sum(row[0] * correlation(row) for row in rows) / n if n else 0.0, n
+
+    def _correlation(self, key: Key, now: float) -> float:
+        return correlation(self._value(key, now))
+
+    def _value(self, key: Key, now: float) -> Sequence[float]:
+        row = self._rows.get(key)
+        if row is None:
+            return _NOTHING
+        values: list[float] = (self._sums.arrays["sums"][row] * self._sums.factor(now)).tolist()
+        return values
+
+    # --- write ---------------------------------------------------------------------------
+
+    def write(self, phi: FloatArray, before: Comparison, after: Comparison, tick: float, now: float) -> None:
+        """Replace what the event at `tick` contributed."""
+        keys = dict.fromkeys((*before.rows, *after.rows))
+        changed = [key for key in keys if before.rows.get(key) != after.rows.get(key)]
+        if changed:
+            if not self._rows:
+                self._sums.origin = tick
+            rows = [self._row(key) for key in changed]
+            change = [np.subtract(after.rows.get(k, _NOTHING), before.rows.get(k, _NOTHING)) for k in changed]
+            self._sums.advance(now)
+            self._sums.arrays["sums"][rows] += np.array(change) * self._sums.weight(tick)
+        if before.alone != after.alone:
+            if self._near is None:
+                self._near = Competence(1, self._rank, self._sums.rate)
+                self._near.decayed.origin = self._sums.origin
+            self._near.decayed.advance(now)
+            self._near.write(phi, np.zeros(1), np.array([after.alone - before.alone]), tick)
+
+    def _row(self, key: Key) -> int:
+        row = self._rows.setdefault(key, len(self._rows))
+        held = self._sums.arrays["sums"]
+        if row == len(held):
+            more = np.zeros((max(8, 2 * len(held)), COLUMNS))
+            more[: len(held)] = held
+            self._sums.arrays["sums"] = more
+        return row
+
+    # --- snapshot ------------------------------------------------------------------------
+
+    def pack(self) -> tuple[list[Key], dict[str, FloatArray]]:
+        """Everything, bit for bit: what the rows are about, and arrays."""
+        arrays = self._sums.pack()
+        if self._near is not None:
+            arrays.update({f"near.{name}": array for name, array in self._near.pack().items()})
+        return list(self._rows), arrays
+
+    def unpack(self, keys: Iterable[Iterable[str]], packed: Mapping[str, FloatArray]) -> None:
+        """Continue from what `pack` returned."""
+        self._rows = {cast(Key, tuple(key)): row for row, key in enumerate(keys)}
+        self._sums.arrays["sums"] = np.zeros_like(packed["sums"])
+        self._sums.unpack(packed)
+        near = {k.removeprefix("near."): x for k, x in packed.items() if k.startswith("near.")}
+        if near:
+            self._near = Competence(1, self._rank, self._sums.rate)
+            self._near.unpack(near)
+
+
+def _pair(a: str, b: str) -> Key:
+    return ("pair", a, b) if a < b else ("pair", b, a)

@@ -1,0 +1,142 @@
+"""Peers whose recent record left their long one: found from the newest labels of the ledger."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.drift import SURE, WINDOW, find_changes
+from sigma_mem.session.fold import EventState, Fold
+from sigma_mem.store.base import Store
+
+_BLOCK = 4096  # positions of the ledger that are read at once, from its end; then twice as many
+_LINES = 65536  # of this memory that are read at most
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A peer whose record changed.
+
+    Attributes
+    ----------
+    peer : str
+    was, now : float
+        How often it was right before, over its long record, and how often since.
+    since : str
+        The event from which on: the id of its first decision.
+    tick, time : float
+        Where that event is on the decay axis, and when it was decided, in seconds since 1970.
+    labels : int
+        How many labels the peer has since.
+    confidence : float
+        Probability that there was a change among the newest labels.
+    """
+
+    peer: str
+    was: float
+    now: float
+    since: str
+    tick: float
+    time: float
+    labels: int
+    confidence: float
+
+    def __str__(self) -> str:
+        when = datetime.fromtimestamp(self.time, UTC)
+        return (
+            f"{self.peer}: right {self.was:.0%} before and {self.now:.0%} since {when:%Y-%m-%d %H:%M} UTC "
+            f"(event {self.since}, {self.labels} labels ago), {self.confidence:.0%} sure"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecentLabels:
+    """The newest labelled events, oldest first, and the decayed sums of the whole record."""
+
+    peers: tuple[str, ...]
+    events: tuple[str, ...]
+    ticks: FloatArray
+    phis: FloatArray
+    labels: FloatArray  # (events, peers), NaN where there is none
+    recency: FloatArray  # weight of each event in the sums
+    total: FloatArray  # Σ c by peer
+    seen: FloatArray  # Σ 1
+
+    def before(self, peer: int, place: int) -> float:
+        """The mean label of the long record before an event: the sums less what was added since."""
+        c, weight = self.labels[place:, peer], self.recency[place:]
+        there = ~np.isnan(c)
+        left = self.seen[peer] - weight[there].sum()
+        return float((self.total[peer] - weight[there] @ c[there]) / max(left, 1e-9))
+
+
+def recent_labels(fold: Fold, store: Store, namespace: str) -> RecentLabels:
+    """What is known of the peers now, from the end of the ledger and from the state."""
+    state, newest = fold.state, _labelled_events(fold, store, namespace)
+    events = newest.values()
+    ticks = np.array([event.tick for event in events])
+    c = [[event.labels().c.get(peer, np.nan) for peer in state.peers] for event in events]
+    total, seen = state.competence.trace(state.now)
+    return RecentLabels(
+        peers=state.peers,
+        events=tuple(newest),
+        ticks=ticks,
+        phis=np.array([event.phi for event in events]).reshape(len(ticks), state.rank),
+        labels=np.array(c).reshape(len(ticks), len(state.peers)),
+        recency=np.exp(-state.settings.rate * (state.now - ticks)),
+        total=total,
+        seen=seen,
+    )
+
+
+def find_drift(recent: RecentLabels, store: Store, namespace: str) -> list[Drift]:
+    """Peers whose record changed, the surest first."""
+    found = []
+    for i, change in enumerate(find_changes(recent.phis, recent.labels)):
+        if change is None or change.confidence < SURE:
+            continue
+        since, c = recent.events[change.place], recent.labels[change.place :, i]
+        line = store.find(namespace, "decision", since)
+        if line is None:  # the store had to drop it meanwhile
+            continue
+        found.append(
+            Drift(
+                peer=recent.peers[i],
+                was=_rate(recent.before(i, change.place)),
+                now=_rate(float(np.nanmean(c))),
+                since=since,
+                tick=float(recent.ticks[change.place]),
+                time=float(line.body["time"]),
+                labels=int((~np.isnan(c)).sum()),
+                confidence=change.confidence,
+            )
+        )
+    return sorted(found, key=lambda drift: -drift.confidence)
+
+
+def _rate(mean: float) -> float:
+    """A mean label as a rate of being right."""
+    return float(np.clip(0.5 * (1.0 + mean), 0.0, 1.0))
+
+
+def _labelled_events(fold: Fold, store: Store, namespace: str) -> dict[str, EventState]:
+    """The newest labelled events by id, in the order of their ticks, as they stand now."""
+    newest: dict[str, EventState] = {}
+    for id in _labelled(store, namespace, fold.seq):
+        event = None if id in newest else fold.event(id)
+        if event is not None and event.labels().c:
+            newest[id] = event
+        if len(newest) == WINDOW:
+            break
+    return dict(sorted(newest.items(), key=lambda pair: pair[1].tick))
+
+
+def _labelled(store: Store, namespace: str, end: int) -> Iterator[str]:
+    """Events that feedback is about, the newest feedback first; some more than once."""
+    block, read = _BLOCK, 0
+    while end > 0 and read < _LINES:
+        lines = list(store.records(namespace, after=max(end - block, 0), until=end))
+        yield from (line.event for line in reversed(lines) if line.kind == "feedback")
+        end, block, read = end - block, 2 * block, read + len(lines)

@@ -1,0 +1,88 @@
+"""Horizons: what an event adds, the level of agreement, and which horizon is believed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.agreement import agreement_labels
+from sigma_mem.memory.horizons import mixture
+
+from . import naive
+
+PHI = np.array([1.0, 0.0])
+
+
+@given(groups=st.lists(st.integers(-2, 3), min_size=1, max_size=7))
+def test_agreement_is_the_share_of_the_other_readable_answers(groups):
+    np.testing.assert_array_equal(agreement_labels(np.array(groups)), naive.agreement(groups))
+    np.testing.assert_array_equal(agreement_labels(np.array([groups, groups]))[1], naive.agreement(groups))
+
+
+def play(state, rates, n_events, rng, *, share=1.0, groups=None):
+    """Peers that are right at these rates, whatever the task; a share of the events is labelled."""
+    for _ in range(n_events):
+        reading, tick = state.read(PHI), state.begin_event()
+        c = np.where(rng.random(len(rates)) < rates, 1.0, -1.0)
+        if groups is not None:
+            state.write_agreement(PHI, agreement_labels(groups(c)), tick)
+        if rng.random() < share:
+            agreement = None if groups is None else agreement_labels(groups(c))
+            state.write(PHI, c, tick, agreement=agreement, claims=reading.recorded())
+
+
+def test_a_change_moves_the_weight_to_a_faster_horizon_and_p_with_it():
+    rng = np.random.default_rng(0)
+    several, one = (
+        SigmaState(["a", "b"], 2, settings)
+        for settings in (Settings(revision=2), Settings(revision=2, gamma=0.9995))
+    )
+    for state in (several, one):
+        play(state, [0.9, 0.2], 800, rng)
+    before = several.mixing.weights
+    assert before[-1] > 0.4
+    for state in (several, one):
+        play(state, [0.2, 0.9], 60, rng)
+    after = several.mixing.weights
+    assert after[:2].sum() > 0.8
+    assert several.read(PHI).prob[0] < 0.5 < one.read(PHI).prob[0]
+
+
+def test_agreement_ranks_peers_that_nobody_has_labelled():
+    """Right answers are equal, wrong ones differ: who is right more often agrees more often."""
+    rng = np.random.default_rng(1)
+    state = SigmaState(["good", "fair", "bad"], 2, Settings(revision=2))
+    play(state, [0.9, 0.7, 0.3], 400, rng, share=0.0, groups=lambda c: np.where(c > 0, 0, [1, 2, 3]))
+    assert np.all(np.diff(state.read(PHI).prob) < 0.0)
+
+
+def test_labels_set_the_level_that_agreement_does_not_know():
+    """Peers that always agree, and are wrong half of the time."""
+    rng = np.random.default_rng(2)
+    state = SigmaState(["a", "b"], 2, Settings(revision=2))
+    play(state, [0.5, 0.5], 300, rng, share=0.0, groups=lambda c: np.zeros(2, dtype=int))
+    assert state.read(PHI).prob.min() > 0.9
+    play(state, [0.5, 0.5], 300, rng, share=0.3, groups=lambda c: np.zeros(2, dtype=int))
+    assert state.read(PHI).prob == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+def test_a_horizon_that_claimed_better_weighs_more():
+    assert mixture(np.array([0.0, -2.0]))[0] > mixture(np.array([0.0, 0.0]))[0]
+    assert mixture(np.array([-1e6, 0.0])).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("n_peers", [3, 5, 7, 9])
+def test_peers_with_equal_records_are_tied_to_the_last_bit(n_peers):
+    rng = np.random.default_rng(n_peers)
+    state = SigmaState([f"p{i}" for i in range(n_peers)], 17)
+    for _ in range(150):
+        phi = rng.normal(size=17)
+        phi /= np.linalg.norm(phi)
+        reading = state.read(phi)
+        for values in (reading.score, reading.effective, reading.prob):
+            assert len(set(values.tolist())) == 1
+        c = np.full(n_peers, 1.0 if rng.random() < 0.7 else -1.0)
+        tick = state.begin_event()
+        state.write_agreement(phi, np.full(n_peers, 1.0), tick)
+        state.write(phi, c, tick, agreement=np.full(n_peers, 1.0))

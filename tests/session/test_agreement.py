@@ -1,0 +1,96 @@
+"""Agreement is written at decisions, and horizons are scored by the claims that a decision's line keeps."""
+
+import numpy as np
+import pytest
+
+from sigma_mem import Settings, SigmaMem
+
+PEERS = ["ann", "bob", "cat"]
+PHI = np.array([0.6, 0.8])
+
+
+def memory(**options):
+    return SigmaMem(PEERS, rank=2, **{"settings": Settings(revision=2), **options})
+
+
+def packed(fold):
+    return {name: x.tobytes() for part in (fold.state, fold.reads) for name, x in part.pack().items()}
+
+
+def test_who_agrees_is_preferred_before_any_label():
+    mem = memory()
+    for i in range(30):
+        mem.decide("?", {"ann": f"{i}", "bob": "7", "cat": "7"}, phi=PHI)
+    assert mem.route(phi=PHI).peer == "bob"
+    assert mem.state.overall()[1].tolist() == [0.0, 0.0, 0.0]  # no label
+
+
+def test_agreement_can_be_turned_off():
+    mem = memory(settings=Settings(revision=2, agreement=False))
+    for _ in range(5):
+        mem.decide("?", {"ann": "1", "bob": "7", "cat": "7"}, phi=PHI)
+    assert set(mem.route(phi=PHI).probs.values()) == {0.5}
+
+
+@pytest.mark.parametrize("read", ["vote", "decide"])
+def test_the_last_answers_before_the_first_label_count(read):
+    corrected, plain = memory(), memory()
+    first = {"ann": "1", "bob": "1", "cat": "2"}
+    last = {"ann": "1", "bob": "2", "cat": "2"}
+    d = getattr(corrected, read)("?", first, phi=PHI)
+    getattr(corrected, read)("?", last, phi=PHI, after=d.id)
+    corrected.feedback(d.id, {"cat": True})
+    getattr(corrected, read)("?", first, phi=PHI, after=d.id)
+    d = getattr(plain, read)("?", last, phi=PHI)
+    plain.feedback(d.id, {"cat": True})
+    for mem in (corrected, plain):
+        assert mem.state.agreement is not None
+    for one, two in zip(*(mem.state.agreement.trace(1.0) for mem in (corrected, plain)), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-15)
+    np.testing.assert_allclose(corrected.state.read(PHI).prob, plain.state.read(PHI).prob, atol=1e-3)
+
+
+@pytest.mark.parametrize("answers", [{"ann": "1"}, {"ann": "1", "bob": None}])
+def test_a_single_readable_answer_agrees_with_nobody(answers):
+    mem = memory()
+    mem.vote("?", answers, phi=PHI)
+    assert not mem.state.agreement.trace(1.0)[1].any()
+
+
+def test_live_and_replay_agree_with_late_amended_and_revoked_labels_and_peers_that_leave():
+    rng = np.random.default_rng(0)
+    mem, ids = memory(snapshot_every=7), []
+    for i in range(120):
+        phi = rng.normal(size=2)
+        answers = {peer: str(rng.integers(3)) for peer in mem.peers}
+        ids.append(mem.decide("?", answers, phi=phi / np.linalg.norm(phi)).id)
+        if i == 60:
+            mem.remove_peer("bob")
+            mem.add_peer("dan")
+        if i % 3:
+            about = ids[rng.integers(len(ids))]
+            known = set(PEERS) if about in ids[:61] else set(mem.peers)
+            labels = {peer: bool(rng.random() < 0.6) for peer in sorted(known)}
+            mem.feedback(about, labels, source=f"s{rng.integers(2)}", amend=True)
+    mem.revoke("s1")
+    assert packed(mem.replayed()) == packed(mem)
+    with SigmaMem(store=mem.store) as reopened:
+        assert packed(reopened) == packed(mem)
+
+
+def test_a_revoked_source_leaves_the_horizons_as_if_it_had_not_spoken():
+    """Recorded claims kept: both memories hear nothing else, so that their claims are the same."""
+    with_it, without = memory(), memory()
+    for i in range(40):
+        answers = {"ann": "1", "bob": "1", "cat": str(i % 2)}
+        ids = [mem.decide("?", answers, phi=PHI).id for mem in (with_it, without)]
+    with_it.feedback(ids[0], {"ann": True, "bob": False}, source="liar")
+    with_it.revoke("liar")
+    one, two = with_it.state, without.state
+    was = two.pack()
+    for name, sums in one.pack().items():
+        if name.startswith("horizon"):
+            np.testing.assert_allclose(sums, was[name], atol=1e-15)
+    for mixing in (one.mixing, two.mixing):
+        mixing.score_waiting(one.now)
+    np.testing.assert_allclose(one.mixing.weights, two.mixing.weights, atol=1e-12)

@@ -1,0 +1,139 @@
+"""Copies in a memory: found at decisions, worth one vote, and the same live as on replay."""
+
+from base64 import b64decode
+
+import numpy as np
+import pytest
+
+from sigma_mem import Settings, SigmaMem
+from sigma_mem.session.snapshot import pack_fold, unpack_fold
+from sigma_mem.store.codec import pack_arrays, unpack_arrays
+
+PEERS = ["ann", "bob", "cat", "dan", "eve"]
+PHI = np.array([0.6, 0.8])
+
+
+def memory(**options):
+    return SigmaMem(PEERS, rank=2, **options)
+
+
+def packed(fold):
+    return {name: x.tobytes() for part in (fold.state, fold.reads) for name, x in part.pack().items()}
+
+
+def tasks(n, seed=0):
+    """Ann and bob are right 4 times in 5, cat twice in 5; dan and eve say what cat says."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        right = rng.random(3) < [0.8, 0.8, 0.4]
+        wrong = rng.integers(1, 9, size=3)
+        ann, bob, cat = (f"{i}" if r else f"{i} or {w}" for r, w in zip(right, wrong, strict=True))
+        phi = rng.normal(size=2)
+        answers = {"ann": ann, "bob": bob, "cat": cat, "dan": cat, "eve": cat}
+        yield f"{i}", answers, phi / np.linalg.norm(phi)
+
+
+def recorded(mem, decision):
+    """Agreement labels that the decision's line keeps, or None."""
+    body = mem.store.find("default", "decision", decision.id).body
+    return np.frombuffer(b64decode(body["agreement"]), "<f2") if "agreement" in body else None
+
+
+def accuracy(mem, labelled):
+    """Share of tasks that `decide` got right, and majority, after the first hundred."""
+    decided, most = [], []
+    for i, (right, answers, phi) in enumerate(tasks(400)):
+        d = mem.decide("?", answers, phi=phi)
+        if i % 100 < labelled:
+            mem.feedback(d.id, {peer: answer == right for peer, answer in answers.items()})
+        decided.append(d.answer == right)
+        most.append(answers[d.reads["majority"]] == right)
+    return np.mean(decided[100:]), np.mean(most[100:])
+
+
+@pytest.mark.parametrize("labelled", [0, 2])
+def test_a_vote_does_not_follow_three_of_five_peers_that_copy_a_weak_one(labelled):
+    mem = memory()
+    decided, most = accuracy(mem, labelled)
+    assert most < 0.5  # majority is what the copies say: the fair baseline stays as it is
+    assert decided > 0.7
+    d = mem.state.copying()
+    assert d[2:, 2:].sum() == pytest.approx(6.0)
+    assert not d[:2].any()
+    mem.decide("?", dict.fromkeys(PEERS, "7"), phi=PHI)
+    assert mem.route(phi=PHI).peer in ("ann", "bob")
+
+
+def test_without_looking_for_copies_it_does():
+    assert accuracy(memory(settings=Settings(agreement=False)), 0)[0] < 0.5
+
+
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_live_and_replay_agree_bit_for_bit(keep_text):
+    rng = np.random.default_rng(1)
+    mem, ids = memory(snapshot_every=37, keep_text=keep_text), []
+    for i, (_, answers, phi) in enumerate(tasks(160)):
+        known = {peer: answer for peer, answer in answers.items() if peer in mem.peers}
+        if i % 4 == 1:
+            known["cat"] = None
+        d = mem.decide("?", known, phi=phi)
+        ids.append(d.id)
+        if i % 5 == 0:
+            mem.vote("?", {**known, "ann": known["dan"]}, after=d.id)
+        if i == 90:
+            mem.remove_peer("bob")
+            mem.add_peer("fay")
+        if i % 3 == 0:
+            mem.feedback(ids[rng.integers(len(ids))], {"ann": bool(rng.integers(2)), "cat": True}, amend=True)
+    assert sum("agreement" in line.body for line in mem.store.records("default")) > 50
+    assert packed(mem.replayed()) == packed(mem)
+    with SigmaMem(store=mem.store) as reopened:
+        assert packed(reopened) == packed(mem)
+
+
+def test_a_line_keeps_agreement_only_where_copies_answered():
+    mem = memory()
+    for _, answers, phi in tasks(300):
+        mem.vote("?", answers, phi=phi)
+    few = {"ann": "1", "bob": "1", "cat": "2"}
+    alone = mem.vote("?", few, phi=PHI)
+    together = mem.vote("?", {**few, "dan": "2", "eve": None}, phi=PHI)
+    assert recorded(mem, alone) is None
+    kept = recorded(mem, together)
+    # Ann agrees with bob, who is worth one vote beside the one of cat and dan; eve's answer cannot be read.
+    np.testing.assert_allclose(kept, [0.0, 0.0, -1.0, -1.0, -1.0], atol=1e-3)
+    assert mem.decision(together.id).canons["dan"] == "2"
+
+
+def test_the_last_answers_before_the_first_label_count():
+    corrected, plain = memory(), memory()
+    for _, answers, phi in tasks(100):
+        for mem in (corrected, plain):
+            mem.vote("?", answers, phi=phi)
+    first = {"ann": "1", "bob": "1", "cat": "2", "dan": "2", "eve": "3"}
+    last = {"ann": "1", "bob": "2", "cat": "3", "dan": "3", "eve": "3"}
+    before, _ = corrected.state.agreement.trace(101.0)
+    d = corrected.vote("?", first, phi=PHI)
+    counted = corrected.vote("?", last, after=d.id)
+    corrected.feedback(d.id, {"cat": True})
+    corrected.vote("?", first, after=d.id)
+    plain.feedback(plain.vote("?", last, phi=PHI).id, {"cat": True})
+    one, two = (mem.state.copies.decayed.value("pairs", 101.0) for mem in (corrected, plain))
+    np.testing.assert_allclose(one, two, atol=1e-12)
+    after, _ = corrected.state.agreement.trace(101.0)
+    np.testing.assert_allclose(after - before, recorded(corrected, counted), atol=1e-12)
+
+
+def test_a_snapshot_from_before_copies_were_looked_for_is_replaced_by_a_replay():
+    mem = memory()
+    for _, answers, phi in tasks(60):
+        mem.vote("?", answers, phi=phi)
+    meta, arrays = unpack_arrays(pack_fold(mem.replayed()))
+    old = {name: array for name, array in arrays.items() if not name.startswith("state.copies.")}
+    assert len(old) < len(arrays)
+    fold = mem.replayed()
+    fold.seq = 0
+    unpack_fold(fold, pack_arrays(meta, old))
+    assert fold.seq == 0  # the ledger will be read from its first line
+    unpack_fold(fold, pack_arrays(meta, arrays))
+    assert fold.seq == meta["seq"]
