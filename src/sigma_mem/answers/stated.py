@@ -118,11 +118,14 @@ def _last_boxed(text: str) -> str | None:
 
 _WRAPS = (("**", "**"), ("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$"), ("`", "`"), ("*", "*"))
 _QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
+_OPENING = frozenset(left[0] for left, _ in (*_WRAPS, *_QUOTES))
 
 
 def unwrap(text: str, quotes: bool = True) -> str:
     """Strip blanks, a fence, markdown and math delimiters, and quotes that enclose the whole text."""
     text = text.strip()
+    if text[:1] not in _OPENING:
+        return text
     if text.startswith("```") and text.endswith("```") and text.count("```") == 2:
         return unwrap(fenced_blocks(text)[0], quotes)
     for left, right in _WRAPS + (_QUOTES if quotes else ()):
