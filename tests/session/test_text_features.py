@@ -14,7 +14,7 @@ from sigma_mem.answers.features import FEATURES, Answers, prepare_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.session.fold import decision_record
+from sigma_mem.session.lines import decision_record
 from sigma_mem.store.base import Record
 
 PEERS = ("ann", "bob", "cat")
@@ -286,7 +286,7 @@ def test_features_of_another_version_are_left_alone(tmp_path: Path, monkeypatch:
     """Neither its snapshot nor what its decisions saw; the rest of the ledger counts."""
     path = tmp_path / "memory.db"
     with monkeypatch.context() as other:
-        other.setattr("sigma_mem.session.fold.FEATURES_VERSION", 0)
+        other.setattr("sigma_mem.session.lines.FEATURES_VERSION", 0)
         other.setattr("sigma_mem.session.snapshot.FEATURES_VERSION", 0)
         with SigmaMem(PEERS, path, rank=2) as mem:
             d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)

@@ -1,8 +1,8 @@
 """One object to use a memory with: decide, take feedback, explain.
 
-`SigmaMem` is what users see. Everything it does becomes a line of a ledger; `fold` says what a line means,
-live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score apart; `drift`
-names peers that changed.
+`SigmaMem` is what users see. Everything it does becomes one of the `lines` of a ledger; `fold` says what a
+line does, live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score
+apart; `drift` names peers that changed.
 """
 
 from sigma_mem.session.drift import Drift

@@ -8,7 +8,8 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.drift import SURE, WINDOW, find_changes
-from sigma_mem.session.fold import EventState, Fold
+from sigma_mem.session.event import EventState
+from sigma_mem.session.fold import Fold
 from sigma_mem.store.base import Store
 
 _BLOCK = 4096  # positions of the ledger that are read at once, from its end; then twice as many

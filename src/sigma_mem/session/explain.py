@@ -10,7 +10,8 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis, basis
-from sigma_mem.session.fold import EventState, decided_at, decision_from, events_of
+from sigma_mem.session.event import EventState, events_of
+from sigma_mem.session.lines import decided_at, decision_from
 from sigma_mem.store.base import Record
 
 

@@ -9,14 +9,9 @@ import numpy as np
 
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Feedback
-from sigma_mem.session.fold import (
-    EventState,
-    feedback_from,
-    feedback_record,
-    revoke_record,
-    unrevoke_record,
-)
+from sigma_mem.session.event import EventState
 from sigma_mem.session.journal import Journal
+from sigma_mem.session.lines import feedback_from, feedback_record, revoke_record, unrevoke_record
 from sigma_mem.store.base import Store
 
 

@@ -5,7 +5,8 @@ from types import TracebackType
 
 from sigma_mem.decide import Reads
 from sigma_mem.errors import StoreError
-from sigma_mem.session.fold import Fold, Opening
+from sigma_mem.session.fold import Fold
+from sigma_mem.session.lines import Opening
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket
 

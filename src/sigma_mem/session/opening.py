@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sigma_mem.encode import ENCODERS, Encoder, open_encoder
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.session.fold import Opening, open_record, opening_from
+from sigma_mem.session.lines import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
 
 _NO_ENCODER = {"name": "phi", "version": "1"}  # every φ is handed in

@@ -31,14 +31,10 @@ from sigma_mem.memory.copies import agreement_beside_copies, votes_among
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
-from sigma_mem.session.fold import (
-    Fold,
-    decision_from,
-    decision_record,
-    peer_record,
-)
+from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
+from sigma_mem.session.lines import decision_from, decision_record, peer_record
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.store.base import Store

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sigma_mem.errors import StoreCorruptError
-from sigma_mem.session.fold import phi_from_bytes, phi_to_bytes
+from sigma_mem.session.lines import phi_from_bytes, phi_to_bytes
 
 
 @given(hnp.arrays(np.float64, st.integers(0, 70)))

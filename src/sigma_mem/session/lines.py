@@ -1,0 +1,193 @@
+"""The lines of a ledger: every kind is written and read here.
+
+Numbers that a decision claimed (p̂, text features, what each read chose) are taken from its line, not computed
+again, so that live and replay agree bit for bit.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.answers.features import FEATURES_VERSION
+from sigma_mem.errors import StoreCorruptError
+from sigma_mem.events import Decision, Feedback, FloatArray
+from sigma_mem.memory import Settings
+from sigma_mem.memory.combination import Standing
+from sigma_mem.store.base import Record
+
+_NONE: Mapping[str, Any] = {}
+_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims")
+_OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
+_NO_FEATURES = (FEATURES_VERSION, _NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a memory is made of: its first line."""
+
+    peers: tuple[str, ...]
+    rank: int
+    settings: Settings
+    encoder: Mapping[str, str]  # name and version
+
+
+def open_record(opening: Opening, time: float) -> Record:
+    """The first line of a ledger."""
+    body = {
+        "peers": list(opening.peers),
+        "rank": opening.rank,
+        "settings": asdict(opening.settings),
+        "encoder": dict(opening.encoder),
+        "time": time,
+    }
+    return Record("open", "open", "", body)
+
+
+def opening_from(record: Record) -> Opening:
+    """What the first line says."""
+    body = record.body
+    return Opening(
+        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
+    )
+
+
+def decision_record(
+    decision: Decision,
+    now: float,
+    keep_text: bool = True,
+    claims: NDArray[np.float16] | None = None,
+    confidence_claims: Sequence[Any] = (),
+    agreement: FloatArray | None = None,
+) -> Record:
+    """A decision made when the memory stood at `now` on its decay axis.
+
+    What every horizon claimed of every peer, (P, H + 1), is kept as float16, in the order of the scores;
+    what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
+    agreement labels, (P,), where they depend on who copies whom; others follow from the canons.
+
+    Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
+    shares no mapping with the decision, which its caller may change.
+    """
+    body = {
+        "now": now,
+        "tick": decision.tick,
+        "time": decision.time,
+        "read": decision.read,
+        "peer": decision.peer,
+        "answer": decision.answer if keep_text else None,
+        "scores": dict(decision.scores),
+        "probs": dict(decision.probs),
+        "effective": dict(decision.effective),
+        "confidence": decision.confidence,
+        "propensity": decision.propensity,
+        "question": decision.question if keep_text else None,
+        "canons": _NONE
+        if not decision.canons
+        else dict(decision.canons)
+        if keep_text
+        else _numbered(decision.canons),
+        "features": [FEATURES_VERSION, dict(decision.features)] if decision.features else _NO_FEATURES,
+        "reads": dict(decision.reads) if decision.reads else _NONE,
+        "details": dict(decision.details) if decision.details else _NONE,
+    }
+    if claims is not None:
+        body["claims"] = b64encode(claims.astype("<f2", copy=False).tobytes()).decode()
+    if agreement is not None:
+        body["agreement"] = b64encode(agreement.astype("<f2").tobytes()).decode()
+    if confidence_claims:
+        body["confidence_claims"] = list(confidence_claims)
+    return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
+
+
+def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
+    numbers: dict[str, str] = {}
+    return {
+        peer: None if canon is None else numbers.setdefault(canon, str(len(numbers)))
+        for peer, canon in canons.items()
+    }
+
+
+def decision_from(record: Record) -> Decision:
+    """The decision that a line holds."""
+    body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
+    body["features"] = dict(recorded_features(record))
+    if "lean" in body["details"]:  # the name in version 0.1
+        details = dict(body["details"])
+        body["details"] = {**details, "text_log_odds": details.pop("lean")}
+    return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
+
+
+def _own(value: Any) -> Any:
+    """A copy of a mapping, which whoever gets it may change; the ledger's stays as it is."""
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def decided_at(record: Record) -> float:
+    """Where the memory stood on its decay axis when it made this decision."""
+    return float(record.body["now"])
+
+
+def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:
+    """Text features of a decision's answers; none where another version of the features was recorded."""
+    body = record.body
+    version, features = body.get("features") or body.get("signs") or (FEATURES_VERSION, {})
+    return features if version == FEATURES_VERSION else {}
+
+
+def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standing | None = None) -> Record:
+    """Labels from one source; `line` is the id of the ledger's line, `tick` the event's place.
+
+    What the source was worth then is kept with them; a trusted one weighs 1, and nothing is kept.
+    """
+    body = {
+        "id": feedback.id,
+        "labels": feedback.labels,
+        "source": feedback.source,
+        "amends": feedback.amends,
+        "tick": tick,
+        "time": feedback.time,
+    }
+    if standing is not None:
+        body["weight"] = standing.weight
+        if standing.reliability is not None:
+            body["reliability"] = standing.reliability
+        if standing.overlap:
+            body["overlap"] = dict(standing.overlap)
+    return Record("feedback", line, feedback.event, body)
+
+
+def feedback_from(record: Record) -> Feedback:
+    """The feedback that a line holds."""
+    body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key in _OF_FEEDBACK}
+    return Feedback(event=record.event, **body)
+
+
+def peer_record(peer: str, joins: bool, time: float) -> Record:
+    """A peer joins or leaves the pool; a name is used once."""
+    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+
+
+def revoke_record(source: str, id: str, time: float) -> Record:
+    """Everything that a source ever said is taken back."""
+    return Record("revoke", id, "", {"source": source, "time": time})
+
+
+def unrevoke_record(source: str, id: str, time: float) -> Record:
+    """Everything that a revoked source ever said counts again."""
+    return Record("unrevoke", id, "", {"source": source, "time": time})
+
+
+def phi_to_bytes(phi: FloatArray) -> bytes:
+    """Raw little-endian float64 of a vector, as `Record.phi` holds it."""
+    return phi.astype("<f8", copy=False).tobytes()
+
+
+def phi_from_bytes(raw: bytes) -> FloatArray:
+    """The vector of `phi_to_bytes`, as an array of its own."""
+    if len(raw) % 8:
+        raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
