@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sigma_mem.answers import canon
 from sigma_mem.answers.latex import MathWorker, same_math
+from sigma_mem.answers.stated import final_answer
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.streams import Stream
 
@@ -224,6 +225,12 @@ def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarm signal")
+def test_an_escaped_brace_does_not_close_a_box() -> None:
+    cases = r"f(x)=\left\{\begin{array}{l}1\\{2}\end{array}\right."
+    assert final_answer(rf"Thus \boxed{{{cases}}}, as claimed.") == cases
+    assert final_answer(r"\boxed{\{1,2\}} is the set") == r"\{1,2\}"
+
+
 def test_a_bomb_ends_even_without_a_parent() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "sigma_mem.answers.simplify", "5"],

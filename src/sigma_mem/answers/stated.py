@@ -13,7 +13,7 @@ _JSON_END = re.compile(r'(?:"|(?<!\s))\s*+\}\s*+(?:`|$)|"[^\S\n]*+\n|(?:"|(?<!\s
 _AFTER_ANSWER = re.compile(r"[*_]*+\s*+(?:is\b\s*+:?|:)[\s*_]*+", re.IGNORECASE)
 _STATED_END = re.compile(r"\n|[.!?](?=\s|$|[*<])")
 _HASHES = re.compile(r"####\s*+(.+)")
-_BRACE = re.compile(r"[{}]")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped one opens or closes nothing
 
 # Full-width ASCII and CJK punctuation; the quote and the backslash would change what JSON means.
 _WIDE = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F) if wide not in (0xFF02, 0xFF3C)}
@@ -110,7 +110,7 @@ def _last_boxed(text: str) -> str | None:
         return None
     depth, begin = 0, start + len("\\boxed{")
     for brace in _BRACE.finditer(text, begin - 1):
-        depth += 1 if brace[0] == "{" else -1
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
             return text[begin : brace.start()].strip()
     return None  # cut off inside the box
