@@ -419,7 +419,7 @@ class SigmaState:
         self._advance(now)
         self.competence.merge(other.competence.take(order), now)
         self.wrong_answers.merge(other.wrong_answers, now)
-        self.relation.decayed.merge(other.relation.take(order).decayed, now)
+        self.relation.merge(other.relation.take(order), now)
         self.readability.decayed.merge(other.readability.take(order).decayed, now)
         self.features.decayed.merge(other.features.decayed, now)
         self.confidence.decayed.merge(other.confidence.decayed, now)
@@ -451,8 +451,12 @@ class SigmaState:
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing]:
-        parts: dict[str, Competence | DecayedSum | Mixing] = {**self._sums(), **self._competences()}
+    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation]:
+        parts: dict[str, Competence | DecayedSum | Mixing | Relation] = {
+            **self._sums(),
+            **self._competences(),
+            "relation": self.relation,
+        }
         return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
     def _sums(self) -> dict[str, DecayedSum]:
