@@ -201,3 +201,15 @@ def test_only_memories_of_one_kind_can_be_merged():
     for other in (SigmaState(["a"], 3), SigmaState(["a"], 2, Settings(gamma=0.9))):
         with pytest.raises(InputError, match="cannot merge"):
             state.merge(other)
+
+
+def test_a_reading_cannot_change_what_is_read_next():
+    state = SigmaState(["a", "b"], 2)
+    phi = np.array([1.0, 0.0])
+    state.write(phi, np.array([1.0, -1.0]), state.begin_event())
+    reading = state.read(phi)
+    with pytest.raises(ValueError, match="read-only"):
+        reading.overall[:] = 0.0
+    for values in (reading.score, reading.effective, reading.prob, reading.near):
+        values[:] = 0.0
+    assert state.read(phi).prob[0] > 0.5 > state.read(phi).prob[1]

@@ -4,7 +4,8 @@ Groups are small integers, one per peer; −1 is a null canon, which cannot win.
 vote is represented by its most competent member; where every canon is null, a vote chooses nobody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -236,6 +237,12 @@ def _tie_weights(view: View) -> FloatArray | None:
     return weights if view.votes is None else view.votes * weights
 
 
+def _on_view(vote: Callable[..., Choice], view: View) -> Choice:
+    """A log-odds vote on what the memory and the texts say."""
+    prob = with_text(view.prob, view.text_log_odds)
+    return vote(view.groups, prob, view.alternatives, view.readable, view.labelled, view.votes)
+
+
 def _share_of_peers(view: View, choice: Choice) -> float:
     return float((view.groups == choice.group).mean()) if choice.group >= 0 else 0.0
 
@@ -244,14 +251,7 @@ VOTES = (
     Read(
         "calibrated-vote",
         "answers",
-        lambda view: calibrated_vote(
-            view.groups,
-            with_text(view.prob, view.text_log_odds),
-            view.alternatives,
-            view.readable,
-            view.labelled,
-            view.votes,
-        ),
+        partial(_on_view, calibrated_vote),
         lambda view, choice: vote_confidence(choice, view.alternatives),
         "the answer with the largest posterior, from calibrated competence and text features",
         uses_text_features=True,
@@ -292,14 +292,7 @@ VOTES = (
     Read(
         "expert-vote",
         "answers",
-        lambda view: expert_vote(
-            view.groups,
-            with_text(view.prob, view.text_log_odds),
-            view.alternatives,
-            view.readable,
-            view.labelled,
-            view.votes,
-        ),
+        partial(_on_view, expert_vote),
         lambda view, choice: float(with_text(view.prob, view.text_log_odds)[choice.peer]),
         "who supports an answer counts for more than how many do",
         uses_text_features=True,

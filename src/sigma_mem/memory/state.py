@@ -231,6 +231,7 @@ class SigmaState:
             pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
+        overall.flags.writeable = False  # readings hand it out, and it is read again
         change = None
         if self.mixing is not None:  # term by term, so that equal peers get equal bits
             change = np.add.reduce(self.mixing.weights * overall, axis=1) - overall[:, -1]

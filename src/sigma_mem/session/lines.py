@@ -1,4 +1,4 @@
-"""The lines of a ledger: every kind is written and read here.
+"""The lines of a ledger: what each kind holds, how it is built and how it is read back.
 
 Numbers that a decision claimed (p̂, text features, what each read chose) are taken from its line, not computed
 again, so that live and replay agree bit for bit.
