@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import time as _time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal
@@ -36,8 +36,9 @@ from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.lines import decision_from, decision_record, peer_record
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.panel import Limits, Panel, Step
 from sigma_mem.session.sources import Source, list_sources
-from sigma_mem.store.base import Store
+from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
 
 GivenAnswers = Mapping[str, str | Answer | None]
@@ -323,6 +324,56 @@ class SigmaMem:
         given = prepare_answers(question, answers, canon, self.settings.text_features)
         return self._decide(question, phi, after, None, given, min_confidence=_checked_share(min_confidence))
 
+    def ask(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        after: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+        among: Collection[str] | None = None,
+    ) -> Panel:
+        """Ask peers one after the other, until the rest would hardly change the answer.
+
+        `panel.next` is the peer to ask, `panel.add(peer, answer)` takes its answer and says whether that is
+        enough, `panel.decision` is the outcome. All of it is one event, and every step is in the ledger: after
+        a restart, `after` with the id of any step goes on where the panel stood (a memory that keeps no texts
+        begins again with nobody asked).
+
+        Parameters
+        ----------
+        question, phi, explore, canon
+            As for `route` and `vote`. With `explore` the first peer is drawn as an exploring route draws it:
+            for where only those who were asked will be labelled.
+        after : str, optional
+            An earlier decision on the same task, or a step of the panel to go on with.
+        change : float
+            Stop once the chance that the peers not asked would change the answer is at most this.
+        confidence : float, optional
+            Stop as well once the answer is at least this sure.
+        calls : int, optional
+            Ask at most so many.
+        among : collection of str, optional
+            Ask these peers only.
+        """
+        limits = Limits(change, confidence, calls, among)
+        task = question_text(question)
+        first = self._decide(task, phi, after, self._registry["calibrated-route"], explore=explore)
+
+        def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
+            given = prepare_answers(task, answers, canon, self.settings.text_features)
+            return self._decide(task, None, first.event, None, given, step=step)
+
+        panel = Panel(first, limits, canon, decide)
+        if after is not None:
+            lines = self.store.of_event(self._namespace, first.event)
+            panel.resume(decision_from(line) for line in lines if _is_step(line))
+        return panel
+
     # --- feedback ------------------------------------------------------------------------
 
     def feedback(
@@ -486,6 +537,7 @@ class SigmaMem:
         *,
         explore: bool = False,
         min_confidence: float | None = None,
+        step: Step | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         direction = None if phi is None else _checked_phi(phi, self._opening.rank)
@@ -536,6 +588,8 @@ class SigmaMem:
                 if of_set < min_confidence:
                     chosen = None
                     details |= {"abstained": {"peer": peer, "confidence": of_set, "expected": min_confidence}}
+            if step is not None:
+                details |= {"panel": step(state, view, confidence)}
             decision = Decision(
                 id=id,
                 event=event_id,
@@ -573,6 +627,10 @@ class SigmaMem:
         if not wanted:
             return None, {}
         return judge_answers(self._center, question or "", phi, answers.by_peer, state)
+
+
+def _is_step(line: Record) -> bool:
+    return line.kind == "decision" and "panel" in line.body["details"]
 
 
 def _view(
