@@ -139,6 +139,10 @@ class Panel:
             change = change_probability(view, rest, state.confidence.temperature(state.now))
             stop = not left or self._limits.reached(change, confidence, len(answers))
             next = None if stop else names[next_peer(view, rest)]
-            return {"next": next, "change": change, "added": [added, answers[added].text, answers[added].canon]}
+            return {
+                "next": next,
+                "change": change,
+                "added": [added, answers[added].text, answers[added].canon],
+            }
 
         return step
