@@ -21,6 +21,7 @@ from sigma_mem.decide.adaptive import best_read
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.encode import Encoder
+from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
@@ -96,7 +97,7 @@ class SigmaMem:
         path: str | os.PathLike[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         namespace: str = "default",
         center: JudgingCenter | None = None,
@@ -183,7 +184,7 @@ class SigmaMem:
         peers: Sequence[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
