@@ -12,15 +12,15 @@ KINDS = (
 # Subjects of the reference, as people ask about them.
 ASKED = (
     "computer systems", "cooking and food", "finance", "general chemistry", "geography", "law contracts",
-    "literature and arts", "mechanics", "medicine", "modern history", "psychology",
+    "literature and arts", "mechanics", "medicine", "modern history", "psychology", "word problems",
 )  # fmt: skip
 # Subjects that share a coordinate, so that there are 63.
 SHARED = {
     "word problem": "word problems", "code": "python programming", "databases": "query",
+    "algebra": "competition", "geometry": "competition", "number theory": "competition",
     "virology": "medicine", "econometrics": "probability and statistics",
     "american history": "modern history", "energy and environment": "earth science",
-    "travel and transport": "geography", "software engineering": "code request",
-    "sports and entertainment": "literature and arts", "machine learning": "computer science theory",
+    "software engineering": "code request",
 }  # fmt: skip
 LEFT_OUT = ("chat requests", "everyday common sense")  # too mixed to be a kind
 _SHORT = (

@@ -62,7 +62,8 @@ def main() -> None:
         "minilm": (MiniLMEncoder(), "minilm-1.npz"),
     }[name]
     path = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parent / "data" / file)
-    a = {array: values.astype(np.float32) for array, values in fit(encoder).items()}
+    scale = 20 if name == "static" else 4  # a network takes its time
+    a = {array: values.astype(np.float32) for array, values in fit(encoder, scale).items()}
     np.savez_compressed(path, mean=a["mean"], whiten=a["whiten"], W=a["W"], bias=a["bias"])
     print(path)
 
