@@ -7,12 +7,12 @@ from sigma_mem.encode.reference import code_body, prompts, subjects, templates
 
 KINDS = (
     "arithmetic", "code request", "debugging", "extraction", "message", "planning", "puzzle", "query",
-    "small talk", "spreadsheet", "story", "summary", "translation",
+    "small talk", "spreadsheet", "story", "summary", "translation", "word problems",
 )  # fmt: skip
 # Subjects of the reference, as people ask about them.
 ASKED = (
     "computer systems", "cooking and food", "finance", "general chemistry", "geography", "law contracts",
-    "literature and arts", "mechanics", "medicine", "modern history", "psychology", "word problems",
+    "literature and arts", "mechanics", "medicine", "modern history", "psychology",
 )  # fmt: skip
 # Subjects that share a coordinate, so that there are 63.
 SHARED = {
