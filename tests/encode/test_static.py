@@ -135,10 +135,10 @@ def test_phi_of_these_versions_are_these() -> None:
     np.testing.assert_allclose(first[[61, 33, 63, 27]], [0.941142, 0.176739, 0.124035, 0.120841], atol=1e-4)
     second = ENCODER.encode(["What is 17 * 23?", "Wie viel kostet ein Zimmer in Rom?"])
     np.testing.assert_allclose(
-        second[0, [4, 63, 62, 19]], [0.982521, 0.124035, 0.095939, 0.042076], atol=1e-4
+        second[0, [4, 63, 62, 19]], [0.984852, 0.124035, 0.089226, 0.036165], atol=1e-4
     )
     np.testing.assert_allclose(
-        second[1, [38, 19, 31, 3]], [0.861343, 0.323802, 0.222888, 0.152736], atol=1e-4
+        second[1, [38, 19, 62, 31]], [0.849498, 0.29705, 0.225236, 0.221145], atol=1e-4
     )
 
 
