@@ -25,7 +25,7 @@ def test_new_memories_take_the_newest_and_old_ones_keep_theirs(tmp_path: Path) -
     with SigmaMem(["ann"]) as mem:
         assert mem.encoder == {"name": "static", "version": "2"}
     with (
-        pytest.raises(EncoderMismatchError, match="encoder is static 2; .* written with static 1"),
+        pytest.raises(EncoderMismatchError, match=r"encoder is static 2; .* written with static 1"),
         SigmaMem(path=tmp_path / "old.db", encoder=StaticEncoder("2")),
     ):
         pass
