@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sigma_mem.encode.everyday import kinds_of_prompts
+from sigma_mem.encode.everyday import ASKED, KINDS, LEFT_OUT, SHARED, everyday, kinds_of_prompts
 from sigma_mem.encode.fit import DIRECTIONS, fit, logistic, whitening
 from sigma_mem.encode.reference import prompts, subjects
 from sigma_mem.encode.static import StaticEncoder, direction, fitted, project
@@ -58,7 +58,9 @@ def test_everyday_requests_have_no_blanks_left() -> None:
 def test_the_shipped_arrays_know_prompts_they_were_not_fitted_on(version: str) -> None:
     texts, labels = prompts(6, seed=99)
     if version == "2":
-        texts, labels = kinds_of_prompts(1)
+        more, kinds = everyday(KINDS + ASKED, 6, seed=99)
+        pairs = [(t, SHARED.get(k, k)) for t, k in zip(texts + more, labels + kinds, strict=True)]
+        texts, labels = map(list, zip(*[(t, k) for t, k in pairs if k not in LEFT_OUT], strict=True))
     arrays = fitted(f"static-{version}")
     phi = project(StaticEncoder(version).embed(texts), **arrays)[:, :-1]
     names = sorted(set(labels))

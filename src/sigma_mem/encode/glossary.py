@@ -1,4 +1,4 @@
-"""Prompts in other languages, as far as a glossary of some four thousand words goes, in English.
+"""Prompts in other languages, as far as a glossary of some 8,000 words goes, in English.
 
 The static vectors are English. ``data/glossary.txt`` holds 240 English phrases with their words in fourteen
 languages, so that a German, Polish, Chinese or Arabic prompt becomes a few English words about the same
