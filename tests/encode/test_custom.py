@@ -93,6 +93,10 @@ def test_what_is_wrong_is_said(returned: object, message: str) -> None:
 def test_what_cannot_be_an_encoder_is_refused() -> None:
     with pytest.raises(InputError, match=r"shape \(2,\) for one text"):
         CustomEncoder(lambda texts: np.array([1.0, 0.0]))
+    with pytest.raises(InputError, match=r"no array of numbers .* expected one vector"):
+        CustomEncoder(lambda texts: [["a"]])
+    with pytest.raises(InputError, match="called 'hashed', as a shipped one is"):
+        CustomEncoder(embedding, name="hashed")
     with pytest.raises(InputError, match="type int; expected a name, a callable"):
         CustomEncoder(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rank of at most 300"):

@@ -15,7 +15,7 @@ from hashlib import shake_256
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sigma_mem.encode.base import Encoder, as_texts, unit
+from sigma_mem.encode.base import ENCODERS, Encoder, as_texts, unit
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
@@ -62,6 +62,11 @@ class CustomEncoder:
             raise InputError(f"encoder is of type {kind}; expected a name, a callable or an Encoder object")
         self._embed: Embed = method if callable(method) else embed  # type: ignore[assignment]
         self.name = str(name or getattr(embed, "name", None) or _callable_name(embed))
+        if self.name in ENCODERS and not callable(method):
+            raise InputError(
+                f"the encoder is called {self.name!r}, as a shipped one is; expected another name: "
+                "CustomEncoder(embed, name=...)"
+            )
         known = getattr(embed, "rank", None)
         self.dimension = int(known) if known is not None else self._asked()
         self.rank = rank or (RANK if self.dimension > WIDEST else self.dimension)
@@ -90,21 +95,25 @@ class CustomEncoder:
 
     def _asked(self) -> int:
         """The dimension of the vector of a short text."""
-        found = np.asarray(self._embed(["What is 17 * 23?"]))
-        if found.ndim != 2 or not found.shape[1]:
+        found = self._array(self._embed(["What is 17 * 23?"]))
+        if found.ndim != 2 or len(found) != 1 or not found.shape[1]:
             raise InputError(
                 f"the encoder {self.name!r} returned an array of shape {found.shape} for one text; "
                 "expected (1, dimensions): one vector for each text in the list"
             )
         return int(found.shape[1])
 
-    def _checked(self, found: ArrayLike, n: int) -> FloatArray:
+    def _array(self, found: ArrayLike) -> FloatArray:
         try:
-            rows: FloatArray = np.asarray(found, dtype=np.float64)
+            return np.asarray(found, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"the encoder {self.name!r} returned no array of numbers ({error}); expected a vector a text"
+                f"the encoder {self.name!r} returned no array of numbers ({error}); "
+                "expected one vector for each text"
             ) from error
+
+    def _checked(self, found: ArrayLike, n: int) -> FloatArray:
+        rows = self._array(found)
         if rows.shape != (n, self.dimension):
             raise InputError(
                 f"the encoder {self.name!r} returned an array of shape {rows.shape}; "

