@@ -328,8 +328,9 @@ class SigmaMem:
     def feedback(
         self,
         decision: str,
-        labels: Mapping[str, object],
+        labels: Mapping[str, object] | None = None,
         *,
+        scores: Mapping[str, object] | None = None,
         source: str = "default",
         id: str | None = None,
         amend: bool = False,
@@ -344,7 +345,10 @@ class SigmaMem:
         decision : str
             Id of any decision on the event.
         labels : mapping
-            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
+            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong. The integer 1 is
+            right; the integer 0 is refused, since it could mean wrong (False) or undecided (0.0).
+        scores : mapping
+            Peer → s ∈ [0, 1], where 0 is wrong and 1 is right: the label is c = 2s − 1.
         source : str
             Who says so. Sources that are not trusted weigh less (`Settings.trusted`); `revoke` takes back all
             that a source said. A peer cannot label itself.
@@ -353,7 +357,7 @@ class SigmaMem:
         amend : bool
             Replace what this source said of these peers.
         """
-        return append_feedback(self._journal, decision, labels, source, id, amend, self._clock())
+        return append_feedback(self._journal, decision, labels, scores, source, id, amend, self._clock())
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
