@@ -71,8 +71,8 @@ def checked_labels(
             out[peer] = number(peer, value)
     if not out:
         raise InputError(
-            "labels are empty; expected {peer: bool or number in [-1, 1]}, or scores={peer: number in [0, 1]}, "
-            "for at least one peer"
+            "labels are empty; expected {peer: bool or number in [-1, 1]}, or scores={peer: number in "
+            "[0, 1]}, for at least one peer"
         )
     return out
 
@@ -92,8 +92,8 @@ def _checked_label(peer: str, label: object) -> float:
         return 1.0 if label else -1.0
     if isinstance(label, (int, np.integer)) and label == 0:  # wrong to some, undecided to others
         raise InputError(
-            f"label of {peer!r} is the integer 0, which could mean wrong or undecided; expected False for wrong, "
-            f"0.0 for undecided, or scores={{{peer!r}: 0}} for a score from 0 to 1"
+            f"label of {peer!r} is the integer 0, which could mean wrong or undecided; expected False for "
+            f"wrong, 0.0 for undecided, or scores={{{peer!r}: 0}} for a score from 0 to 1"
         )
     if isinstance(label, (int, float, np.integer, np.floating)) and -1.0 <= label <= 1.0:  # False for NaN
         return float(label)
@@ -106,7 +106,8 @@ def _checked_score(peer: str, score: object) -> float:
     if isinstance(score, (int, float, np.integer, np.floating, np.bool_)) and 0.0 <= score <= 1.0:
         return 2.0 * float(score) - 1.0
     raise InputError(
-        f"score of {peer!r} is {score!r}; expected a number from 0 (wrong) to 1 (right); leave out a peer with none"
+        f"score of {peer!r} is {score!r}; expected a number from 0 (wrong) to 1 (right); "
+        "leave out a peer with none"
     )
 
 
