@@ -9,7 +9,6 @@ from typing import Any, overload
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, shortened
-from sigma_mem.session.lines import decision_from
 from sigma_mem.session.tabular import Tabular, html_table
 from sigma_mem.store.base import Record, Store
 
@@ -102,8 +101,8 @@ def filtered(
     since: Moment | None,
     until: Moment | None,
     text: str | None,
-) -> Iterator[Decision]:
-    """Decisions of those lines that fit; since ≤ time < until, and `text` occurs in question or answer."""
+) -> Iterator[Record]:
+    """Those lines of decisions that fit; since ≤ time < until, and `text` occurs in question or answer."""
     first = None if since is None else seconds_of(since)
     end = None if until is None else seconds_of(until)
     wanted = None if text is None else text.casefold()
@@ -116,7 +115,7 @@ def filtered(
             and (end is None or body["time"] < end)
             and (wanted is None or wanted in f"{body['question']}\n{body['answer']}".casefold())
         ):
-            yield decision_from(line)
+            yield line
 
 
 def seconds_of(moment: Moment) -> float:
