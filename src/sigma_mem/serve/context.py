@@ -1,0 +1,20 @@
+"""What every part of the service shares."""
+
+from dataclasses import dataclass
+
+from sigma_mem.serve.audit import Audit
+from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.keys import KeyRing
+from sigma_mem.serve.memories import Memories
+from sigma_mem.serve.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Configuration, keys, memories, metrics and audit of one running service."""
+
+    config: ServerConfig
+    keys: KeyRing
+    memories: Memories
+    metrics: Metrics
+    audit: Audit
