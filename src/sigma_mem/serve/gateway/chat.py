@@ -60,4 +60,6 @@ async def _answer_by_name(calls: Calls, peer: str) -> Response:
 
 def unknown_model(model: str) -> RefusedError:
     """The response where nobody has this name."""
-    return RefusedError(404, "model_not_found", f"model {model!r:.200} is not here; expected one of GET /v1/models")
+    return RefusedError(
+        404, "model_not_found", f"model {model!r:.200} is not here; expected one of GET /v1/models"
+    )

@@ -122,4 +122,3 @@ def _options(given: object) -> ChatOptions:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(["sigma_mem", *(str(part) for part in first["loc"])])
         raise bad_request(f"{where}: {first['msg']}", None) from None
-

@@ -55,7 +55,9 @@ def answer_of(completion: Mapping[str, Any]) -> Answer | str | None:
         return Answer(canon, canon)
     content = message.get("content")
     if isinstance(content, list):  # parts, as some servers send them
-        content = "\n".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
+        content = "\n".join(
+            p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)
+        )
     return content if isinstance(content, str) and content.strip() else None
 
 
@@ -91,7 +93,8 @@ def as_chunks(completion: Mapping[str, Any], with_usage: bool) -> Iterator[Body]
     ]
     yield {**head, "choices": said, "sigma_mem": completion.get("sigma_mem")}
     ends = [
-        {"index": c.get("index", 0), "delta": {}, "finish_reason": c.get("finish_reason") or "stop"} for c in choices
+        {"index": c.get("index", 0), "delta": {}, "finish_reason": c.get("finish_reason") or "stop"}
+        for c in choices
     ]
     yield {**head, "choices": ends}
     if with_usage:

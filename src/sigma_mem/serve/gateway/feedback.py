@@ -69,7 +69,9 @@ def peers_that_said_it(decision: Decision) -> list[str]:
     """Whose answer a score is about: the peer that served, and all whose answer was equal in a vote."""
     served = decision.served or decision.peer
     if served is None:
-        raise InputError(f"decision {decision.id!r} served nobody's answer; expected labels in place of a score")
+        raise InputError(
+            f"decision {decision.id!r} served nobody's answer; expected labels in place of a score"
+        )
     canon = decision.canons.get(served)
     if canon is None:
         return [served]

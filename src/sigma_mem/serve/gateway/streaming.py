@@ -62,7 +62,9 @@ def untouched_chunks(calls: Calls, stream: ChunkStream) -> Response:
     return EventResponse(events, headers_of({"peer": peer, "attempts": calls.attempts}), stream.aclose)
 
 
-async def _chunks(calls: Calls, stream: ChunkStream, renamed: Body, summary: Body | None) -> AsyncIterator[bytes]:
+async def _chunks(
+    calls: Calls, stream: ChunkStream, renamed: Body, summary: Body | None
+) -> AsyncIterator[bytes]:
     """The upstream's chunks under our names; an error in the middle is an event, and no other peer is asked."""
     first = True
     try:

@@ -34,7 +34,9 @@ def _unmarked(message: Any) -> Any:
         message = {**message, "tool_call_id": _own(message["tool_call_id"])}
     if isinstance(message.get("tool_calls"), list):
         calls = [
-            {**call, "id": _own(call["id"])} if isinstance(call, dict) and isinstance(call.get("id"), str) else call
+            {**call, "id": _own(call["id"])}
+            if isinstance(call, dict) and isinstance(call.get("id"), str)
+            else call
             for call in message["tool_calls"]
         ]
         message = {**message, "tool_calls": calls}

@@ -34,9 +34,13 @@ class Turn:
         known = [peer for peer in self.memory.mem.peers if peer in pool]
         if not known:
             where = self.memory.namespace
-            raise RefusedError(400, "invalid_request", f"no upstream is a peer of {where!r}; add them to it first")
+            raise RefusedError(
+                400, "invalid_request", f"no upstream is a peer of {where!r}; add them to it first"
+            )
         if among is not None and (unknown := sorted(set(among) - set(known))):
-            raise RefusedError(400, "invalid_request", f"among names {unknown[0]!r}; expected some of {known}")
+            raise RefusedError(
+                400, "invalid_request", f"among names {unknown[0]!r}; expected some of {known}"
+            )
         return pool.usable(known if among is None else [peer for peer in known if peer in among])
 
     async def peer_in_loop(self, candidates: list[str]) -> str | None:

@@ -179,7 +179,9 @@ class _Watched:
                 raise UpstreamError(name, "took too long") from error
             case httpx2.HTTPError() | httpx2.InvalidURL() | httpx2.StreamError():
                 circuit.failed()
-                raise UpstreamError(name, f"could not be reached or broke off ({type(error).__name__})") from error
+                raise UpstreamError(
+                    name, f"could not be reached or broke off ({type(error).__name__})"
+                ) from error
 
 
 async def _read(response: httpx2.Response) -> bytes:
