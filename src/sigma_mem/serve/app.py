@@ -83,5 +83,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             )
         yield
     finally:
+        for close in context.closing:
+            await close()
         await context.memories.close()
         context.audit.close()

@@ -78,14 +78,14 @@ def plain(value: Any) -> Any:
     return value
 
 
-def settings_from(values: Mapping[str, Any]) -> Settings:
-    """Settings from a request; unknown names are refused."""
+def settings_from(values: Mapping[str, Any], trusted: Sequence[str]) -> Settings:
+    """Settings from a request; these sources are trusted unless it names others, unknown names refused."""
     known = sorted(field.name for field in fields(Settings))
     for name in values:
         if name not in known:
             raise InputError(f"settings have {name!r}; expected some of {known}")
     try:
-        return _SETTINGS.validate_python(dict(values))
+        return _SETTINGS.validate_python({"trusted": trusted, **values})
     except ValidationError as error:
         fault = error.errors()[0]
-        raise InputError(f"settings.{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from error
+        raise InputError(f"{'.'.join(('settings', *map(str, fault['loc'])))}: {fault['msg']}") from error

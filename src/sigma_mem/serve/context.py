@@ -1,6 +1,7 @@
 """What every part of the service shares."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from sigma_mem.serve.audit import Audit
 from sigma_mem.serve.config import ServerConfig
@@ -11,10 +12,11 @@ from sigma_mem.serve.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Configuration, keys, memories, metrics and audit of one running service."""
+    """Configuration, keys, memories, metrics and audit of one running service; and what to close with it."""
 
     config: ServerConfig
     keys: KeyRing
     memories: Memories
     metrics: Metrics
     audit: Audit
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

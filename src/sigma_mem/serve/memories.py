@@ -48,7 +48,7 @@ class Memories:
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._trusted = config.trusted or (() if config.keys else (LOCAL.name,))
+        self.trusted = config.trusted or (() if config.keys else (LOCAL.name,))
         self.store = open_store(config.path)
         self._opened: dict[str, ServedMemory] = {}
         self._opening: dict[str, asyncio.Task[ServedMemory]] = {}
@@ -87,7 +87,7 @@ class Memories:
             found = await self.get(namespace)
             _check_same(found.mem, namespace, peers, rank, encoder, settings)
             return found
-        made_with = Settings(trusted=self._trusted) if settings is None else settings
+        made_with = Settings(trusted=self.trusted) if settings is None else settings
         return await self._once(
             namespace,
             lambda: ServedMemory(namespace, self._session(namespace, peers, rank, encoder, made_with)),

@@ -72,12 +72,12 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
     async def create_namespace(
         namespace: Namespace, body: schemas.NamespaceRequest, request: Request
     ) -> Response:
-        settings = None if body.settings is None else settings_from(body.settings)
-        served = await memories.create(
+        settings = None if body.settings is None else settings_from(body.settings, memories.trusted)
+        memory = await memories.create(
             namespace, body.peers, rank=body.rank, encoder=body.encoder, settings=settings
         )
         audit.wrote(principal_of(request), "create", namespace, peers=body.peers)
-        return json_response(namespace_body(namespace, served.mem))
+        return json_response(namespace_body(namespace, memory.mem))
 
     @routes.get("/{namespace}", summary="What a namespace is.", response_model=schemas.NamespaceBody)
     @needs("read")
@@ -89,10 +89,10 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
     )
     @needs("admin")
     async def add_peer(namespace: Namespace, body: schemas.PeerRequest, request: Request) -> Response:
-        served = await memories.get(namespace)
-        await served.slow(lambda mem: mem.add_peer(body.peer))
+        memory = await memories.get(namespace)
+        await memory.slow(lambda mem: mem.add_peer(body.peer))
         audit.wrote(principal_of(request), "add_peer", namespace, peer=body.peer)
-        return json_response(namespace_body(namespace, served.mem))
+        return json_response(namespace_body(namespace, memory.mem))
 
     @routes.delete(
         "/{namespace}/peers",
@@ -103,10 +103,10 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
     async def remove_peer(
         namespace: Namespace, request: Request, peer: Annotated[str, Query(min_length=1, max_length=256)]
     ) -> Response:
-        served = await memories.get(namespace)
-        await served.slow(lambda mem: mem.remove_peer(peer))
+        memory = await memories.get(namespace)
+        await memory.slow(lambda mem: mem.remove_peer(peer))
         audit.wrote(principal_of(request), "remove_peer", namespace, peer=peer)
-        return json_response(namespace_body(namespace, served.mem))
+        return json_response(namespace_body(namespace, memory.mem))
 
 
 def _add_decisions(routes: APIRouter, context: Context) -> None:
@@ -123,9 +123,9 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def route(namespace: Namespace, body: schemas.RouteRequest) -> Response:
-        options = body.options("read", "explore", "after")
-        served = await memories.get(namespace)
-        return answer(await served.quick(lambda mem: mem.route(body.question, **options)))
+        options = body.options("read", "explore", "among", "after", "ref")
+        memory = await memories.get(namespace)
+        return answer(await memory.quick(lambda mem: mem.route(body.question, **options)))
 
     @routes.post(
         "/{namespace}/vote",
@@ -134,9 +134,9 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def vote(namespace: Namespace, body: schemas.WeighedVoteRequest) -> Response:
-        options = body.options("read", "canon", "after", "min_confidence")
-        served = await memories.get(namespace)
-        run = served.quick if body.is_quick else served.slow
+        options = body.options("read", "canon", "among", "after", "ref", "min_confidence")
+        memory = await memories.get(namespace)
+        run = memory.quick if body.is_quick else memory.slow
         return answer(await run(lambda mem: mem.vote(body.question, body.given(), **options)))
 
     @routes.post(
@@ -146,26 +146,40 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def decide(namespace: Namespace, body: schemas.VoteRequest) -> Response:
-        options = body.options("canon", "after", "min_confidence")
-        served = await memories.get(namespace)
-        run = served.quick if body.is_quick else served.slow
+        options = body.options("canon", "among", "after", "ref", "min_confidence")
+        memory = await memories.get(namespace)
+        run = memory.quick if body.is_quick else memory.slow
         return answer(await run(lambda mem: mem.decide(body.question, body.given(), **options)))
+
+    @routes.post(
+        "/{namespace}/served",
+        summary="Say who really answered, as a caller does that only observes.",
+        response_model=schemas.DecisionBody,
+    )
+    @needs("write")
+    async def served(namespace: Namespace, body: schemas.ServedRequest, request: Request) -> Response:
+        memory = await memories.get(namespace)
+        decision = await memory.slow(lambda mem: mem.served(body.decision, body.peer))
+        context.audit.wrote(
+            principal_of(request), "served", namespace, decision=decision.id, peer=decision.served
+        )
+        return json_response(decision_body(decision))
 
     @routes.post("/{namespace}/encode", summary="φ of a question.", response_model=schemas.PhiBody)
     @needs("read")
     async def encode(namespace: Namespace, body: schemas.EncodeRequest) -> Response:
-        served = await memories.get(namespace)
-        return json_response({"phi": phi_text(await served.quick(lambda mem: mem.encode(body.question)))})
+        memory = await memories.get(namespace)
+        return json_response({"phi": phi_text(await memory.quick(lambda mem: mem.encode(body.question)))})
 
 
 def _add_feedback(routes: APIRouter, context: Context) -> None:
     memories, metrics, audit = context.memories, context.metrics, context.audit
 
     async def take(
-        served: ServedMemory, body: schemas.FeedbackRequest, request: Request, id: str | None
+        memory: ServedMemory, body: schemas.FeedbackRequest, request: Request, id: str | None
     ) -> Feedback:
         who = principal_of(request)
-        taken = await served.quick(
+        taken = await memory.quick(
             lambda mem: mem.feedback(
                 body.decision, body.labels, source=who.name, id=id, amend=body.amend, wait=False
             )
@@ -174,7 +188,7 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
         audit.wrote(
             who,
             "feedback",
-            served.namespace,
+            memory.namespace,
             id=taken.id,
             event=taken.event,
             labels=taken.labels,
@@ -196,9 +210,9 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
     ) -> Response:
         if None not in (body.id, idempotency_key) and body.id != idempotency_key:
             raise InputError("id and the header Idempotency-Key differ; expected one of them")
-        served = await memories.get(namespace)
+        memory = await memories.get(namespace)
         id = body.id or idempotency_key
-        return json_response(feedback_body(await memories.durable(take(served, body, request, id))))
+        return json_response(feedback_body(await memories.durable(take(memory, body, request, id))))
 
     @routes.post(
         "/{namespace}/feedback/batch",
@@ -209,13 +223,13 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
     async def feedback_batch(namespace: Namespace, body: schemas.FeedbackBatch, request: Request) -> Response:
         if len(body.items) > context.config.limits.batch:
             raise InputError(f"got {len(body.items)} items; expected {context.config.limits.batch} at most")
-        served = await memories.get(namespace)
+        memory = await memories.get(namespace)
 
         async def take_all() -> list[dict[str, Any]]:
             results = []
             for item in body.items:
                 try:
-                    results.append({"feedback": feedback_body(await take(served, item, request, item.id))})
+                    results.append({"feedback": feedback_body(await take(memory, item, request, item.id))})
                 except SigmaMemError as error:
                     results.append({"error": refusal(error)[1]["error"]})
             return results
@@ -226,9 +240,9 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
         @routes.post(f"/{{namespace}}/{name}", summary=summary, name=name, response_model=schemas.LinesBody)
         @needs("admin")
         async def revise(namespace: Namespace, body: schemas.SourceRequest, request: Request) -> Response:
-            served = await memories.get(namespace)
+            memory = await memories.get(namespace)
             call = SigmaMem.revoke if name == "revoke" else SigmaMem.unrevoke
-            lines = await served.slow(lambda mem: call(mem, body.source))
+            lines = await memory.slow(lambda mem: call(mem, body.source))
             audit.wrote(principal_of(request), name, namespace, source=body.source, lines=lines)
             return json_response({"source": body.source, "lines": lines})
 
@@ -242,8 +256,8 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     @routes.get("/{namespace}/decision", summary="An earlier decision.", response_model=schemas.DecisionBody)
     @needs("read")
     async def decision(namespace: Namespace, id: DecisionId) -> Response:
-        served = await memories.get(namespace)
-        return json_response(decision_body(await served.slow(lambda mem: mem.decision(id))))
+        memory = await memories.get(namespace)
+        return json_response(decision_body(await memory.slow(lambda mem: mem.decision(id))))
 
     @routes.get(
         "/{namespace}/decisions",
@@ -252,8 +266,8 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     )
     @needs("read")
     async def decisions(namespace: Namespace, last: Annotated[int, Query(ge=1, le=most)] = 20) -> Response:
-        served = await memories.get(namespace)
-        found = await served.slow(lambda mem: mem.decisions(last))
+        memory = await memories.get(namespace)
+        found = await memory.slow(lambda mem: mem.decisions(last))
         return json_response({"decisions": [decision_body(each) for each in found]})
 
     @routes.get(
@@ -261,8 +275,8 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     )
     @needs("read")
     async def labels(namespace: Namespace, decision: DecisionId) -> Response:
-        served = await memories.get(namespace)
-        return json_response({"labels": dict(await served.slow(lambda mem: mem.labels(decision)))})
+        memory = await memories.get(namespace)
+        return json_response({"labels": dict(await memory.slow(lambda mem: mem.labels(decision)))})
 
     @routes.get(
         "/{namespace}/explain",
@@ -276,18 +290,18 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
         peer: Annotated[str | None, Query(max_length=256, description="The chosen one by default.")] = None,
         top: Annotated[int, Query(ge=0, le=most, description="How many events to list.")] = 5,
     ) -> Response:
-        served = await memories.get(namespace)
-        found = await served.slow(lambda mem: mem.explain(decision, peer=peer, top=top))
+        memory = await memories.get(namespace)
+        found = await memory.slow(lambda mem: mem.explain(decision, peer=peer, top=top))
         return json_response(explanation_body(found))
 
     @routes.get("/{namespace}/sources", summary="Who gave feedback.", response_model=schemas.SourcesBody)
     @needs("read")
     async def sources(namespace: Namespace) -> Response:
-        served = await memories.get(namespace)
-        return json_response({"sources": plain(await served.slow(SigmaMem.sources))})
+        memory = await memories.get(namespace)
+        return json_response({"sources": plain(await memory.slow(SigmaMem.sources))})
 
     @routes.get("/{namespace}/drift", summary="Peers that changed.", response_model=schemas.DriftsBody)
     @needs("read")
     async def drift(namespace: Namespace) -> Response:
-        served = await memories.get(namespace)
-        return json_response({"drift": plain(await served.slow(SigmaMem.drift))})
+        memory = await memories.get(namespace)
+        return json_response({"drift": plain(await memory.slow(SigmaMem.drift))})

@@ -41,6 +41,8 @@ class _Task(_Body):
         description="The direction φ in place of a question: numbers, or base64 of little-endian float64.",
     )
     after: Name | None = Field(None, description="An earlier decision on the same task: both are one event.")
+    among: list[Name] | None = Field(None, min_length=1, description="Choose among these peers only.")
+    ref: Name | None = Field(None, description="The caller's own name of the event, such as a trace's id.")
 
     def options(self, *names: str) -> dict[str, Any]:
         """The options that were given, as arguments of a session's method."""
@@ -100,7 +102,7 @@ class EncodeRequest(_Body):
 class FeedbackRequest(_Body):
     """Who was right. The source is the API key that is used, never the body."""
 
-    decision: Name = Field(description="Any decision on the event.")
+    decision: Name = Field(description="Any decision on the event, or its ref.")
     labels: dict[Name, Label] = Field(
         min_length=1,
         description="Peer → true, false, or -1 (wrong) to 1 (right); leave out who has no label.",
@@ -166,6 +168,15 @@ class DecisionBody(_Out):
     features: dict[str, list[float]]
     reads: dict[str, str]
     details: dict[str, Any]
+    ref: str | None
+    served: str | None
+
+
+class ServedRequest(_Body):
+    """Who really answered, where that was not the peer that was chosen."""
+
+    decision: Name = Field(description="A decision, or the ref of its event.")
+    peer: Name | None = Field(None, description="Who answered; the chosen peer, if left out.")
 
 
 class FeedbackBody(_Out):
