@@ -50,7 +50,7 @@ def create_app(config: ServerConfig) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(Exception, on_bug)
-    app.add_middleware(Guard, config=config, keys=keys)
+    app.add_middleware(Guard, config=config, keys=keys, metrics=context.metrics)
     return app
 
 

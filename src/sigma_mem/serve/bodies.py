@@ -22,7 +22,7 @@ _SETTINGS = TypeAdapter(Settings)
 _dumps = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circular=False).encode
 
 
-def json_response(body: Mapping[str, Any], status: int = 200) -> Response:
+def body_response(body: Mapping[str, Any], status: int = 200) -> Response:
     """A body as a response; NaN and infinity, which JSON does not have, become null."""
     try:
         text = _dumps(body)

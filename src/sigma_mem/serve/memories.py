@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.memory import Settings
 from sigma_mem.serve.config import ServerConfig
@@ -172,7 +173,7 @@ class Memories:
         encoder: str | None,
         settings: Settings | None,
     ) -> SigmaMem:
-        return SigmaMem(
+        mem = SigmaMem(
             peers,
             store=self.store,
             namespace=namespace,
@@ -181,6 +182,9 @@ class Memories:
             settings=settings,
             keep_text=self._config.keep_text,
         )
+        if mem.encoder["name"] in ENCODERS:
+            mem.encode("")  # loads its data here, and not on the event loop at the first question
+        return mem
 
 
 def _check_same(

@@ -10,10 +10,10 @@ from sigma_mem.events import Decision, Feedback
 from sigma_mem.serve import schemas
 from sigma_mem.serve.auth import needs, principal_of
 from sigma_mem.serve.bodies import (
+    body_response,
     decision_body,
     explanation_body,
     feedback_body,
-    json_response,
     namespace_body,
     phi_text,
     plain,
@@ -59,7 +59,7 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def list_namespaces(request: Request) -> Response:
         who = principal_of(request)
-        return json_response(
+        return body_response(
             {"namespaces": [name for name in await memories.names() if who.may("read", name)]}
         )
 
@@ -77,12 +77,12 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
             namespace, body.peers, rank=body.rank, encoder=body.encoder, settings=settings
         )
         audit.wrote(principal_of(request), "create", namespace, peers=body.peers)
-        return json_response(namespace_body(namespace, memory.mem))
+        return body_response(namespace_body(namespace, memory.mem))
 
     @routes.get("/{namespace}", summary="What a namespace is.", response_model=schemas.NamespaceBody)
     @needs("read")
     async def describe_namespace(namespace: Namespace) -> Response:
-        return json_response(namespace_body(namespace, (await memories.get(namespace)).mem))
+        return body_response(namespace_body(namespace, (await memories.get(namespace)).mem))
 
     @routes.post(
         "/{namespace}/peers", summary="Take a peer into the pool.", response_model=schemas.NamespaceBody
@@ -92,7 +92,7 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
         memory = await memories.get(namespace)
         await memory.slow(lambda mem: mem.add_peer(body.peer))
         audit.wrote(principal_of(request), "add_peer", namespace, peer=body.peer)
-        return json_response(namespace_body(namespace, memory.mem))
+        return body_response(namespace_body(namespace, memory.mem))
 
     @routes.delete(
         "/{namespace}/peers",
@@ -106,7 +106,7 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
         memory = await memories.get(namespace)
         await memory.slow(lambda mem: mem.remove_peer(peer))
         audit.wrote(principal_of(request), "remove_peer", namespace, peer=peer)
-        return json_response(namespace_body(namespace, memory.mem))
+        return body_response(namespace_body(namespace, memory.mem))
 
 
 def _add_decisions(routes: APIRouter, context: Context) -> None:
@@ -114,7 +114,7 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
 
     def answer(decision: Decision) -> Response:
         metrics.decisions.labels(decision.read).inc()
-        return json_response(decision_body(decision))
+        return body_response(decision_body(decision))
 
     @routes.post(
         "/{namespace}/route",
@@ -163,13 +163,13 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
         context.audit.wrote(
             principal_of(request), "served", namespace, decision=decision.id, peer=decision.served
         )
-        return json_response(decision_body(decision))
+        return body_response(decision_body(decision))
 
     @routes.post("/{namespace}/encode", summary="φ of a question.", response_model=schemas.PhiBody)
     @needs("read")
     async def encode(namespace: Namespace, body: schemas.EncodeRequest) -> Response:
         memory = await memories.get(namespace)
-        return json_response({"phi": phi_text(await memory.quick(lambda mem: mem.encode(body.question)))})
+        return body_response({"phi": phi_text(await memory.quick(lambda mem: mem.encode(body.question)))})
 
 
 def _add_feedback(routes: APIRouter, context: Context) -> None:
@@ -212,7 +212,7 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
             raise InputError("id and the header Idempotency-Key differ; expected one of them")
         memory = await memories.get(namespace)
         id = body.id or idempotency_key
-        return json_response(feedback_body(await memories.durable(take(memory, body, request, id))))
+        return body_response(feedback_body(await memories.durable(take(memory, body, request, id))))
 
     @routes.post(
         "/{namespace}/feedback/batch",
@@ -234,7 +234,7 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
                     results.append({"error": refusal(error)[1]["error"]})
             return results
 
-        return json_response({"results": await memories.durable(take_all())})
+        return body_response({"results": await memories.durable(take_all())})
 
     def change(name: str, summary: str) -> None:
         @routes.post(f"/{{namespace}}/{name}", summary=summary, name=name, response_model=schemas.LinesBody)
@@ -244,7 +244,7 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
             call = SigmaMem.revoke if name == "revoke" else SigmaMem.unrevoke
             lines = await memory.slow(lambda mem: call(mem, body.source))
             audit.wrote(principal_of(request), name, namespace, source=body.source, lines=lines)
-            return json_response({"source": body.source, "lines": lines})
+            return body_response({"source": body.source, "lines": lines})
 
     change("revoke", "Take back all feedback of a source.")
     change("unrevoke", "Let a revoked source count again.")
@@ -257,7 +257,7 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def decision(namespace: Namespace, id: DecisionId) -> Response:
         memory = await memories.get(namespace)
-        return json_response(decision_body(await memory.slow(lambda mem: mem.decision(id))))
+        return body_response(decision_body(await memory.slow(lambda mem: mem.decision(id))))
 
     @routes.get(
         "/{namespace}/decisions",
@@ -268,7 +268,7 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     async def decisions(namespace: Namespace, last: Annotated[int, Query(ge=1, le=most)] = 20) -> Response:
         memory = await memories.get(namespace)
         found = await memory.slow(lambda mem: mem.decisions(last))
-        return json_response({"decisions": [decision_body(each) for each in found]})
+        return body_response({"decisions": [decision_body(each) for each in found]})
 
     @routes.get(
         "/{namespace}/labels", summary="The labels that an event has now.", response_model=schemas.LabelsBody
@@ -276,7 +276,7 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def labels(namespace: Namespace, decision: DecisionId) -> Response:
         memory = await memories.get(namespace)
-        return json_response({"labels": dict(await memory.slow(lambda mem: mem.labels(decision)))})
+        return body_response({"labels": dict(await memory.slow(lambda mem: mem.labels(decision)))})
 
     @routes.get(
         "/{namespace}/explain",
@@ -292,16 +292,16 @@ def _add_looks(routes: APIRouter, context: Context) -> None:
     ) -> Response:
         memory = await memories.get(namespace)
         found = await memory.slow(lambda mem: mem.explain(decision, peer=peer, top=top))
-        return json_response(explanation_body(found))
+        return body_response(explanation_body(found))
 
     @routes.get("/{namespace}/sources", summary="Who gave feedback.", response_model=schemas.SourcesBody)
     @needs("read")
     async def sources(namespace: Namespace) -> Response:
         memory = await memories.get(namespace)
-        return json_response({"sources": plain(await memory.slow(SigmaMem.sources))})
+        return body_response({"sources": plain(await memory.slow(SigmaMem.sources))})
 
     @routes.get("/{namespace}/drift", summary="Peers that changed.", response_model=schemas.DriftsBody)
     @needs("read")
     async def drift(namespace: Namespace) -> Response:
         memory = await memories.get(namespace)
-        return json_response({"drift": plain(await memory.slow(SigmaMem.drift))})
+        return body_response({"drift": plain(await memory.slow(SigmaMem.drift))})
