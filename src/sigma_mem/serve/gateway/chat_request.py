@@ -1,4 +1,4 @@
-"""A chat request as the gateway reads it; every field that it does not know goes to the upstream untouched."""
+"""A chat request as the gateway reads it; fields that it does not know go to the upstream untouched."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any

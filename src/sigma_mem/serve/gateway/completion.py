@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from sigma_mem.events import Answer
@@ -74,15 +75,13 @@ def _call(call: object) -> object:
     if not isinstance(function, dict):
         return call
     arguments = function.get("arguments")
-    try:
+    with suppress(ValueError):  # compared as the text that it is
         arguments = parse_json(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        pass  # compared as the text that it is
     return [function.get("name"), arguments]
 
 
 def as_chunks(completion: Mapping[str, Any], with_usage: bool) -> Iterator[Body]:
-    """A whole completion as the chunks of a stream: every choice at once, how it finished, and what it used."""
+    """A whole completion as the chunks of a stream: every choice at once, how it ended, and what it used."""
     head = {key: completion[key] for key in completion if key not in ("choices", "usage", "sigma_mem")}
     head["object"] = "chat.completion.chunk"
     choices = [choice for choice in completion["choices"] if isinstance(choice, dict)]

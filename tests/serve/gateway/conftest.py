@@ -1,0 +1,55 @@
+"""A gateway on a free port of loopback, and upstreams behind it."""
+
+import socket
+import threading
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+
+import openai
+import pytest
+import uvicorn
+from serve.gateway.upstreams import upstream
+
+from sigma_mem.serve.app import create_app
+from sigma_mem.serve.config import ServerConfig, Upstream
+
+
+@contextmanager
+def serving(app):
+    """An application behind uvicorn, in a thread; gives its address."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            thread.join(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def start():
+    """Start a gateway over upstreams: `start({"ann": behave, ...})`."""
+    with ExitStack() as stack:
+
+        def begin(behaviours, *, peers=None, **config):
+            servers = {name: stack.enter_context(upstream(behave)) for name, behave in behaviours.items()}
+            upstreams = [
+                Upstream(name=name, base_url=server.url, **({"timeout": 5.0} | (peers or {}).get(name, {})))
+                for name, server in servers.items()
+            ]
+            app = create_app(ServerConfig(upstreams=tuple(upstreams), port=0, log="off", **config))
+            url = stack.enter_context(serving(app))
+            client = stack.enter_context(
+                openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=30.0)
+            )
+            context = app.state.context
+            return SimpleNamespace(url=url, client=client, context=context, servers=servers, app=app)
+
+        yield begin
