@@ -14,8 +14,8 @@ EVENTS = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encodin
 class FakeUpstream:
     """Answers every request as `behave` says; keeps what it was sent.
 
-    `behave(server, body, writer)` is a coroutine function that writes a response; it may cut the connection by
-    raising ConnectionAbortedError.
+    `behave(server, body, writer)` is a coroutine function that writes a response; it may cut the connection
+    by raising ConnectionAbortedError.
     """
 
     def __init__(self, behave):
@@ -97,10 +97,8 @@ def upstream(behave):
 
 def send_json(writer, body, status="200 OK", headers=""):
     raw = json.dumps(body).encode()
-    writer.write(
-        f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}content-length: {len(raw)}\r\n\r\n".encode()
-    )
-    writer.write(raw)
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{headers}"
+    writer.write(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
 
 
 def send_event(writer, data):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sigma_mem.events import Answer
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.parsing import parse_json
+from sigma_mem.serve.gateway.parsing import clean_unicode, parse_json
 
 Body = dict[str, Any]
 
@@ -52,14 +52,14 @@ def answer_of(completion: Mapping[str, Any]) -> Answer | str | None:
     message = first_message(completion)
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls:
-        canon = json.dumps([_call(call) for call in calls], sort_keys=True, ensure_ascii=False)
+        canon = json.dumps([_call(call) for call in calls], sort_keys=True)
         return Answer(canon, canon)
     content = message.get("content")
     if isinstance(content, list):  # parts, as some servers send them
         content = "\n".join(
             p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)
         )
-    return content if isinstance(content, str) and content.strip() else None
+    return clean_unicode(content) if isinstance(content, str) and content.strip() else None
 
 
 def first_message(completion: Mapping[str, Any]) -> Mapping[str, Any]:
