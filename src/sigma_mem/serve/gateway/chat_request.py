@@ -1,4 +1,4 @@
-"""A chat request as the gateway reads it; every field that it does not know goes to the upstream untouched."""
+"""A chat request as the gateway reads it; fields that it does not know go to the upstream untouched."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sigma_mem.answers.chat import question_text
 from sigma_mem.errors import InputError
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.parsing import parse_json
+from sigma_mem.serve.gateway.parsing import clean_unicode, parse_json
 from sigma_mem.serve.gateway.tool_loop import completion_in_loop, unmarked
 
 Body = dict[str, Any]
@@ -57,11 +57,11 @@ class ChatRequest:
         """The text that φ is made of; what kinds of parts there are, where no message holds a text."""
         messages = self.body["messages"]
         try:
-            return question_text(messages) or "no text"
+            return clean_unicode(question_text(messages) or "no text")
         except InputError:
             parts = [part for message in messages for part in _parts(message)]
             kinds = dict.fromkeys(str(part.get("type")) for part in parts if isinstance(part, dict))
-            return " ".join(kinds) or "no text"
+            return clean_unicode(" ".join(kinds)) or "no text"
 
 
 def _parts(message: object) -> list[Any]:

@@ -11,9 +11,9 @@ _LONGEST = 300.0
 class Circuit:
     """Whether one upstream should be called.
 
-    Closed while it answers. After three failures in a row it opens, for a pause that doubles with every further
-    failure; the first call after a pause is a trial, and the others wait for how that ends. A rate limit opens it
-    for as long as the upstream asks. None of this is evidence about the peer's answers.
+    Closed while it answers. After three failures in a row it opens, for a pause that doubles with every
+    further failure; the first call after a pause is a trial, and the others wait for how that ends. A rate
+    limit opens it for as long as the upstream asks. None of this is evidence about the peer's answers.
 
     Examples
     --------

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from sigma_mem.events import Answer
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.parsing import parse_json
+from sigma_mem.serve.gateway.parsing import clean_unicode, parse_json
 
 Body = dict[str, Any]
 
@@ -51,14 +52,14 @@ def answer_of(completion: Mapping[str, Any]) -> Answer | str | None:
     message = first_message(completion)
     calls = message.get("tool_calls")
     if isinstance(calls, list) and calls:
-        canon = json.dumps([_call(call) for call in calls], sort_keys=True, ensure_ascii=False)
+        canon = json.dumps([_call(call) for call in calls], sort_keys=True)
         return Answer(canon, canon)
     content = message.get("content")
     if isinstance(content, list):  # parts, as some servers send them
         content = "\n".join(
             p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)
         )
-    return content if isinstance(content, str) and content.strip() else None
+    return clean_unicode(content) if isinstance(content, str) and content.strip() else None
 
 
 def first_message(completion: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -74,15 +75,13 @@ def _call(call: object) -> object:
     if not isinstance(function, dict):
         return call
     arguments = function.get("arguments")
-    try:
+    with suppress(ValueError):  # compared as the text that it is
         arguments = parse_json(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
-        pass  # compared as the text that it is
     return [function.get("name"), arguments]
 
 
 def as_chunks(completion: Mapping[str, Any], with_usage: bool) -> Iterator[Body]:
-    """A whole completion as the chunks of a stream: every choice at once, how it finished, and what it used."""
+    """A whole completion as the chunks of a stream: every choice at once, how it ended, and what it used."""
     head = {key: completion[key] for key in completion if key not in ("choices", "usage", "sigma_mem")}
     head["object"] = "chat.completion.chunk"
     choices = [choice for choice in completion["choices"] if isinstance(choice, dict)]

@@ -45,8 +45,8 @@ async def record_feedback(
 ) -> dict[str, Any]:
     """Take feedback, and return once it is on disk. The source is the key that was used.
 
-    UnknownDecisionError where no decision has this id, ConflictError where it contradicts what the same source
-    said, or what came under the same idempotency key.
+    UnknownDecisionError where no decision has this id, ConflictError where it contradicts what the same
+    source said, or what came under the same idempotency key.
     """
     id = None if idempotency_key is None else f"{who.name}:{idempotency_key}"
     labels: Mapping[str, object] = given.labels or {}

@@ -15,5 +15,10 @@ def parse_json(raw: bytes | str) -> object:
         raise ValueError("nested too deeply") from None
 
 
+def clean_unicode(text: str) -> str:
+    """The text with a question mark for every lone surrogate, which JSON can carry and no encoder takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")

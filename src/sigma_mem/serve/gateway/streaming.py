@@ -36,6 +36,7 @@ class EventResponse(StreamingResponse):
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events, then close."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -65,7 +66,7 @@ def untouched_chunks(calls: Calls, stream: ChunkStream) -> Response:
 async def _chunks(
     calls: Calls, stream: ChunkStream, renamed: Body, summary: Body | None
 ) -> AsyncIterator[bytes]:
-    """The upstream's chunks under our names; an error in the middle is an event, and no other peer is asked."""
+    """The upstream's chunks under our names; an error in the middle is an event too."""
     first = True
     try:
         async for chunk in stream:

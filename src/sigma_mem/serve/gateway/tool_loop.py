@@ -1,7 +1,7 @@
 """Tool loops: a conversation that comes back with a tool's result stays with the peer that called the tool.
 
-The id of a tool call carries the id of the completion that it came with. So no memory of open conversations is
-needed: any replica, also after a restart, finds the decision in the ledger. The upstream sees its own ids.
+The id of a tool call carries the id of the completion that it came with. So no memory of open conversations
+is needed: any replica, also after a restart, finds the decision in the ledger. The upstream sees its own ids.
 """
 
 import re

@@ -1,7 +1,7 @@
 """One upstream over HTTP: whole answers and streams, with a timeout, a size limit and a circuit.
 
-Its address comes from the configuration only. Redirects are not followed, a client's headers are not forwarded,
-and nothing that a request names (an image, a base URL) is fetched here.
+Its address comes from the configuration only. Redirects are not followed, a client's headers are not
+forwarded, and nothing that a request names (an image, a base URL) is fetched here.
 """
 
 import asyncio
@@ -152,8 +152,8 @@ class ChunkStream:
 class _Watched:
     """Tells the circuit how a call ended, and turns what went wrong into UpstreamError.
 
-    A call that had less than half of the upstream's own timeout, because others before it took the rest, is not
-    held against it.
+    A call that had less than half of the upstream's own timeout, because others before it took the rest, is
+    not held against it.
     """
 
     def __init__(self, peer: UpstreamPeer, seconds: float) -> None:
