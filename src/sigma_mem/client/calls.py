@@ -158,9 +158,9 @@ class MemoryCalls:
 
     # --- look ----------------------------------------------------------------------------
 
-    def decision(self, id: str) -> MemoryCall[Decision]:
+    def decision(self, id: str | Decision) -> MemoryCall[Decision]:
         """An earlier decision, from the ledger."""
-        return self._get("decision", decision_of, id=id)
+        return self._get("decision", decision_of, id=_id(id))
 
     def decisions(self, last: int) -> MemoryCall[list[Decision]]:
         """The last decisions, newest first."""
