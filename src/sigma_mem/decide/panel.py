@@ -1,9 +1,9 @@
 """Asking one peer after the other: whom to ask next, and when the rest would hardly matter.
 
-The rest matters if it would change the answer. Its answers are drawn 128 times from the memory's own model: the
-truth t from the posterior of the answers so far, tempered as far as earlier claims were too sure; then every
-peer that was not asked gives t with probability p̂, else one of the K − 1 wrong answers. The share of draws
-in which the vote of all would choose another answer is the chance of a change.
+The rest matters if it would change the answer. Its answers are drawn 128 times from the memory's own model:
+the truth t from the posterior of the answers so far, tempered as far as earlier claims were too sure; then
+every peer that was not asked gives t with probability p̂, else one of the K − 1 wrong answers. The share of
+draws in which the vote of all would choose another answer is the chance of a change.
 """
 
 from functools import lru_cache

@@ -1,7 +1,7 @@
 """Asking only as many as needed: accuracy of `ask` against mean calls, beside asking everyone.
 
-Real sessions are played, one event after the other. Labels are shown of all peers of an event, or only of those
-that were asked; then the first peer is drawn by an exploring route.
+Real sessions are played, one event after the other. Labels are shown of all peers of an event, or only of
+those that were asked; then the first peer is drawn by an exploring route.
 """
 
 from collections.abc import Mapping, Sequence
