@@ -266,6 +266,11 @@ class Mixing:
         self.weights = mixture(np.zeros(n_claims))
         self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
 
+    @property
+    def slowest(self) -> float:
+        """The weight of the slowest horizon's claim."""
+        return self.weights.item(-2)
+
     def write(
         self, recorded: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float, now: float
     ) -> None:
