@@ -22,6 +22,7 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.symmetric import pack_symmetric, packed_size, pair_products, unpack_symmetric
 
 WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer window slows reads
 
@@ -48,18 +49,17 @@ class Competence:
         self.n_peers, self.rank, self._kept = n_peers, rank, _even(n_peers)
         # The leading axis runs over rates, the second one is 0 for M and 1 for N, the third runs over peers.
         self._shape = (len(rates), 2, self._kept)
-        sums = np.zeros((*self._shape, rank, rank))
+        sums = np.zeros((*self._shape, packed_size(rank)))  # packed: a read goes through half the memory
         coefficients = np.zeros((*self._shape, WINDOW))
         self._traces = np.zeros(self._shape[1:])  # of the sums at the first rate, window included
         self.by_rate = [
-            DecayedSum(rate, {"sums": sums[i], "coefficients": coefficients[i]})
+            DecayedSum(rate, {"packed": sums[i], "coefficients": coefficients[i]})
             for i, rate in enumerate(rates)
         ]
         self.decayed = self.by_rate[0]
         self.decayed.arrays["traces"] = self._traces
-        # Flat views: matrices, their rows, and a row of coefficients for every matrix.
-        self._sums = sums.reshape(-1, rank, rank)
-        self._rows = sums.reshape(-1, rank)
+        # Flat views: a row for every matrix, and a row of coefficients.
+        self._sums = sums.reshape(-1, packed_size(rank))
         self._coefficients = coefficients.reshape(-1, WINDOW)
         self._phis = np.zeros((WINDOW, rank))
         self._filled = 0
@@ -86,7 +86,7 @@ class Competence:
 
     def _fold(self) -> None:
         for total, update in zip(self._sums, self._window(self._coefficients), strict=True):
-            total += update
+            total += pack_symmetric(update)
         self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
         self._folded = True
@@ -118,7 +118,7 @@ class Competence:
     def scores(self, phi: FloatArray, now: float) -> FloatArray:
         """The score and the evidence at every rate, (rates, 2, P)."""
         # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
-        found = self._rows.dot(phi).reshape(-1, self.rank).dot(phi)
+        found = self._sums.dot(pair_products(phi))
         alignment = self._phis.dot(phi)
         alignment *= alignment
         found += self._coefficients.dot(alignment)
@@ -129,7 +129,7 @@ class Competence:
 
     def readout(self, phi: FloatArray, now: float) -> FloatArray:
         """M_pφ/η of every peer (eq:sigma_readout), shape (P, rank)."""
-        folded = self._sums[: self.n_peers] @ phi
+        folded = unpack_symmetric(self._sums[: self.n_peers], self.rank) @ phi
         recent = (self._coefficients[: self.n_peers] * (self._phis @ phi)) @ self._phis
         total: FloatArray = (folded + recent) * self.decayed.factor(now)
         return total
@@ -142,7 +142,8 @@ class Competence:
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
         first = 2 * self._kept
-        both = self._sums[:first] + np.array(list(self._window(self._coefficients[:first])))
+        both = unpack_symmetric(self._sums[:first], self.rank)
+        both += np.array(list(self._window(self._coefficients[:first])))
         both *= self.decayed.factor(now)
         return both[: self.n_peers], both[self._kept : self._kept + self.n_peers]
 
@@ -152,7 +153,7 @@ class Competence:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Competence(len(order), self.rank, *[decayed.rate for decayed in self.by_rate])
         kept = [*order, *[-1] * (_even(len(order)) - len(order))]
-        axes = {"sums": [1], "traces": [1], "coefficients": [1]}
+        axes = {"packed": [1], "traces": [1], "coefficients": [1]}
         for mine, copied in zip(self.by_rate, out.by_rate, strict=True):
             copied.unpack(mine.take(kept, axes).pack())
         out._phis[:] = self._phis
@@ -178,6 +179,9 @@ class Competence:
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
+        if "sums" in packed:  # version 0.1 keeps whole matrices
+            sums = packed["sums"].reshape(-1, self.rank, self.rank)
+            packed = {**packed, "packed": pack_symmetric(sums)}
         for i, decayed in enumerate(self.by_rate):
             arrays = {name: np.zeros_like(array) for name, array in decayed.arrays.items()}
             for name, array in arrays.items():
@@ -187,7 +191,7 @@ class Competence:
             decayed.unpack({**arrays, "anchor": packed[_packed_name(i, "anchor")]})
         self._filled = len(packed["phis"])
         self._phis[: self._filled] = packed["phis"]
-        self._folded = bool(packed.get("folded", packed["sums"]).any())  # version 0.1 does not say
+        self._folded = bool(packed.get("folded", packed["packed"]).any())  # version 0.1 does not say
 
 
 def _packed_name(rate: int, name: str) -> str:
