@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Relation
-from sigma_mem.memory.relation import centred, centred_events
+from sigma_mem.memory.relation import WINDOW, centred, centred_events
 
 from . import naive
 from .strategies import labels, shares
@@ -96,3 +96,37 @@ def test_merge_ages_the_other_one():
     two.write(np.array([1.0, -1.0]), 1.0)
     one.decayed.merge(two.decayed, 3.0)
     assert one.matrix(3.0, 1.0)[0, 1] == pytest.approx(-1.25)
+
+
+def written(n_events, seed, gamma=0.9):
+    """A relation after n_events, and G of the same events without η and diagonal."""
+    c = labels(np.random.default_rng(seed), (n_events, 3), 0.2, 0.3)
+    relation = Relation(3, -math.log(gamma))
+    for t, row in enumerate(c):
+        relation.decayed.advance(t + 1.0)
+        relation.write(centred(row), t + 1.0)
+    return relation, naive.relation(c, gamma, 1.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 5), (WINDOW, WINDOW + 1), (2 * WINDOW + 3, 0)])
+def test_merge_adds_both_as_they_are_now(first, second):
+    (mine, G1), (theirs, G2) = written(first, 1), written(second, 2)
+    now = float(max(first, second)) + 2.0
+    before = theirs.matrix(now, 1.0)
+    mine.merge(theirs, now)
+    expected = 0.9 ** (now - first) * G1 + 0.9 ** (now - second) * G2
+    np.fill_diagonal(expected, 1.0)
+    np.testing.assert_allclose(mine.matrix(now, 1.0), expected, atol=1e-12)
+    assert theirs.matrix(now, 1.0).tobytes() == before.tobytes()
+
+
+@pytest.mark.parametrize("n_events", [0, 5, WINDOW, WINDOW + 1])
+def test_packed_arrays_continue_bit_for_bit(n_events):
+    one, _ = written(n_events, 3)
+    two = Relation(3, one.decayed.rate)
+    two.unpack(one.pack())
+    for relation in (one, two):
+        for t in range(WINDOW):
+            relation.write(np.array([1.0, -0.5, -0.5]), n_events + t + 1.0)
+    now = n_events + WINDOW + 1.0
+    assert one.matrix(now, 1.0).tobytes() == two.matrix(now, 1.0).tobytes()

@@ -162,10 +162,10 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> list[Ti
     }
     return _compared(
         _best(calls, rounds, block=400),
-        (read, their_route, 0.5),
-        (write, their_update, 0.5),
-        (route, their_route, 1.0),
-        (feedback, by_request, 1.0),
+        (read, their_route, 0.6),
+        (write, their_update, 0.6),
+        (route, their_route, 1.1),
+        (feedback, by_request, 1.1),
     )
 
 

@@ -77,10 +77,11 @@ class Competence:
         column = np.zeros(self._shape)
         column[:, 0, : self.n_peers] = c
         column[:, 1, : self.n_peers] = seen
-        for part, decayed in zip(column, self.by_rate, strict=True):
+        for i, decayed in enumerate(self.by_rate):
+            part = column[i]
             part *= decayed.weight(tick)
         self._phis[self._filled] = phi
-        self._coefficients[:, self._filled] = column.ravel()
+        self._coefficients[:, self._filled] = column.reshape(-1)
         self._traces += column[0]  # tr φφᵀ = 1
         self._filled += 1
 
@@ -123,7 +124,8 @@ class Competence:
         alignment *= alignment
         found += self._coefficients.dot(alignment)
         by_rate: FloatArray = found.reshape(self._shape)
-        for part, decayed in zip(by_rate, self.by_rate, strict=True):
+        for i, decayed in enumerate(self.by_rate):
+            part = by_rate[i]
             part *= decayed.factor(now)
         return by_rate[:, :, : self.n_peers]
 

@@ -103,7 +103,7 @@ class Horizons:
         # tot of every peer, n of every peer, and the level, by horizon: views of one block, so that all
         # horizons are read and written at once.
         self._sums = np.zeros((2 * n_peers + 3, len(rates)))
-        self._total, self._labels = self._sums[:n_peers], self._sums[n_peers:-3]
+        self._total, self._labels, self._level = np.split(self._sums, [n_peers, 2 * n_peers])
         self._decayed = [
             DecayedSum(rate, {"labels": column[:-3].reshape(2, n_peers), "level": column[-3:]})
             for rate, column in zip(rates, self._sums.T, strict=True)
@@ -134,7 +134,7 @@ class Horizons:
                     beyond -= w * a / n
                     alone -= w / n
         column = np.array([labels + weights + [beyond, events, alone]])
-        self._sums += column.T * [decayed.weight(tick) for decayed in self._decayed]
+        self._sums += column.T * np.array([decayed.weight(tick) for decayed in self._decayed])
 
     def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tot and n of every peer, (P, H)."""
@@ -164,7 +164,7 @@ class Horizons:
         grown = [strength / factor for factor in self._factors(now)]
         levels = [
             pool + shift(beyond, events, alone, pool, own)
-            for beyond, events, alone, own in zip(*self._sums[-3:].tolist(), grown, strict=True)
+            for beyond, events, alone, own in zip(*self._level.tolist(), grown, strict=True)
         ]
         return self._means(levels, grown, agreed)
 
@@ -175,11 +175,11 @@ class Horizons:
         self, levels: Sequence[float], grown: Sequence[float], differences: FloatArray | None = None
     ) -> FloatArray:
         """Sums stay undecayed and the prior's strength grows: numerator and denominator share the factor."""
-        rows = np.array([[level * own for level, own in zip(levels, grown, strict=True)], grown])
-        means: FloatArray = self._total + rows[0]
+        own = np.array(grown)
+        means: FloatArray = self._total + own * np.array(levels)
         if differences is not None:
-            means += differences[:, None] * rows[1]
-        means /= self._labels + rows[1]
+            means += differences[:, None] * own
+        means /= self._labels + own
         return means
 
     def labelled_events(self, now: float) -> float:
@@ -265,6 +265,11 @@ class Mixing:
         self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_claims))})
         self.weights = mixture(np.zeros(n_claims))
         self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
+
+    @property
+    def local(self) -> float:
+        """The weight of the local claim."""
+        return self.weights.item(-1)
 
     @property
     def slowest(self) -> float:

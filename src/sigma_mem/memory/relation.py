@@ -10,12 +10,14 @@ bound holds for E = G′ − γ_G G off the reset diagonal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.decayed import DecayedSum
+
+WINDOW = 64  # events that wait to be added by one product
 
 
 def centred(c: FloatArray, departed: Sequence[float] = ()) -> FloatArray:
@@ -67,21 +69,58 @@ class Relation:
     """
 
     def __init__(self, n_peers: int, rate: float) -> None:
-        self.decayed = DecayedSum(rate, {"sum": np.zeros((n_peers, n_peers))})
+        arrays = {"sum": np.zeros((n_peers, n_peers)), "weights": np.zeros(WINDOW)}
+        self.decayed = DecayedSum(rate, arrays)
+        self._q = np.zeros((WINDOW, n_peers))  # of the last events, which are not yet in the sum
+        self._filled = 0
 
     def write(self, q: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Add qqᵀ of the event at `tick`; sign −1 takes it back."""
-        update = q[:, None] * (q if sign > 0.0 else -q)
-        self.decayed.add("sum", update, tick)
+        if self._filled == WINDOW:
+            self._fold()
+        self._q[self._filled] = q
+        self.decayed.arrays["weights"][self._filled] = sign * self.decayed.weight(tick)
+        self._filled += 1
+
+    def _fold(self) -> None:
+        self.decayed.arrays["sum"] += self._window()
+        self.decayed.arrays["weights"][:] = 0.0
+        self._filled = 0
+
+    def _window(self) -> FloatArray:
+        """Σ weight·qqᵀ over the window: x + xᵀ is symmetric bit for bit, a product only up to rounding."""
+        half = (0.5 * self.decayed.arrays["weights"] * self._q.T) @ self._q
+        return half + half.T
 
     def matrix(self, now: float, eta: float) -> FloatArray:
         """G, shape (P, P): symmetric, diagonal 1."""
-        g: FloatArray = (eta * self.decayed.factor(now)) * self.decayed.arrays["sum"]
+        g: FloatArray = (eta * self.decayed.factor(now)) * (self.decayed.arrays["sum"] + self._window())
         np.fill_diagonal(g, 1.0)
         return g
 
     def take(self, order: Sequence[int]) -> Relation:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        out = Relation(0, self.decayed.rate)
-        out.decayed = self.decayed.take(order, {"sum": [0, 1]})
+        out = Relation(len(order), self.decayed.rate)
+        out.decayed = self.decayed.take(order, {"sum": [0, 1], "weights": []})
+        known = np.array(order) >= 0
+        out._q[:, known] = self._q[:, [p for p in order if p >= 0]]
+        out._filled = self._filled
         return out
+
+    def merge(self, other: Relation, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
+        copy = other.take(range(other._q.shape[1]))
+        for relation in (self, copy):
+            relation._fold()
+        self.decayed.merge(copy.decayed, now)
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        return {**self.decayed.pack(), "q": self._q[: self._filled]}
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays; version 0.1 has no window."""
+        self.decayed.unpack({"weights": np.zeros(WINDOW), **packed})
+        q = packed.get("q", self._q[:0])
+        self._filled = len(q)
+        self._q[: self._filled] = q

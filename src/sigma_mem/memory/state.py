@@ -201,7 +201,8 @@ class SigmaState:
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self.settings.local_strength(len(self.peers))
-        (score, effective), *lately = self.competence.scores(phi, now)
+        scores = self.competence.scores(phi, now)
+        score, effective = scores[0, 0], scores[0, 1]
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.by_horizon[:, -1]
         if self.agreement is not None and overall.agreed is not None:
@@ -211,8 +212,12 @@ class SigmaState:
         local = mean = near
         if self.mixing is not None:
             recent = bounded(near + overall.recent)
-            local = shrunk_mean(lately[0][0], lately[0][1], recent, strength)
-            mean = bounded(near + overall.change + self.mixing.weights[-1] * (local - near))
+            local = shrunk_mean(scores[1, 0], scores[1, 1], recent, strength)
+            mean = local - near
+            mean *= self.mixing.local
+            mean += near
+            mean += overall.change
+            bounded(mean)
         score *= self._eta
         return Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
 
@@ -247,7 +252,7 @@ class SigmaState:
         overall = self._overall(self.now)
         mean = overall.by_horizon[:, -1] + overall.change
         if self.mixing is not None:
-            mean += self.mixing.weights[-1] * overall.recent
+            mean += self.mixing.local * overall.recent
         return probability(mean), self.competence.trace(self.now)[1]
 
     def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -416,7 +421,7 @@ class SigmaState:
         self._advance(now)
         self.competence.merge(other.competence.take(order), now)
         self.wrong_answers.merge(other.wrong_answers, now)
-        self.relation.decayed.merge(other.relation.take(order).decayed, now)
+        self.relation.merge(other.relation.take(order), now)
         self.readability.decayed.merge(other.readability.take(order).decayed, now)
         self.features.decayed.merge(other.features.decayed, now)
         self.confidence.decayed.merge(other.confidence.decayed, now)
@@ -446,8 +451,12 @@ class SigmaState:
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing]:
-        parts: dict[str, Competence | DecayedSum | Mixing] = {**self._other_sums(), **self._competences()}
+    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation]:
+        parts: dict[str, Competence | DecayedSum | Mixing | Relation] = {
+            **self._other_sums(),
+            **self._competences(),
+            "relation": self.relation,
+        }
         return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
     def _sums(self) -> list[DecayedSum]:

@@ -630,7 +630,7 @@ def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:
     vector = np.array(phi, dtype=np.float64)
     if vector.shape != (rank,):
         raise InputError(f"φ has shape {vector.shape}; expected ({rank},), the rank of this memory")
-    square = float(vector @ vector)
+    square = float(vector.dot(vector))
     if not abs(square - 1.0) <= _UNIT:  # False for NaN and infinity too
         what = f"norm {math.sqrt(square):.6g}" if math.isfinite(square) else "NaN or infinite entries"
         raise InputError(f"φ has {what}; expected a unit vector: divide it by its norm")
