@@ -87,13 +87,13 @@ class Competence:
 
     def _fold(self) -> None:
         for total, update in zip(self._sums, self._window(self._coefficients), strict=True):
-            total += pack_symmetric(update)
+            total += update
         self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
         self._folded = True
 
     def _window(self, coefficients: FloatArray) -> Iterator[FloatArray]:
-        """Σ_s coefficient·φ_sφ_sᵀ over the window, for every row of coefficients."""
+        """Σ_s coefficient·φ_sφ_sᵀ over the window, packed, for every row of coefficients."""
         columns = np.ascontiguousarray(self._phis.T)
         known: dict[bytes, FloatArray] = {}  # peers that are labelled on the same events share N's update
         for half in 0.5 * coefficients:
@@ -101,7 +101,7 @@ class Competence:
             if key not in known:
                 product = (columns * half).dot(self._phis)
                 # A product of matrices is symmetric only up to rounding; x + xᵀ is symmetric bit for bit.
-                known[key] = product + product.T
+                known[key] = pack_symmetric(product + product.T)
             yield known[key]
 
     # --- read ----------------------------------------------------------------------------
@@ -144,8 +144,8 @@ class Competence:
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
         first = 2 * self._kept
-        both = unpack_symmetric(self._sums[:first], self.rank)
-        both += np.array(list(self._window(self._coefficients[:first])))
+        packed = self._sums[:first] + np.array(list(self._window(self._coefficients[:first])))
+        both = unpack_symmetric(packed, self.rank)
         both *= self.decayed.factor(now)
         return both[: self.n_peers], both[self._kept : self._kept + self.n_peers]
 

@@ -1,7 +1,8 @@
 """Symmetric matrices in half the room: by their diagonals, wrapped around.
 
-Row d of a packed matrix A of rank r belongs to the pairs (i, i + d mod r), and d runs up to r/2, so that every
-pair is there. An entry off the main diagonal stands for itself and its mirror image, and is kept twice as large:
+Row d of a packed matrix A of rank r belongs to the pairs (i, i + d mod r), and d runs up to r/2, so that
+every pair is there. An entry off the main diagonal stands for itself and its mirror image, and is kept twice
+as large; where d = r/2 a pair would be there twice, and the second entry is 0:
 
     xᵀAx = Σ_{d,i} packed(A)[d, i]·x_i·x_{i+d}
 """
@@ -42,10 +43,12 @@ def pack_symmetric(matrices: FloatArray) -> FloatArray:
 
 
 def unpack_symmetric(packed: FloatArray, rank: int) -> FloatArray:
-    """The matrices, (..., rank, rank), of packed ones."""
+    """The matrices, (..., rank, rank), of packed ones: symmetric bit for bit."""
     places, scale = _places(rank)
+    (kept,) = scale.nonzero()
+    at, mirrored = places[kept], places[kept] % rank * rank + places[kept] // rank
     flat = np.empty((*packed.shape[:-1], rank * rank))
-    flat[..., places] = flat[..., places % rank * rank + places // rank] = packed / scale
+    flat[..., at] = flat[..., mirrored] = packed[..., kept] / scale[kept]
     return flat.reshape(*packed.shape[:-1], rank, rank)
 
 
@@ -53,5 +56,5 @@ def unpack_symmetric(packed: FloatArray, rank: int) -> FloatArray:
 def _places(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
     """Where the entries stand in a flat matrix, and how many times as large each is kept."""
     d, i = np.indices((rank // 2 + 1, rank))
-    scale = np.where((d > 0) & (2 * d < rank), 2.0, 1.0)  # both of a pair are there where d = r/2
+    scale = np.where(d == 0, 1.0, np.where((2 * d == rank) & (2 * i >= rank), 0.0, 2.0))
     return (i * rank + (i + d) % rank).ravel(), scale.ravel()
