@@ -41,12 +41,29 @@ def test_a_change_moves_the_weight_to_a_faster_horizon_and_p_with_it():
     for state in (several, one):
         play(state, [0.9, 0.2], 800, rng)
     before = several.mixing.weights
-    assert before[-1] > 0.4
+    assert before[-2] > 0.4
     for state in (several, one):
         play(state, [0.2, 0.9], 60, rng)
     after = several.mixing.weights
     assert after[:2].sum() > 0.8
     assert several.read(PHI).prob[0] < 0.5 < one.read(PHI).prob[0]
+
+
+def test_a_change_at_one_kind_of_task_is_seen_there_and_nowhere_else():
+    """One peer goes bad at one of four kinds; its overall rate hardly moves."""
+    rng, kinds = np.random.default_rng(0), np.eye(4)
+    several, one = SigmaState(["a", "b"], 4), SigmaState(["a", "b"], 4, Settings(gamma=0.9995))
+    for t in range(800 + 80):
+        kind = rng.integers(4)
+        rates = [0.1 if kind == 0 and t >= 800 else 0.9, 0.6]
+        c = np.where(rng.random(2) < rates, 1.0, -1.0)
+        for state in (several, one):
+            claims = state.read(kinds[kind]).recorded()
+            state.write(kinds[kind], c, state.begin_event(), claims=claims)
+    assert several.mixing.weights[-1] > 0.5
+    assert several.read(kinds[0]).prob.argmax() == 1 != one.read(kinds[0]).prob.argmax()
+    for kind in kinds[1:]:
+        assert several.read(kind).prob.argmax() == 0
 
 
 def test_agreement_ranks_peers_that_nobody_has_labelled():
