@@ -176,7 +176,7 @@ def claims(phis, c, groups, settings, phi):
     fast = max(0, len(s.horizons) - 3)
     M, N = competence(phis, c, s.horizons[fast], 1.0)
     score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
-    prior = np.clip(mean + overall[fast] - overall[-1], -0.97, 0.97)
+    prior = mean + overall[fast] - overall[-1]
     return mean, overall.T, (score + s.strength * prior) / (effective + s.strength)
 
 
@@ -202,8 +202,12 @@ def mixed(near, overall, local, said, c):
             if labelled % 16 == 0:
                 weights = np.exp(likelihood - likelihood.max())
     weights = weights * np.append(3.0 ** np.arange(n_horizons), 0.1 * 3.0 ** (n_horizons - 1))
+    weights /= weights.sum()
+    if weights[-1] < 0.2:  # too little for the local claim: its weight is the fast horizon's
+        weights[max(0, n_horizons - 3)] += weights[-1]
+        weights[-1] = 0.0
     said_now = np.column_stack((near[:, None] + overall - overall[:, -1:], local))
-    return (1.0 + np.clip(said_now @ weights / weights.sum(), -0.97, 0.97)) / 2.0
+    return (1.0 + np.clip(said_now @ weights, -0.97, 0.97)) / 2.0
 
 
 def copies(groups, gamma):

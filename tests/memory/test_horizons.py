@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
-from sigma_mem.memory.horizons import mixture
+from sigma_mem.memory.horizons import Mixing, mixture, with_local
 
 from . import naive
 
@@ -85,8 +85,30 @@ def test_labels_set_the_level_that_agreement_does_not_know():
 
 
 def test_a_horizon_that_claimed_better_weighs_more():
-    assert mixture(np.array([0.0, -2.0]))[0] > mixture(np.array([0.0, 0.0]))[0]
+    assert mixture(np.array([0.0, -2.0, 0.0]))[0] > mixture(np.array([0.0, 0.0, 0.0]))[0]
     assert mixture(np.array([-1e6, 0.0])).tolist() == [0.0, 1.0]
+
+
+def test_the_local_claim_counts_once_it_is_clearly_better():
+    unsure, sure = mixture(np.zeros(5)), mixture(np.array([0.0, 0.0, 0.0, 0.0, 2.0]))
+    assert unsure[-1] == 0.0
+    assert sure[-1] > 0.3
+    assert unsure.sum() == pytest.approx(1.0) == sure.sum()
+
+
+def test_a_line_without_a_local_claim_is_scored_as_if_the_fast_horizon_had_made_it():
+    rng = np.random.default_rng(0)
+    recorded = rng.uniform(-0.5, 0.5, (20, 2, 5)).astype(np.float16)
+    old, new = Mixing(2, 5, 0.01), Mixing(2, 5, 0.01)
+    for tick, claimed in enumerate(recorded):
+        c = rng.choice([-1.0, 1.0], size=2)
+        for mixing, said in ((old, claimed), (new, with_local(claimed))):
+            mixing.write(said, c, np.ones(2), tick, tick)
+    for mixing in (old, new):
+        mixing.score_waiting(20.0)
+    likelihood = old.decayed.value("likelihood", 20.0)
+    assert likelihood.tobytes() == new.decayed.value("likelihood", 20.0).tobytes()
+    np.testing.assert_allclose(likelihood[:, -1], likelihood[:, 1], atol=0.02)  # rounded to float16 once more
 
 
 @pytest.mark.parametrize("n_peers", [3, 5, 7, 9])

@@ -10,7 +10,7 @@ its claim. A peer that changes at one kind of task only is seen by the last clai
 fast rate; `Mixing` learns which one claims best:
 
     claim_g     = near_p + over_g,p − over_slow,p,   near_p = (φᵀM_pφ/η + s·prior_p)/(φᵀN_pφ/η + s),
-    claim_local = local_p = (φᵀM_fast,pφ/η + s·claim_fast)/(φᵀN_fast,pφ/η + s),
+    claim_local = local_p = (φᵀM_fast,pφ/η + s·claim_fast)/(φᵀN_fast,pφ/η + s),   (fast: g = `fast_horizon`)
     p̂           = Σ u·claim = near_p + Σ_g u_g·(over_g,p − over_slow,p) + u_local·(local_p − near_p),
 
 with u ∝ u0·exp(L), L the decayed log-likelihood of earlier claims, over the pool. With one horizon and
@@ -35,7 +35,8 @@ Number = TypeVar("Number", float, FloatArray)
 BATCH = 16  # scored events after which the weights of the horizons are brought up to date
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
 _LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
-_LEAST = 1e-200  # of a decay that is divided by
+_SURE = 0.2  # and is left out of p̂ below this weight, so that its noise costs nothing where nothing changed
+LEAST = 1e-200  # of a decay that is divided by
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _BELIEVED = 50.0  # labelled events at which agreement's deviation counts half
 
@@ -169,7 +170,7 @@ class Horizons:
         return self._means(levels, grown, agreed)
 
     def _factors(self, now: float) -> list[float]:
-        return [max(decayed.factor(now), _LEAST) for decayed in self._decayed]
+        return [max(decayed.factor(now), LEAST) for decayed in self._decayed]
 
     def _means(
         self, levels: Sequence[float], grown: Sequence[float], differences: FloatArray | None = None
@@ -221,7 +222,7 @@ def rounded(near: FloatArray, overall: FloatArray, local: FloatArray) -> NDArray
 
 
 def with_local(recorded: NDArray[np.float16]) -> NDArray[np.float16]:
-    """What a line without a local claim keeps, (P, H + 1), completed: the fast horizon's claim is the local one.
+    """A line's claims without a local one, (P, H + 1), completed by the fast horizon's in its place.
 
     >>> with_local(np.array([[0.5, 0.25, 0.0]], dtype=np.float16)).tolist()
     [[0.5, 0.25, 0.0, 0.75]]
@@ -248,12 +249,18 @@ def log_likelihood(claimed: FloatArray, c: FloatArray) -> FloatArray:
 def mixture(likelihood: FloatArray) -> FloatArray:
     """u: weight of every claim, (..., H + 1), from its decayed log-likelihood.
 
+    While the local claim is unsure, its weight is that of its prior, the fast horizon's claim.
+
     >>> mixture(np.zeros(5)).round(3).tolist()
-    [0.023, 0.07, 0.211, 0.632, 0.063]
+    [0.023, 0.134, 0.211, 0.632, 0.0]
     """
     likely = likelihood + _prior(likelihood.shape[-1])
     u: FloatArray = np.exp(likely - likely.max(axis=-1, keepdims=True))
     u /= u.sum(axis=-1, keepdims=True)
+    local, fast = u[..., -1], u[..., fast_horizon(u.shape[-1] - 1)]
+    unsure = np.where(local < _SURE, local, 0.0)
+    fast += unsure
+    local -= unsure
     return u
 
 

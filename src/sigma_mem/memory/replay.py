@@ -196,7 +196,7 @@ def _mixed(
         return probability(near)
     beyond = overall - overall[:, :, -1:]
     recent = beyond[:, :, horizons.fast_horizon(beyond.shape[2])]
-    at_fast = shrunk_mean(lately[0], lately[1], horizons.bounded(near + recent), local)
+    at_fast = shrunk_mean(lately[0], lately[1], near + recent, local)
     claimed = horizons.claims(horizons.rounded(near, overall, at_fast))
     scored = horizons.log_likelihood(claimed, c).sum(axis=1)
     likelihood = _decayed_before(scored, math.exp(-s.mixing_rate), chunk)

@@ -21,7 +21,7 @@ from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons, Mixing, bounded, fast_horizon
+from sigma_mem.memory.horizons import LEAST, Horizons, Mixing, bounded, fast_horizon
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
 
@@ -204,24 +204,26 @@ class SigmaState:
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self.settings.local_strength(len(self.peers))
-        scores = self.competence.scores(phi, now)
-        score, effective = scores[0, 0], scores[0, 1]
+        sums = self.competence.undecayed_scores(phi)  # where the strength of a prior can grow instead
+        score, effective = sums[0]
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.by_horizon[:, -1]
         if self.agreement is not None and overall.agreed is not None:
             near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
-        near = shrunk_mean(score, effective, prior, strength)
+        factor = self.competence.decayed.factor(now)
+        near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
         local = mean = near
         if self.mixing is not None:
-            recent = bounded(near + overall.recent)
-            local = shrunk_mean(scores[1, 0], scores[1, 1], recent, strength)
-            mean = local - near
-            mean *= self.mixing.local
-            mean += near
-            mean += overall.change
+            total, labels = sums[1]
+            fast = max(self.competence.by_rate[1].factor(now), LEAST)
+            local = shrunk_mean(total, labels, near + overall.recent, strength / fast)
+            mean = near + overall.change
+            if self.mixing.local:
+                mean += self.mixing.local * (local - near)
             bounded(mean)
-        score *= self._eta
+        score *= factor * self._eta
+        effective *= factor
         return Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
 
     def _overall(self, now: float) -> _Overall:
