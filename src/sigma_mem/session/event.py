@@ -37,6 +37,7 @@ class EventState:
         "confidence",
         "expected",
         "features",
+        "first",
         "lines",
         "question",
         "reads",
@@ -58,6 +59,7 @@ class EventState:
         self.agreement: Mapping[str, float] = _NONE
         self._claims = _claims(record)
         self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
+        self.first: str | None = None  # asked first by a panel of which only those asked are labelled
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
@@ -89,11 +91,29 @@ class EventState:
             # a revocation takes back is what was written.
             self._claims = _claims(record)
             recorded = _recorded_agreement(body)
+            self.first = body["details"].get("panel", {}).get("first")
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
+            if self.first is not None:
+                self.agreement = _NONE
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = recorded_features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
+
+    @property
+    def compared_canons(self) -> Mapping[str, str | None]:
+        """Answers that tell who copies whom: none where a panel asked some because of what others said."""
+        return self.canons if self.first is None else _NONE
+
+    def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
+        """The labels that say how good their peers are.
+
+        A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
+        those who were asked are labelled, the first one's label alone is a fair sample.
+        """
+        if self.first is None or any(peer not in self.canons for peer in labels):
+            return labels
+        return {self.first: labels[self.first]} if self.first in labels else _NONE
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""

@@ -115,7 +115,7 @@ def explain(
             f"one of {sorted(made.scores)}"
         )
     past, now = events_of(before), decided_at(decision)
-    events = {id: event for id, event in past.items() if name in event.labels().c}
+    events = {id: event for id, event in past.items() if name in event.evidence(event.labels().c)}
     ids = list(events)
     said = [event.labels() for event in events.values()]
     labels = np.array([event.c[name] for event in said])

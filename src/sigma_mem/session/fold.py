@@ -95,11 +95,11 @@ class Fold:
             return
         event = self.event(record.event, before=seq)
         if event is not None:
-            before, canons = event.agreement, event.canons
+            before, canons = event.agreement, event.compared_canons
             event.apply(record)
             if event.agreement != before:
                 self._write_agreement(event, before)
-            if event.canons != canons and self.state.copies is not None:
+            if event.compared_canons != canons and self.state.copies is not None:
                 self._write_copies(event, canons)
             if "confidence_claims" in record.body and not _asks_on(record):
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
@@ -231,20 +231,22 @@ class Fold:
     def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
         """Add an event's labels to every sum; sign −1 takes them back."""
         state, phi, tick, c, weight = self.state, event.phi, event.tick, said.c, said.weight
-        left = tuple(peer for peer in c if peer in self.departed) if self.departed else ()
-        groups = event.groups((*state.peers, *left))
-        state.write(
-            phi,
-            _aligned(state.peers, c),
-            tick,
-            weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
-            sign=sign,
-            groups=None if groups is None else groups[: len(state.peers)],
-            agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
-            claims=event.claimed(state.peers),
-            departed=[c[peer] for peer in left],
-            departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
-        )
+        fair = event.evidence(c)
+        if fair:
+            left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
+            groups = event.groups((*state.peers, *left))
+            state.write(
+                phi,
+                _aligned(state.peers, fair),
+                tick,
+                weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
+                sign=sign,
+                groups=None if groups is None else groups[: len(state.peers)],
+                agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
+                claims=event.claimed(state.peers),
+                departed=[fair[peer] for peer in left],
+                departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
+            )
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
             features = np.array(list(event.features.values()))
@@ -268,7 +270,7 @@ class Fold:
 
     def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
         """Write which of the event's answers are equal, in place of what earlier answers were."""
-        for canons, sign in ((before, -1.0), (event.canons, 1.0)):
+        for canons, sign in ((before, -1.0), (event.compared_canons, 1.0)):
             if canons:
                 left = (peer for peer in canons if peer in self.departed)
                 groups = group_answers([canons.get(peer) for peer in (*self.state.peers, *left)])

@@ -45,7 +45,7 @@ from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtere
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
-from sigma_mem.session.panel import Limits, Panel, Step
+from sigma_mem.session.panel import EXPLORED, Limits, Panel, Step
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.session.votes import effective_votes
@@ -396,8 +396,9 @@ class SigmaMem:
         Parameters
         ----------
         question, phi, explore, canon, among, after, ref
-            As for `route` and `vote`. With `explore` the first peer is drawn as an exploring route draws it:
-            for where only those who were asked will be labelled.
+            As for `route` and `vote`, but `explore` says that only those who were asked will be labelled. A
+            panel asks on where a task looks hard, so that those asked later seem worse than they are: one
+            panel in ten then asks everyone, and of the others only the label of the first peer counts.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
@@ -405,9 +406,10 @@ class SigmaMem:
         calls : int, optional
             Ask at most so many.
         """
-        limits = Limits(change, confidence, calls, among)
+        everyone = explore and self._rng.random() < EXPLORED
+        limits = Limits(change, confidence, calls, among, explore, everyone)
         task, route = question_text(question), self._registry["calibrated-route"]
-        first = self._decide(task, phi, after, route, ref=ref, explore=explore, among=among)
+        first = self._decide(task, phi, after, route, ref=ref, among=among)
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
             given = prepare_answers(task, answers, canon, self.settings.text_features)
