@@ -60,6 +60,7 @@ class AsyncSigmaMem:
     vote = _in_thread(SigmaMem.vote)
     select = _in_thread(SigmaMem.select)
     decide = _in_thread(SigmaMem.decide)
+    served = _in_thread(SigmaMem.served)
     feedback = _in_thread(SigmaMem.feedback)
     revoke = _in_thread(SigmaMem.revoke)
     unrevoke = _in_thread(SigmaMem.unrevoke)

@@ -52,7 +52,8 @@ class Decision:
     confidence : float
         Probability that the choice is right, calibrated by earlier decisions where there are answers.
     propensity : float
-        Probability with which this peer was chosen (1 unless the read explores).
+        Probability with which this peer was chosen, of those it was chosen among (1 unless the read
+        explores); 0 where the caller took another one (`served`).
     tick : float
         Where the event stands on the memory's decay axis.
     canons : mapping by peer
@@ -63,6 +64,10 @@ class Decision:
         For an adaptive decision, the peer that every single read would have chosen.
     details : mapping
         What a read wants kept: the center's utilities U, z, yes+no mass; cost terms …
+    ref : str, optional
+        The caller's own name of the event.
+    served : str, optional
+        Who really answered, where the caller said so.
     """
 
     id: str
@@ -83,6 +88,8 @@ class Decision:
     features: Mapping[str, Sequence[float]] = field(default_factory=dict)
     reads: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    ref: str | None = None
+    served: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

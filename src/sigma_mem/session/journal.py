@@ -60,11 +60,15 @@ class Journal:
     ) -> None:
         self._lock.release()
 
-    def append(self, record: Record) -> Ticket:
-        """Append a line and apply it; it is durable once the ticket says so. Holds the lock already."""
+    def append(self, *records: Record) -> Ticket:
+        """Append lines as one unit and apply them; they are durable once the ticket says so.
+
+        Holds the lock already.
+        """
         try:
-            seq, ticket = self.store.append(self.namespace, [record], self._epoch)
-            self._fold.apply(record, seq)
+            seq, ticket = self.store.append(self.namespace, records, self._epoch)
+            for place, record in enumerate(records, seq - len(records) + 1):
+                self._fold.apply(record, place)
         except BaseException:  # an interrupt, too, may come between the two: start again from the ledger
             self._epoch = _STALE
             raise

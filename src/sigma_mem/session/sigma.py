@@ -7,6 +7,7 @@ import os
 import secrets
 import time as _time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
+from sigma_mem.decide.candidates import view_among
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers, vote_totals
@@ -35,8 +37,10 @@ from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
-from sigma_mem.session.lines import decision_from, decision_record, peer_record
+from sigma_mem.session.lines import decision_record, peer_record, ref_record
+from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
@@ -44,6 +48,7 @@ from sigma_mem.store.open import open_store
 GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
+_EVERYONE = slice(None)
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
@@ -227,7 +232,9 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
     ) -> Decision:
         """Choose a peer before anyone answers.
 
@@ -243,11 +250,17 @@ class SigmaMem:
         explore : bool
             Thompson sampling, for where only the chosen peer will be labelled: the others are tried as
             well, and the decision reports its propensity.
-        after : str, optional
+        among : sequence of str, optional
+            The candidates: only these can be chosen, and the propensity is over them alone.
+        after : str or Decision, optional
             An earlier decision on the same task: both are one event.
+        ref : str, optional
+            A name of your own for the event (a trace id, say), which `feedback`, `served`, `explain` and
+            `after` take in place of an id, also after a restart. The same ref again is the same event.
         """
         question = question_text(question)
-        return self._decide(question, phi, after, _named(self._registry.routes, read), explore=explore)
+        chosen = _named(self._registry.routes, read)
+        return self._decide(question, phi, after, chosen, ref=ref, explore=explore, among=among)
 
     def vote(
         self,
@@ -257,7 +270,9 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
@@ -266,7 +281,7 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, after
+        question, phi, after, ref
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
@@ -277,16 +292,17 @@ class SigmaMem:
             How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
             or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
             canonical form, None where it cannot be read.
+        among : sequence of str, optional
+            Only the answers of these peers count; those of others are left out.
         min_confidence : float, optional
             Answer only where that many in a hundred of the answers given are right: abstain, with `peer` and
             `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
         chosen = _named(self._registry.votes, read)
         question = question_text(question)
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(
-            question, phi, after, chosen, given, min_confidence=_checked_share(min_confidence)
-        )
+        given = self._prepared(question, answers, canon, among)
+        share = _checked_share(min_confidence)
+        return self._decide(question, phi, after, chosen, given, ref=ref, min_confidence=share)
 
     def select(
         self,
@@ -295,15 +311,17 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
     ) -> Decision:
         """Choose among answers by the steered center's judgement and the relation G.
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
         task = question_text(question)
-        given = prepare_answers(task, answers, canon, self.settings.text_features)
-        return self._decide(task, phi, after, self._registry["select"], given)
+        given = self._prepared(task, answers, canon, among)
+        return self._decide(task, phi, after, self._registry["select"], given, ref=ref)
 
     def decide(
         self,
@@ -312,7 +330,9 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers by the read that has been best here: the adaptive read.
@@ -321,14 +341,31 @@ class SigmaMem:
         and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
         question = question_text(question)
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, None, given, min_confidence=_checked_share(min_confidence))
+        given = self._prepared(question, answers, canon, among)
+        share = _checked_share(min_confidence)
+        return self._decide(question, phi, after, None, given, ref=ref, min_confidence=share)
+
+    def served(self, decision: str | Decision, peer: str | None = None) -> Decision:
+        """Say who really answered, where a caller takes another peer than the decision chose.
+
+        A line of the ledger: the decision then has `served`, and its propensity is 0 where that is not the
+        peer it chose, since no draw of this memory chose it. Feedback goes on as usual. Said again, the last
+        one counts. Returns the decision as it now stands, once it is on disk.
+
+        Parameters
+        ----------
+        decision : str or Decision
+            The decision, its id, or the ref of its event (then the event's last decision).
+        peer : str, optional
+            Who answered; the peer that was chosen, if left out.
+        """
+        return append_served(self._journal, id_of(decision), peer, self._clock())
 
     # --- feedback ------------------------------------------------------------------------
 
     def feedback(
         self,
-        decision: str,
+        decision: str | Decision,
         labels: Mapping[str, object],
         *,
         source: str = "default",
@@ -342,8 +379,8 @@ class SigmaMem:
 
         Parameters
         ----------
-        decision : str
-            Id of any decision on the event.
+        decision : str or Decision
+            Any decision on the event, its id, or the ref of the event.
         labels : mapping
             Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
         source : str
@@ -354,7 +391,7 @@ class SigmaMem:
         amend : bool
             Replace what this source said of these peers.
         """
-        return append_feedback(self._journal, decision, labels, source, id, amend, self._clock())
+        return append_feedback(self._journal, id_of(decision), labels, source, id, amend, self._clock())
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
@@ -394,10 +431,10 @@ class SigmaMem:
 
     # --- look ----------------------------------------------------------------------------
 
-    def decision(self, id: str) -> Decision:
-        """An earlier decision, from the ledger."""
+    def decision(self, id: str | Decision) -> Decision:
+        """An earlier decision, from the ledger; for a ref, the last one on its event."""
         with self._journal as fold:
-            return decision_from(fold.line(id))
+            return as_served(fold, fold.line(id_of(id)))
 
     def decisions(self, last: int) -> list[Decision]:
         """The last decisions, newest first."""
@@ -407,32 +444,34 @@ class SigmaMem:
             lines = [x for x in self.store.records(self._namespace, after=start) if x.kind == "decision"]
             if len(lines) >= last:
                 break
-        return [decision_from(line) for line in lines[: -last - 1 : -1]]
+        with self._journal as fold:
+            return [as_served(fold, line) for line in lines[: -last - 1 : -1]]
 
-    def labels(self, decision: str) -> Mapping[str, float]:
+    def labels(self, decision: str | Decision) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
         with self._journal as fold:
-            return dict(fold.event_of(decision)[1].labels().c)
+            return dict(fold.event_of(id_of(decision))[1].labels().c)
 
-    def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
+    def explain(self, decision: str | Decision, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
 
         Parameters
         ----------
-        decision : str
-            Id of the decision.
+        decision : str or Decision
+            The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
             Whose score to take apart; the chosen peer's by default.
         top : int
             How many events to list.
         """
         with self._journal as fold:
-            line = fold.line(decision)
-        pool = decision_from(line).scores
+            line = fold.line(id_of(decision))
+            made = as_served(fold, line)
+        pool = made.scores
         if peer is not None and peer not in pool:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
         before = self.store.records(self._namespace, until=line.seq - 1)
-        return explain(line, before, self.settings, peer, top)
+        return replace(explain(line, before, self.settings, peer, top), served=made.served)
 
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.
@@ -481,27 +520,34 @@ class SigmaMem:
         self,
         question: str | None,
         phi: ArrayLike | None,
-        after: str | None,
+        after: str | Decision | None,
         read: Read | None,
         answers: Answers = NO_ANSWERS,
         *,
+        ref: str | None = None,
         explore: bool = False,
+        among: Sequence[str] | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         direction = None if phi is None else _checked_phi(phi, self._opening.rank)
-        if direction is None and after is None and question:
+        earlier = None if after is None else id_of(after)
+        if ref is not None:
+            with self._journal as fold:
+                earlier, _ = earlier_event(fold, earlier, checked_ref(ref))
+        if direction is None and earlier is None and question:
             direction = self.encode(question)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
             id = event_id = f"{self._boot}-{self._count + 1}"
             tick = state.next_tick(time)
-            if after is not None:
-                event_id, event = fold.event_of(after)
-                if direction is not None and not np.array_equal(direction, event.phi):
+            earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
+            if earlier is not None:
+                event_id, event = fold.event_of(earlier)
+                if phi is not None and direction is not None and not np.array_equal(direction, event.phi):
                     raise InputError(
-                        f"phi differs from that of decision {after!r}, and an event has one φ; "
-                        "leave out phi, or leave out after for a new event"
+                        f"phi differs from that of decision {earlier!r}, and an event has one φ; "
+                        "leave out phi, or leave out after and ref for a new event"
                     )
                 direction, tick = event.phi, event.tick
             elif direction is None:
@@ -515,12 +561,19 @@ class SigmaMem:
                 utility, details = self._judged(read, question, direction, answers, state)
             copying = state.copying(moment) if answers.by_peer else None
             view = _view(state, reading, direction, answers, utility, copying)
+            rows = None
+            if among is not None:
+                candidates = checked_among(among, peers)
+                rows, details = np.array([peers.index(peer) for peer in candidates]), {"among": candidates}
+                view = view_among(view, rows)
             if explore:
-                outcome = explore_peers(reading, self._rng)
+                outcome = explore_peers(reading, self._rng, _EVERYONE if rows is None else rows)
             elif read is None:
                 outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
                 outcome = read.outcome(view)
+            if rows is not None:
+                outcome = outcome._replace(peer=int(rows[outcome.peer]))
             if "select" in outcome.choices:
                 details |= posterior_details(state, outcome.choices["select"].totals)
             if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
@@ -556,15 +609,26 @@ class SigmaMem:
                 features=answers.features,
                 reads={} if read else _choices_by_name(peers, outcome),
                 details=details,
+                ref=ref,
             )
             recorded = None if state.mixing is None else reading.recorded()
             agreement = None if copying is None else _agreement(view, answers, copying, peers)
             line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
-            ticket = self._journal.append(line)
+            names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
+            ticket = self._journal.append(line, *names)
             self._count += 1
         if self._durable:
             ticket.wait()
         return decision
+
+    def _prepared(
+        self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None
+    ) -> Answers:
+        """The answers that count, with their canons and text features."""
+        if among is not None:
+            allowed = checked_among(among, self.peers)
+            answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
+        return prepare_answers(question, answers, canon, self.settings.text_features)
 
     def _judged(
         self, read: Read | None, question: str | None, phi: FloatArray, answers: Answers, state: SigmaState
