@@ -73,6 +73,7 @@ class AsyncSigmaMem:
     labels = _in_thread(SigmaMem.labels)
     explain = _in_thread(SigmaMem.explain)
     drift = _in_thread(SigmaMem.drift)
+    topics = _in_thread(SigmaMem.topics)
     replayed = _in_thread(SigmaMem.replayed)
     snapshot = _in_thread(SigmaMem.snapshot)
     close = _in_thread(SigmaMem.close)

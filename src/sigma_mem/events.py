@@ -68,6 +68,8 @@ class Decision:
         The caller's own name of the event.
     served : str, optional
         Who really answered, where the caller said so.
+    topics : tuple of str
+        What the caller knew of the task's kind, sorted.
     """
 
     id: str
@@ -90,6 +92,7 @@ class Decision:
     details: Mapping[str, Any] = field(default_factory=dict)
     ref: str | None = None
     served: str | None = None
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ is its kernel with another. No b is right for every stream, and none needs an M 
     v_i = Σ γ^age c e_i φ  of every topic,   w_ij = Σ γ^age c e_i e_j  of every pair of topics.
 
 What p̂ would be with the share b alone is its claim, and p̂ mixes the claims by their decayed log-likelihood.
-A question without a topic has the share 0, and reads and writes nothing of this.
+A claim is shrunk to that of the text alone, so that a new topic takes nothing away. A question without a
+topic has the share 0, and reads and writes nothing of this.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ _LONGEST = 200  # characters of a name
 _BLOCKS = np.array([(1.0 - SHARES) ** 2, 2.0 * SHARES * (1.0 - SHARES), SHARES**2])
 
 
-def checked_topics(topic: str | Iterable[str] | None) -> tuple[str, ...]:
+def checked_topics(topic: str | Collection[str] | None) -> tuple[str, ...]:
     """The topics of an event, sorted, each once.
 
     >>> checked_topics(["law", "german", "law"])
@@ -47,10 +48,12 @@ def checked_topics(topic: str | Iterable[str] | None) -> tuple[str, ...]:
     """
     if topic is None:
         return ()
-    named = (topic,) if isinstance(topic, str) else tuple(topic)
+    named = tuple(topic) if isinstance(topic, list | tuple | set | frozenset) else (topic,)
     for name in named:
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
-            raise InputError(f"topic is {name!r:.80}; expected text of 1 to {_LONGEST} characters, or several")
+            raise InputError(
+                f"topic is {name!r:.80}; expected text of 1 to {_LONGEST} characters, or a list of such"
+            )
     names = tuple(sorted(set(named)))
     if len(names) > MOST_TOGETHER:
         raise InputError(f"got {len(names)} topics; expected at most {MOST_TOGETHER} for one task")
@@ -83,6 +86,23 @@ def overlap(some: Sequence[str], others: Sequence[str]) -> float:
     return len(set(some) & set(others)) / float(np.sqrt(max(len(some) * len(others), 1)))
 
 
+def topic_vectors(topics: Sequence[Sequence[str]]) -> FloatArray:
+    """e of every event, (T, topics): a unit vector, or 0 where it has no topic."""
+    places = {name: i for i, name in enumerate(sorted({name for some in topics for name in some}))}
+    out = np.zeros((len(topics), len(places)))
+    for row, some in zip(out, topics, strict=True):
+        row[[places[name] for name in some]] = max(len(some), 1) ** -0.5
+    return out
+
+
+def claims_by_share(sums: FloatArray, near: FloatArray, change: FloatArray, strength: float) -> FloatArray:
+    """Mean label by every share, (..., P, B), from kernel sums, (..., 2, P, B); see `Topics.read`."""
+    claims = shrunk_mean(sums[..., 0, :, :], sums[..., 1, :, :], near[..., None], strength)
+    claims[..., 0] = near  # the text alone
+    claims += change[..., None]
+    return bounded(claims)
+
+
 class TopicReading(NamedTuple):
     """What topics say of every peer: mixed kernel sums, mean label, and the claims of every share."""
 
@@ -104,9 +124,10 @@ class Topics:
     >>> for tick in range(20):
     ...     memory.write(phi, ("law",), own, own, tick)
     ...     memory.write(phi, ("sport",), -own, own, tick)
-    >>> found = memory.read(phi, ("law",), np.zeros((2, 1)), np.zeros(1), np.zeros(1), 5.0, 20.0)
+    >>> of_text = np.array([[0.0], [40.0]])
+    >>> found = memory.read(phi, ("law",), of_text, np.zeros(1), np.zeros(1), 5.0, 20.0)
     >>> found.mean.round(2).tolist()
-    [0.65]
+    [0.42]
     """
 
     def __init__(self, n_peers: int, rank: int, rate: float, mixing_rate: float) -> None:
@@ -134,7 +155,7 @@ class Topics:
         vectors = self._grown("vectors", 1 + max(place for place, _ in own))
         for place, e in own:
             vectors[place] += (e * both)[:, :, None] * phi
-        pairs = self._pairs_of(own, make=True)
+        pairs = self._pairs_of(own, make=True)  # before the array, which grows with them
         sums = self._grown("pairs", len(self._pairs))
         for place, e, _ in pairs:
             sums[place] += e * both
@@ -167,11 +188,16 @@ class Topics:
         out = []
         for at, (i, e_i) in enumerate(own):
             for j, e_j in own[at:]:
-                if make and (i, j) not in self._pairs and (i == j or len(self._pairs) < _MOST_PAIRS):
-                    self._pairs[i, j] = len(self._pairs)
-                if (i, j) in self._pairs:
-                    out.append((self._pairs[i, j], e_i * e_j, 1.0 if i == j else 2.0))
+                place = self._pair(i, j, make=make)
+                if place is not None:
+                    out.append((place, e_i * e_j, 1.0 if i == j else 2.0))
         return out
+
+    def _pair(self, i: int, j: int, *, make: bool) -> int | None:
+        """The place of a pair, i ≤ j; None where it has none, as later pairs of two topics do."""
+        if make and (i == j or len(self._pairs) < _MOST_PAIRS):
+            return self._pairs.setdefault((i, j), len(self._pairs))
+        return self._pairs.get((i, j))
 
     def _grown(self, name: str, needed: int) -> FloatArray:
         """An array with room for as many rows."""
@@ -189,7 +215,7 @@ class Topics:
         phi: FloatArray,
         topics: Sequence[str],
         of_text: FloatArray,
-        prior: FloatArray,
+        near: FloatArray,
         change: FloatArray,
         strength: float,
         now: float,
@@ -200,15 +226,14 @@ class Topics:
         ----------
         of_text : array (2, P)
             φᵀMφ/η and φᵀNφ/η, of the text alone.
-        prior, strength : array (P,) and float
-            Towards which a mean is shrunk where little was seen.
+        near, strength : array (P,) and float
+            The mean of the text alone, to which that of every share is shrunk, and how strongly.
         change : array (P,)
             What horizons add to the mean of the text alone; they add it to that of every share.
         """
         weights = mixture(self.mixing.value("likelihood", now).sum(axis=0))
         sums = self.kernel_sums(phi, topics, of_text, now)
-        near = shrunk_mean(sums[0], sums[1], prior[:, None], strength)
-        claims = bounded(near + change[:, None])
+        claims = claims_by_share(sums, near, change, strength)
         # Sums term by term and not by BLAS: equal peers get equal bits.
         score, effective = np.add.reduce(sums * weights, axis=-1)
         mean = np.add.reduce(claims * weights, axis=-1)
@@ -233,6 +258,12 @@ class Topics:
         out += factor * within[:, :, None] * alone
         return out
 
+    def labels(self, topic: str, now: float) -> FloatArray:
+        """Decayed number of labels of every peer on events with this topic, (P,)."""
+        found = self._pairs_of(self._places((topic,)))
+        sums = self.decayed.value("pairs", now)
+        return np.abs(sums[found[0][0], 1]) if found else np.zeros(self.n_peers)
+
     # --- peers, merge, snapshot ----------------------------------------------------------
 
     def sums(self) -> list[DecayedSum]:
@@ -256,14 +287,11 @@ class Topics:
                 place = moved.get(i, i)
                 self._grown("vectors", place + 1)[place] += ratio * row
         for (i, j), place in other._pairs.items():
-            own = sorted({moved.get(i, i), moved.get(j, j)})
-            both = own if len(own) == 2 else own * 2
-            key = both[0], both[1]
-            if key not in self._pairs and (i == j or len(self._pairs) < _MOST_PAIRS):
-                self._pairs[key] = len(self._pairs)
-            if key in self._pairs:
-                at = self._pairs[key]
-                self._grown("pairs", at + 1)[at] += ratio * other.decayed.arrays["pairs"][place]
+            own = sorted((moved.get(i, i), moved.get(j, j)))
+            times = 2.0 if i != j and own[0] == own[1] else 1.0  # the pair came to share a place
+            at = self._pair(own[0], own[1], make=True)
+            if at is not None:
+                self._grown("pairs", at + 1)[at] += times * ratio * other.decayed.arrays["pairs"][place]
         self.mixing.merge(other.mixing, now)
 
     def pack(self) -> dict[str, FloatArray]:

@@ -31,6 +31,7 @@ from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
@@ -42,6 +43,7 @@ from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.session.topics import KnownTopic, Topic, known_topics, share_details, topics_of_event
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
 
@@ -232,6 +234,7 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -242,7 +245,7 @@ class SigmaMem:
         ----------
         question : str or list of messages, optional
             The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
-            is given.
+            or `topic` is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
         read : str
@@ -250,6 +253,9 @@ class SigmaMem:
         explore : bool
             Thompson sampling, for where only the chosen peer will be labelled: the others are tried as
             well, and the decision reports its propensity.
+        topic : str or sequence of str, optional
+            What you know of the task's kind: its field, tool, language or tenant. A topic is new where it
+            was not named before. Topic alone, question alone or both.
         among : sequence of str, optional
             The candidates: only these can be chosen, and the propensity is over them alone.
         after : str or Decision, optional
@@ -260,7 +266,7 @@ class SigmaMem:
         """
         question = question_text(question)
         chosen = _named(self._registry.routes, read)
-        return self._decide(question, phi, after, chosen, ref=ref, explore=explore, among=among)
+        return self._decide(question, phi, after, chosen, ref=ref, topic=topic, explore=explore, among=among)
 
     def vote(
         self,
@@ -270,6 +276,7 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -281,7 +288,7 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, after, ref
+        question, phi, topic, after, ref
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
@@ -302,7 +309,7 @@ class SigmaMem:
         question = question_text(question)
         given = self._prepared(question, answers, canon, among)
         share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, chosen, given, ref=ref, min_confidence=share)
+        return self._decide(question, phi, after, chosen, given, ref=ref, topic=topic, min_confidence=share)
 
     def select(
         self,
@@ -311,6 +318,7 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -321,7 +329,7 @@ class SigmaMem:
         """
         task = question_text(question)
         given = self._prepared(task, answers, canon, among)
-        return self._decide(task, phi, after, self._registry["select"], given, ref=ref)
+        return self._decide(task, phi, after, self._registry["select"], given, ref=ref, topic=topic)
 
     def decide(
         self,
@@ -330,6 +338,7 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -343,7 +352,7 @@ class SigmaMem:
         question = question_text(question)
         given = self._prepared(question, answers, canon, among)
         share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, None, given, ref=ref, min_confidence=share)
+        return self._decide(question, phi, after, None, given, ref=ref, topic=topic, min_confidence=share)
 
     def served(self, decision: str | Decision, peer: str | None = None) -> Decision:
         """Say who really answered, where a caller takes another peer than the decision chose.
@@ -483,6 +492,11 @@ class SigmaMem:
             recent = recent_labels(fold, self.store, self._namespace)
         return find_drift(recent, self.store, self._namespace)
 
+    def topics(self) -> list[KnownTopic]:
+        """Every topic that was labelled: who is right on it, and from how many labels."""
+        with self._journal as fold:
+            return known_topics(fold)
+
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
         with self._journal:
@@ -525,12 +539,14 @@ class SigmaMem:
         answers: Answers = NO_ANSWERS,
         *,
         ref: str | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
         among: Sequence[str] | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         direction = None if phi is None else _checked_phi(phi, self._opening.rank)
+        topics = checked_topics(topic)
         earlier = None if after is None else id_of(after)
         if ref is not None:
             with self._journal as fold:
@@ -550,10 +566,13 @@ class SigmaMem:
                         "leave out phi, or leave out after and ref for a new event"
                     )
                 direction, tick = event.phi, event.tick
+                topics = topics_of_event(event, earlier, topics)
+            elif direction is None and topics:
+                direction = np.zeros(self.rank)
             elif direction is None:
-                raise InputError("neither question nor phi was given; expected one of them")
+                raise InputError("neither question, phi nor topic was given; expected one of them")
             moment = state.moment(time)
-            reading = state.read(direction, moment)
+            reading = state.read(direction, moment, topics)
             utility: FloatArray | None = None
             details: dict[str, Any] = {}
             if answers.by_peer:
@@ -608,12 +627,14 @@ class SigmaMem:
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
                 reads={} if read else _choices_by_name(peers, outcome),
-                details=details,
+                details=details | share_details(reading.topics),
                 ref=ref,
+                topics=topics,
             )
             recorded = None if state.mixing is None else reading.recorded()
+            by_share = None if reading.topics is None else reading.topics.claims
             agreement = None if copying is None else _agreement(view, answers, copying, peers)
-            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
+            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement, by_share)
             names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
             ticket = self._journal.append(line, *names)
             self._count += 1
