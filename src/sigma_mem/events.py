@@ -22,7 +22,8 @@ class Answer:
 class Event:
     """One recorded task of a stream: question, answers and, for after the decision, correctness.
 
-    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1).
+    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1). ``topics`` are what a caller would
+    know of the task's kind; a recorded stream has none until they are taken from its domains.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Event:
     domain: str = ""
     dataset: str = ""
     reference: str | None = None
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ the adaptive read chooses does not change what any read chooses, so the memory o
 replay, whose labels are the reads' own successes. Equal to `play` with a `MemoryPlayer` event by event.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
@@ -30,12 +30,10 @@ def replayed(
     shown: NDArray[np.bool_] | None = None,
     progress: Callable[[int, int], None] | None = None,
     reads: Reads = READS,
-    topics: Sequence[Sequence[str]] | None = None,
 ) -> Choices:
     """What every read, and the adaptive one, chooses at every event, with φ as (T, rank).
 
     Events that are not ``shown``, (T,), reveal no label and only decay. ``progress`` is told (done, total).
-    ``topics`` are those of every event, if the memory is to know them.
     """
     settings = settings or Settings()
     labels = stream.labels()
@@ -45,7 +43,8 @@ def replayed(
     groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
     silent = _silent(stream)
     features = _features(stream) if settings.text_features else None
-    past = replay(phis, labels, settings, groups, features=features, topics=topics)
+    topics = [event.topics for event in stream]
+    past = replay(phis, labels, settings, groups, features=features, topics=topics if any(topics) else None)
     available = [i for i, read in enumerate(reads) if read.needs != "center"]
     used = [read for read in reads if read.needs != "center"]
     first = np.zeros((len(stream), len(used)), dtype=np.intp)  # among all peers: what the memory learns from
