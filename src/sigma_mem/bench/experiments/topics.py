@@ -100,7 +100,7 @@ class TopicsTable(Table):
                 )
             )
             lines.append(
-                f"- CF@{100 * ratio:g}: the route is {without} below the per-domain oracle without topics and "
+                f"- CF@{100 * ratio:g}: the route is {without} below the per-domain oracle without topics, "
                 f"{below} with them; topics of other events cost it {cost}."
             )
             found = _captured(of)
