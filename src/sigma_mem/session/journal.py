@@ -50,6 +50,8 @@ class Journal:
         try:
             if self.store.epoch != self._epoch:
                 self._fold = self._load()  # the store had to drop lines that were applied
+            elif self.store.readonly:
+                self._replay(self._fold)  # what another process appended meanwhile
         except BaseException:
             self._lock.release()
             raise
@@ -60,11 +62,15 @@ class Journal:
     ) -> None:
         self._lock.release()
 
-    def append(self, record: Record) -> Ticket:
-        """Append a line and apply it; it is durable once the ticket says so. Holds the lock already."""
+    def append(self, *records: Record) -> Ticket:
+        """Append lines as one unit and apply them; they are durable once the ticket says so.
+
+        Holds the lock already.
+        """
         try:
-            seq, ticket = self.store.append(self.namespace, [record], self._epoch)
-            self._fold.apply(record, seq)
+            seq, ticket = self.store.append(self.namespace, records, self._epoch)
+            for place, record in enumerate(records, seq - len(records) + 1):
+                self._fold.apply(record, place)
         except BaseException:  # an interrupt, too, may come between the two: start again from the ledger
             self._epoch = _STALE
             raise
