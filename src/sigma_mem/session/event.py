@@ -101,7 +101,7 @@ class EventState:
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What every horizon claimed of these peers, (P, H + 1); NaN for one not in the pool then."""
+        """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
         return _by_peer(self._claims, peers)
 
     def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
