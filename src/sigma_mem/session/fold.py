@@ -246,6 +246,8 @@ class Fold:
                 claims=event.claimed(state.peers),
                 departed=[fair[peer] for peer in left],
                 departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
+                topics=event.topics,
+                topic_claims=event.topics_claimed(state.peers) if event.topics else None,
             )
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
