@@ -68,6 +68,8 @@ class Decision:
         The caller's own name of the event.
     served : str, optional
         Who really answered, where the caller said so.
+    cost : float, optional
+        What the calls of the event are expected to cost, or cost where `served` said so; None without prices.
     """
 
     id: str
@@ -90,6 +92,7 @@ class Decision:
     details: Mapping[str, Any] = field(default_factory=dict)
     ref: str | None = None
     served: str | None = None
+    cost: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, φ as a list."""
