@@ -25,6 +25,7 @@ from sigma_mem.store.base import Record
 _UNIT = 10**12  # parts of a unit of money
 _WINDOW = 128  # decisions from which a budget's multiplier follows
 _CHARACTERS = 4.0  # a token
+_FORESEEN = 0.02  # share of a budget that is worth as much as taking costs to be as expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,8 @@ class Pacing:
     start: float = 0.0
     events: int = 0
     spent: int = 0
+    known: int = 0  # spent on calls whose real cost is known
+    foreseen: int = 0  # what these were expected to cost
     window: deque[FloatArray] = field(default_factory=lambda: deque(maxlen=_WINDOW))  # each (3, P)
 
     def is_over(self, budget: Budget, time: float) -> bool:
@@ -106,7 +109,11 @@ class Pacing:
         return budget.amount - self.spent / _UNIT
 
     def target(self, budget: Budget, time: float) -> float:
-        """What is left per event that is to come in this period, this one included."""
+        """What a call may be expected to cost: what is left per event that is to come in this period.
+
+        The peers chosen are those whose costs are underestimated, so that calls cost more than expected; the
+        target allows for that.
+        """
         if budget.events is not None:
             to_come = float(budget.events - self.events)
         else:
@@ -114,7 +121,9 @@ class Pacing:
             elapsed = min(max(time - self.start, 0.0), seconds)
             pace = (self.events + 10.0) / (elapsed + seconds / 100.0)  # a thousand, until more is known
             to_come = pace * (seconds - elapsed)
-        return max(self.left(budget), 0.0) / max(to_come, 1.0)
+        prior = _FORESEEN * budget.amount * _UNIT
+        excess = (self.known + prior) / (self.foreseen + prior)
+        return max(self.left(budget), 0.0) / max(to_come, 1.0) / max(excess, 0.1)
 
 
 class Costs:
@@ -142,7 +151,7 @@ class Costs:
         pacing = self.budgets.setdefault(said["budget"], Pacing())
         if said["period"] != pacing.period:
             pacing.period, pacing.start = said["period"], record.body["time"]
-            pacing.events = pacing.spent = 0
+            pacing.events = pacing.spent = pacing.known = pacing.foreseen = 0
         pacing.events += 1
         pacing.window.append(window_row(said["at"], peers))
 
@@ -165,6 +174,9 @@ class Costs:
             pacing = self.budgets.get(name)
             if pacing is not None and pacing.period == period:
                 pacing.spent += amount
+                if charge.real:
+                    pacing.known += amount
+                    pacing.foreseen += sign * round(charge.expected * _UNIT)
         if charge.real and charge.base > 0.0 and peer in peers:
             ratio = charge.amount / charge.base
             self.sums.write_ratio(peers.index(peer), ratio, event.phi, charge.tick, float(sign))
@@ -212,7 +224,14 @@ class Costs:
             "price_lines": self.price_lines,
             "spent": self.spent,
             "budgets": {
-                name: [pacing.period, pacing.start, pacing.events, pacing.spent]
+                name: [
+                    pacing.period,
+                    pacing.start,
+                    pacing.events,
+                    pacing.spent,
+                    pacing.known,
+                    pacing.foreseen,
+                ]
                 for name, pacing in self.budgets.items()
             },
         }

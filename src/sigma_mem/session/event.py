@@ -33,6 +33,7 @@ class Charge(NamedTuple):
     base: float  # what the price alone said; 0 without one
     time: float
     tick: float
+    expected: float
     budget: tuple[str, int] | None = None  # its name and period
     real: bool = False
 
@@ -110,7 +111,7 @@ class EventState:
         if "costs" in body:
             budget = (pacing["budget"], pacing["period"]) if pacing and "budget" in pacing else None
             asked = {
-                peer: Charge(amount, base, body["time"], self.tick, budget)
+                peer: Charge(amount, base, body["time"], self.tick, amount, budget)
                 for peer, (amount, base) in body["costs"].items()
             }
             self.charges = {**asked, **self.charges}
@@ -124,8 +125,8 @@ class EventState:
         amount, base = body.get("expected", (0.0, 0.0))
         known = charges.get(peer)
         if known is None and (cost is not None or amount):
-            place = dropped or Charge(0.0, 0.0, body["time"], self.tick)
-            known = place._replace(amount=amount, base=base, real=False)
+            place = dropped or Charge(0.0, 0.0, body["time"], self.tick, 0.0)
+            known = place._replace(amount=amount, base=base, expected=amount, real=False)
         if known is not None:
             charges[peer] = known if cost is None else known._replace(amount=cost, real=True)
         self.charges = charges
@@ -146,7 +147,7 @@ class EventState:
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What every horizon claimed of these peers, (P, H + 1); NaN for one not in the pool then."""
+        """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
         if self._claims is None:
             return None
         raw, then = self._claims

@@ -32,7 +32,7 @@ _DIGITS = 9  # of p̂ and its deviation, as the ledger keeps them for a budget
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RouteLimits:
     """What a caller allows, and what a right answer is worth; see `SigmaMem.route`."""
 
     among: Sequence[str] | None = None
@@ -70,7 +70,7 @@ class Routed(NamedTuple):
 
 
 def route_within(
-    limits: Limits,
+    limits: RouteLimits,
     fold: Fold,
     read: Read,
     view: View,
@@ -113,7 +113,7 @@ def route_within(
     return Routed(outcome, {**details, "limits": said}, pacing)
 
 
-def _candidates(limits: Limits, fold: Fold, cost: FloatArray) -> NDArray[np.intp]:
+def _candidates(limits: RouteLimits, fold: Fold, cost: FloatArray) -> NDArray[np.intp]:
     """Who may be chosen: indices along the pool."""
     peers = fold.state.peers
     allowed = set(peers if limits.among is None else checked_among(limits.among, peers))
@@ -140,7 +140,7 @@ def _candidates(limits: Limits, fold: Fold, cost: FloatArray) -> NDArray[np.intp
 
 
 def _chances(
-    limits: Limits,
+    limits: RouteLimits,
     fold: Fold,
     mean: FloatArray,
     sd: FloatArray,

@@ -37,7 +37,11 @@ def append_served(
         ticket = None
         charge = event.charges.get(name)
         is_new = event.served.get(line.id) != name
-        if is_new or latency is not None or not (cost is None or (charge and charge[0::5] == (cost, True))):
+        if (
+            is_new
+            or latency is not None
+            or not (cost is None or (charge and (charge.amount, charge.real) == (cost, True)))
+        ):
             expected = (0.0, 0.0) if charge else _expected(fold, name, line, event)
             said = served_record(line, name, event.served_lines, time, expected, cost, latency)
             ticket = journal.append(said)
