@@ -13,7 +13,7 @@ from sigma_mem.answers.features import read_answer
 from sigma_mem.decide import View
 from sigma_mem.decide.panel import change_probability, next_peer
 from sigma_mem.errors import InputError
-from sigma_mem.events import Answer, Decision
+from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
 
 EXPLORED = 0.1  # share of the exploring panels that ask everyone
@@ -66,7 +66,8 @@ class Limits:
         return self.among is None or peer in self.among
 
 
-Step = Callable[[SigmaState, View, float], Mapping[str, Any]]  # what to keep beside a decision on answers
+# What to keep beside a decision on answers; the last argument is what a call to every peer costs.
+Step = Callable[[SigmaState, View, float, FloatArray], Mapping[str, Any]]
 
 
 class Panel:
@@ -142,14 +143,15 @@ class Panel:
     def _step(self, answers: Mapping[str, Answer], added: str) -> Step:
         """What to keep beside a decision on these answers: whom to ask next, and what the rest may change."""
 
-        def step(state: SigmaState, view: View, confidence: float) -> Mapping[str, Any]:
+        def step(state: SigmaState, view: View, confidence: float, costs: FloatArray) -> Mapping[str, Any]:
             names, first = state.peers, next(iter(answers))
             left = [i for i, peer in enumerate(names) if peer not in answers and self._limits.may_ask(peer)]
             rest = np.array(left, dtype=np.intp)
             change = change_probability(view, rest)
             stop = not left or self._limits.reached(change, confidence, len(answers))
+            price = costs if costs[rest].all() else None  # prices decide where all have one
             noted = {
-                "next": None if stop else names[next_peer(view, rest)],
+                "next": None if stop else names[next_peer(view, rest, price)],
                 "change": change,
                 "added": [added, answers[added].text, answers[added].canon],
             }
