@@ -11,6 +11,8 @@ from sigma_mem.cli import bench, center, data, decisions, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
+from sigma_mem.cli.options import grouped_options
+from sigma_mem.cli.paper import paper
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
@@ -27,6 +29,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(inspect)
     app.command()(drift)
     app.command("import")(import_)
+    app.command()(grouped_options(paper))
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")

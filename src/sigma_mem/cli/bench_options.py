@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sigma_mem.cli.options import Json, names_of
+from sigma_mem.cli.options import Json, grouped_options, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 
@@ -219,18 +218,9 @@ class RunOptions:
 
 def experiment_command(command: Callable[..., Table]) -> Callable[..., None]:
     """Make an option of each field of every parameter that is a dataclass, and print the command's table."""
-    own = inspect.signature(command).parameters
-    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
-    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
-        made["options"].show(command(**given, **made))
+    def shown(**given: Any) -> None:
+        given["options"].show(command(**given))
 
-    taken = [p for name, p in own.items() if name not in groups]
-    taken += [p for keys in fields.values() for p in keys.values()]
-    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
-    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in taken}
-    return run
+    return grouped_options(shown)
