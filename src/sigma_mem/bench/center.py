@@ -203,7 +203,7 @@ class BenchCenter:
         self, peers: tuple[str, ...], phis: FloatArray, told: FloatArray, judged: set[int]
     ) -> tuple[FloatArray, FloatArray]:
         """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
-        given = {"gamma_g": self.weights.gamma_g, "eta_g": self.weights.eta_g}
+        given: dict[str, Any] = {"gamma_g": self.weights.gamma_g, "eta_g": self.weights.eta_g}
         state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma, **given))
         readouts, relations = [], []
         for place, (phi, c) in enumerate(zip(phis, told, strict=True)):

@@ -120,7 +120,7 @@ def paper(
             judge_more=options.judge_more,
             progress=show,
         )
-        checkpoints = [(None, file) for file in steering or []]
+        checkpoints: list[tuple[str | None, Path]] = [(None, file) for file in steering or []]
         if center and streams.train is not None:
             checkpoints += [
                 (name, _trained(streams.train, name, out / "steering", options, learning, show))

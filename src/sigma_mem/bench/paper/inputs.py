@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from sigma_mem.bench.paper.published import DATASETS, SUBSETS
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
-from sigma_mem.streams import Stream, load_stream
+from sigma_mem.streams import Stream, join_streams, load_stream
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,10 @@ def open_streams(
     """
     if not (cf or ood):
         raise InputError("got no stream to play; give --cf, --ood or both")
-    whole = {name: _joined(name, files) for name, files in (("train", train), ("cf", cf), ("ood", ood))}
+    given = {"train": train, "cf": cf, "ood": ood}
+    whole = {
+        n: join_streams([load_stream(f) for f in files]) if files else None for n, files in given.items()
+    }
     order = peers or _order([stream.peers for stream in whole.values() if stream is not None])
     if not 2 <= trained <= len(order):
         raise InputError(f"got --trained {trained}; expected 2 to {len(order)}, the number of peers")
@@ -109,25 +112,6 @@ def in_order(names: Sequence[str]) -> list[str]:
     known = [*DATASETS.values(), *SUBSETS.values()]
     found = dict.fromkeys(names)
     return [n for n in known if n in found] + [n for n in found if n not in known]
-
-
-def _joined(name: str, files: Sequence[Path]) -> Stream | None:
-    """Several files as one stream: the peers that all of them have, every id once."""
-    if not files:
-        return None
-    parts = [load_stream(file) for file in files]
-    if len(parts) == 1:
-        return parts[0]
-    peers = [peer for peer in parts[0].peers if all(peer in part.peers for part in parts)]
-    if not peers:
-        raise InputError(f"the files of --{name} have no peer in common; expected the same peers in all")
-    events: list[Event] = []
-    for part in parts:
-        for event in part.select(peers=peers):
-            events.append(event if event.dataset else replace(event, dataset=part.name))
-    if len({event.id for event in events}) < len(events):
-        raise InputError(f"the files of --{name} share ids of events; expected every event once")
-    return Stream(name, tuple(peers), tuple(events))
 
 
 def _order(pools: Sequence[Sequence[str]]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +160,7 @@ class PaperPlay:
         return found
 
     def _settings(self, center: BenchCenter) -> Settings:
-        given = {"gamma_g": center.weights.gamma_g, "eta_g": center.weights.eta_g}
+        given: dict[str, Any] = {"gamma_g": center.weights.gamma_g, "eta_g": center.weights.eta_g}
         return (
             Settings(**given) if center.gamma == Settings().gamma else Settings(gamma=center.gamma, **given)
         )
