@@ -34,7 +34,7 @@ Rivals = Annotated[bool, typer.Option("--rivals", help="Also four other librarie
 Warm = Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")]
 WarmB1 = Annotated[
     Path | None,
-    typer.Option("--warm-b1", help="A stream that Beta B1 alone learns from first, as in the paper."),
+    typer.Option("--warm-beta", help="A stream that Beta B1 alone learns from first, as in the paper."),
 ]
 WarmShare = Annotated[
     float, typer.Option(help="Leading share of the stream to learn from first, not in the table.")
