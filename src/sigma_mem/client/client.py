@@ -55,7 +55,7 @@ class _Connection:
         if http is None:
             key = os.environ.get("SIGMA_MEM_KEY") if key is None else key
             http = getattr(self._library, kind)(
-                headers={} if key is None else {"authorization": f"Bearer {key}"}, timeout=timeout
+                headers={} if not key else {"authorization": f"Bearer {key}"}, timeout=timeout
             )
         self._http = http
 
