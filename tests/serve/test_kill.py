@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,19 +47,20 @@ class Writer:
         try:
             memory = client.namespace("default", PEERS, encoder="hashed")
             while True:
-                if self.open is None:
-                    self.open = self.next(memory)
-                id, decision, labels = self.open
-                taken = memory.feedback(decision, labels, id=id, amend=True)
-                self.acknowledged[id] = (taken.event, dict(taken.labels))
-                self.open = None
+                self.give(memory)
         except ServiceError as gone:
             if gone.status:
                 raise
-        except UnknownDecisionError:  # it was not on disk yet when its service was killed
-            self.open = None
         finally:
             client.close()
+
+    def give(self, memory):
+        self.open = self.open or self.next(memory)
+        id, decision, labels = self.open
+        with suppress(UnknownDecisionError):  # it was not on disk yet when its service was killed
+            taken = memory.feedback(decision, labels, id=id, amend=True)
+            self.acknowledged[id] = (taken.event, dict(taken.labels))
+        self.open = None
 
     def next(self, memory):
         if self.rng.random() < 0.5:
