@@ -11,6 +11,7 @@ from sigma_mem.cli import bench, center, data, decisions, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
+from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
@@ -31,6 +32,9 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")
     app.add_typer(data.app, name="data")
+    app.command()(serve)
+    app.add_typer(keys_app, name="keys")
+    app.command()(config)
     return app
 
 

@@ -18,6 +18,7 @@ from sigma_mem.serve.gateway import router as gateway_router
 from sigma_mem.serve.guard import Guard
 from sigma_mem.serve.keys import KeyRing
 from sigma_mem.serve.memories import Memories
+from sigma_mem.serve.memory_routes import memory_routes
 from sigma_mem.serve.metrics import Metrics
 from sigma_mem.serve.operations import operation_routes
 
@@ -42,14 +43,14 @@ def create_app(config: ServerConfig) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context = context
-    for routes in (operation_routes(context, app), gateway_router(context)):
+    for routes in (operation_routes(context, app), memory_routes(context), gateway_router(context)):
         app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one
     seal(app)
     app.add_exception_handler(SigmaMemError, on_sigma_mem_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(Exception, on_bug)
-    app.add_middleware(Guard, config=config, keys=keys)
+    app.add_middleware(Guard, config=config, keys=keys, metrics=context.metrics)
     return app
 
 

@@ -64,11 +64,12 @@ def require_role(principal: Principal | None, role: Role, namespace: str) -> Non
 class RoleGate:
     """An application that only those who may can reach."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self.access = app, access
+    def __init__(self, app: ASGIApp, access: Access, path: str) -> None:
+        self._app, self.access, self._path = app, access, path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
+        scope["sigma_mem.route"] = self._path  # with names in place of values, for metrics and log
         if self.access.role != "nobody":
             self._check(scope.get("principal"), self.access.role, scope["path_params"].get("namespace"))
         await self._app(scope, receive, send)
@@ -105,4 +106,4 @@ def seal(app: FastAPI) -> None:
             raise SigmaMemError(
                 f"route {getattr(route, 'path', route)!r} declares no role; put @needs(...) on its endpoint"
             )
-        route.app = RoleGate(route.app, access)
+        route.app = RoleGate(route.app, access, route.path)

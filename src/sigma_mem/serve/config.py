@@ -140,6 +140,9 @@ class ServerConfig:
         The file of API keys (``sigma-mem keys add``).
     namespace : str
         Of requests to the gateway that name none. It is made at start, with the upstreams as peers.
+    trusted : tuple of str
+        Names of keys whose feedback is taken as it is in new namespaces; other keys weigh as much as they
+        agree. Without any, no key is trusted more than another.
     upstreams : tuple of Upstream
         What the gateway may call.
     keep_text : bool
@@ -171,6 +174,7 @@ class ServerConfig:
     path: str | None = None
     keys: str | None = None
     namespace: str = "default"
+    trusted: tuple[str, ...] = ()
     upstreams: tuple[Upstream, ...] = ()
     keep_text: bool = False
     explore: bool = True

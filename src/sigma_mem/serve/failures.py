@@ -76,7 +76,7 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     status = error.status_code if isinstance(error, HTTPException) else 500
     detail = str(error.detail) if isinstance(error, HTTPException) else "internal error"
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "http_error")
+    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "http_error")
     return JSONResponse(error_body(detail, code, status), status, headers)
 
 

@@ -1,10 +1,13 @@
 """In front of every route: Host and Origin, sizes and rates, who calls, and what is said of each request."""
 
+import re
+import secrets
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,8 +15,11 @@ from sigma_mem.errors import SigmaMemError
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.failures import RefusedError, refusal
 from sigma_mem.serve.keys import LOCAL, KeyRing, Principal
+from sigma_mem.serve.logs import log_event
+from sigma_mem.serve.metrics import Metrics
 from sigma_mem.serve.rates import RateLimit
 
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _OF_EVERY_RESPONSE = {
     "x-content-type-options": "nosniff",
@@ -32,12 +38,20 @@ class Guard:
         What it guards.
     config : ServerConfig
     keys : KeyRing
+    metrics : Metrics
+        Where requests are counted.
     """
 
     def __init__(
-        self, app: ASGIApp, config: ServerConfig, keys: KeyRing, clock: Callable[[], float] = time.monotonic
+        self,
+        app: ASGIApp,
+        config: ServerConfig,
+        keys: KeyRing,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._app, self._keys = app, keys
+        self._app, self._keys, self._metrics, self._clock = app, keys, metrics, clock
+        self._access_log = config.access_log and config.log != "off"
         self._limits = config.limits
         self._open = not config.needs_keys and not config.keys
         self._hosts = allowed_hosts(config)
@@ -53,25 +67,47 @@ class Guard:
         if scope["type"] != "http":  # there are no websockets here
             return
         body = _LimitedBody(receive, self._limits.body_bytes)
-        started = False
+        request_id, begun, status = _request_id(scope), self._clock(), 0
 
         async def answer(message: Message) -> None:
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in _OF_EVERY_RESPONSE.items():
                     headers.setdefault(name, value)
+                headers["x-request-id"] = request_id
             await send(message)
 
+        self._metrics.running.inc()
         try:
             self._check(scope)
             await self._app(scope, body, answer)
         except SigmaMemError as error:
-            if started:
+            if status:
                 raise
-            status, content, headers = refusal(error)
-            await JSONResponse(content, status, headers)(scope, receive, answer)
+            code, content, more = refusal(error)
+            await JSONResponse(content, code, more)(scope, receive, answer)
+        finally:
+            self._metrics.running.dec()
+            self._report(scope, status or 500, self._clock() - begun, request_id)
+
+    def _report(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        """Count a request, and log it."""
+        method, route = scope["method"], scope.get("sigma_mem.route", "unmatched")
+        self._metrics.served(method, route, status, seconds)
+        if self._access_log or status >= 500:
+            principal = scope.get("principal")
+            log_event(
+                "request",
+                method=method,
+                route=route,
+                namespace=scope.get("path_params", {}).get("namespace"),
+                status=status,
+                ms=round(1000.0 * seconds, 2),
+                key=None if principal is None else principal.name,
+                request=request_id,
+            )
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = {}
@@ -122,6 +158,12 @@ class Guard:
         return self._keys.find(key.strip()) if kind.lower() == "bearer" else None
 
 
+def _request_id(scope: Scope) -> str:
+    """The caller's own id of a request where it is harmless, else a new one."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
 def allowed_hosts(config: ServerConfig) -> frozenset[str]:
     """Names under which the service answers: its own address, localhost, and what is allowed."""
     own = () if config.host in ("0.0.0.0", "::") else (_bracketed(config.host),)
@@ -153,6 +195,6 @@ class _LimitedBody:
         message = await self._receive()
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
-            if self._left < 0:
-                raise _too_large(self._limit)
+            if self._left < 0:  # FastAPI lets only this kind of error pass while it reads a body
+                raise HTTPException(413, str(_too_large(self._limit)))
         return message

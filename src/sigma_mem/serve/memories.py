@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.memory import Settings
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError
+from sigma_mem.serve.keys import LOCAL
 from sigma_mem.session import SigmaMem
 from sigma_mem.store.open import open_store
 
@@ -47,6 +49,7 @@ class Memories:
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
+        self.trusted = config.trusted or (() if config.keys else (LOCAL.name,))
         self.store = open_store(config.path)
         self._opened: dict[str, ServedMemory] = {}
         self._opening: dict[str, asyncio.Task[ServedMemory]] = {}
@@ -85,9 +88,10 @@ class Memories:
             found = await self.get(namespace)
             _check_same(found.mem, namespace, peers, rank, encoder, settings)
             return found
+        made_with = Settings(trusted=self.trusted) if settings is None else settings
         return await self._once(
             namespace,
-            lambda: ServedMemory(namespace, self._session(namespace, peers, rank, encoder, settings)),
+            lambda: ServedMemory(namespace, self._session(namespace, peers, rank, encoder, made_with)),
         )
 
     async def prepare(self, namespace: str, peers: Sequence[str]) -> ServedMemory:
@@ -169,7 +173,7 @@ class Memories:
         encoder: str | None,
         settings: Settings | None,
     ) -> SigmaMem:
-        return SigmaMem(
+        mem = SigmaMem(
             peers,
             store=self.store,
             namespace=namespace,
@@ -178,6 +182,9 @@ class Memories:
             settings=settings,
             keep_text=self._config.keep_text,
         )
+        if mem.encoder["name"] in ENCODERS:
+            mem.encode("")  # loads its data here, and not on the event loop at the first question
+        return mem
 
 
 def _check_same(

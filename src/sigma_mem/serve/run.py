@@ -1,5 +1,6 @@
 """Listen and serve until a signal says stop."""
 
+import signal
 import socket
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ import uvicorn
 from sigma_mem.errors import InputError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.logs import log_event, start_log
 
 
 class _Server(uvicorn.Server):
@@ -35,6 +37,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     with _listening(config) as listener:
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        start_log(config.log)
         app = create_app(config)
         options = uvicorn.Config(
             app,
@@ -49,7 +52,11 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=round(config.shutdown_seconds),
         )
+        log_event("start", address=address, path=config.path, keys=len(app.state.context.keys.keys))
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, lambda number, frame: None)  # uvicorn raises it again after a clean end
         _Server(options, lambda: ready(address)).run([listener])
+        log_event("stop", address=address)
 
 
 def _listening(config: ServerConfig) -> socket.socket:

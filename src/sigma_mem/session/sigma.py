@@ -370,6 +370,7 @@ class SigmaMem:
         source: str = "default",
         id: str | None = None,
         amend: bool = False,
+        wait: bool = True,
     ) -> Feedback:
         """Say who was right: for some or all peers, now or late. Returns once it is on disk.
 
@@ -389,8 +390,12 @@ class SigmaMem:
             Of this feedback, for senders that retry.
         amend : bool
             Replace what this source said of these peers.
+        wait : bool
+            Whether to return only once it is on disk. Who sends many leaves that out, and calls
+            ``store.flush()`` after the last.
         """
-        return append_feedback(self._journal, id_of(decision), labels, source, id, amend, self._clock())
+        said = id_of(decision)
+        return append_feedback(self._journal, said, labels, source, id, amend, self._clock(), wait)
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
