@@ -50,6 +50,8 @@ class Journal:
         try:
             if self.store.epoch != self._epoch:
                 self._fold = self._load()  # the store had to drop lines that were applied
+            elif self.store.readonly:
+                self._replay(self._fold)  # what another process appended meanwhile
         except BaseException:
             self._lock.release()
             raise

@@ -6,9 +6,10 @@ import math
 import os
 import secrets
 import time as _time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from types import TracebackType
 from typing import Any, Literal
 
@@ -25,18 +26,23 @@ from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.encode import Encoder
+from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
+from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.lines import decision_record, peer_record, ref_record
+from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
+from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.serving import append_served, as_served, checked_among
@@ -48,6 +54,7 @@ GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
 _EVERYONE = slice(None)
+_NO_TASK = "neither question nor phi was given; expected one of them"
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
@@ -62,14 +69,16 @@ class SigmaMem:
         A file to keep the memory in; None keeps it in this process.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
-    encoder : str or Encoder, optional
-        What turns a question into φ: "static" (default), "hashed", or an object with the protocol.
+    encoder : str, callable or Encoder, optional
+        What turns a question into φ: "static" (default), "minilm", "hashed", or your own; see docs/encoders.
     settings : Settings, optional
         Decay, step sizes and prior, recorded with the memory.
     namespace : str
         Several memories may live in one store.
     center : Center, optional
         A frozen model for `select`; see `sigma_mem.center`.
+    readonly : bool
+        Look at the memory in a file and follow it, beside the process that writes it.
     store : Store, optional
         In place of `path`.
     durable : {"feedback", "all"}
@@ -101,10 +110,11 @@ class SigmaMem:
         path: str | os.PathLike[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         namespace: str = "default",
         center: JudgingCenter | None = None,
+        readonly: bool = False,
         store: Store | None = None,
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
@@ -123,7 +133,7 @@ class SigmaMem:
         self._count = 0
         self._owns_store = store is None
         self._closed = False
-        self.store = open_store(path) if store is None else store
+        self.store = open_store(path, readonly) if store is None else store
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
@@ -188,7 +198,7 @@ class SigmaMem:
         peers: Sequence[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
@@ -365,8 +375,9 @@ class SigmaMem:
     def feedback(
         self,
         decision: str | Decision,
-        labels: Mapping[str, object],
+        labels: Mapping[str, object] | None = None,
         *,
+        scores: Mapping[str, object] | None = None,
         source: str = "default",
         id: str | None = None,
         amend: bool = False,
@@ -382,7 +393,10 @@ class SigmaMem:
         decision : str or Decision
             Any decision on the event, its id, or the ref of the event.
         labels : mapping
-            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
+            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong. The integer 1 is
+            right; the integer 0 is refused, since it could mean wrong (False) or undecided (0.0).
+        scores : mapping
+            Peer → s ∈ [0, 1], where 0 is wrong and 1 is right: the label is c = 2s − 1.
         source : str
             Who says so. Sources that are not trusted weigh less (`Settings.trusted`); `revoke` takes back all
             that a source said. A peer cannot label itself.
@@ -394,8 +408,8 @@ class SigmaMem:
             Whether to return only once it is on disk. Who sends many leaves that out, and calls
             ``store.flush()`` after the last.
         """
-        said = id_of(decision)
-        return append_feedback(self._journal, said, labels, source, id, amend, self._clock(), wait)
+        said, time = id_of(decision), self._clock()
+        return append_feedback(self._journal, said, labels, scores, source, id, amend, time, wait)
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
@@ -440,16 +454,74 @@ class SigmaMem:
         with self._journal as fold:
             return as_served(fold, fold.line(id_of(id)))
 
-    def decisions(self, last: int) -> list[Decision]:
-        """The last decisions, newest first."""
+    def decisions(
+        self,
+        last: int | None = None,
+        *,
+        before: str | Decision | None = None,
+        peer: str | None = None,
+        read: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+    ) -> Decisions:
+        """Earlier decisions, newest first, read from the ledger while they are iterated.
+
+        Parameters
+        ----------
+        last : int, optional
+            At most this many.
+        before : str or Decision, optional
+            Only decisions older than this one: the last on the page before.
+        peer, read : str, optional
+            Only those that chose this peer, or were made by this read.
+        since, until : float, datetime or str, optional
+            Only those of since ≤ time < until: seconds since 1970, or a date.
+        text : str, optional
+            Only those with this text in question or answer, in upper or lower case.
+        """
         with self._journal as fold:
-            end = fold.seq
-        for start in (max(0, end - 16 * last), 0):  # most often the end of the ledger is enough
-            lines = [x for x in self.store.records(self._namespace, after=start) if x.kind == "decision"]
-            if len(lines) >= last:
-                break
+            start = None if before is None else fold.line(id_of(before)).seq - 1
+
+        def iterate() -> Iterator[Decision]:
+            with self._journal as fold:
+                end = fold.seq if start is None else start
+            lines = decision_lines(self.store, self._namespace, end)
+            found = filtered(lines, peer=peer, read=read, since=since, until=until, text=text)
+            for line in islice(found, last):
+                with self._journal as fold:
+                    decision = as_served(fold, line)
+                yield decision
+
+        return Decisions(iterate)
+
+    def trust(self, question: Question | None = None, *, phi: ArrayLike | None = None) -> TrustByPeer:
+        """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
+        direction = self._direction(question_text(question), phi)
         with self._journal as fold:
-            return [as_served(fold, line) for line in lines[: -last - 1 : -1]]
+            return trust_at(fold.state, direction, fold.state.moment(self._clock()))
+
+    def table(self) -> TrustTable:
+        """How far each peer can be trusted whatever the task. Only looks."""
+        with self._journal as fold:
+            return TrustTable(fold.state.clock, trust_overall(fold.state), {})
+
+    def history(self, peer: str) -> History:
+        """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
+        with self._journal as fold:
+            if peer not in fold.known_peers():
+                raise InputError(
+                    f"peer {peer!r} is not in this memory; expected one of {sorted(fold.known_peers())}"
+                )
+        return self.histories([peer])[peer]
+
+    def histories(self, peers: Sequence[str] | None = None) -> dict[str, History]:
+        """The records of these peers, of the whole pool by default, in one pass over the ledger."""
+        with self._journal as fold:
+            end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
+        lines = list(self.store.records(self._namespace, until=end))
+        made = (line for line in lines if line.kind == "decision")
+        return histories(made, events_of(lines, revoked), pool if peers is None else peers)
 
     def labels(self, decision: str | Decision) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
@@ -505,8 +577,9 @@ class SigmaMem:
             return
         self._closed = True
         try:
-            with self._journal:
-                self._journal.snapshot_if_possible()
+            if not self.store.readonly:
+                with self._journal:
+                    self._journal.snapshot_if_possible()
         finally:
             self.store.close()
 
@@ -534,13 +607,13 @@ class SigmaMem:
         min_confidence: float | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
-        direction = None if phi is None else _checked_phi(phi, self._opening.rank)
         earlier = None if after is None else id_of(after)
         if ref is not None:
             with self._journal as fold:
                 earlier, _ = earlier_event(fold, earlier, checked_ref(ref))
-        if direction is None and earlier is None and question:
-            direction = self.encode(question)  # outside the lock: it may take milliseconds
+        direction = None
+        if phi is not None or (earlier is None and question):
+            direction = self._direction(question, phi)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
             id = event_id = f"{self._boot}-{self._count + 1}"
@@ -555,7 +628,7 @@ class SigmaMem:
                     )
                 direction, tick = event.phi, event.tick
             elif direction is None:
-                raise InputError("neither question nor phi was given; expected one of them")
+                raise InputError(_NO_TASK)
             moment = state.moment(time)
             reading = state.read(direction, moment)
             utility: FloatArray | None = None
@@ -624,6 +697,14 @@ class SigmaMem:
         if self._durable:
             ticket.wait()
         return decision
+
+    def _direction(self, question: str | None, phi: ArrayLike | None) -> FloatArray:
+        """φ as it was handed in, or of the question."""
+        if phi is not None:
+            return _checked_phi(phi, self._opening.rank)
+        if not question:
+            raise InputError(_NO_TASK)
+        return self.encode(question)
 
     def _prepared(
         self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None

@@ -56,6 +56,10 @@ class Store(Protocol):
         also if it waits on no ticket.
         """
 
+    @property
+    def readonly(self) -> bool:
+        """Whether another process may be appending, and this one cannot."""
+
     def append(
         self, namespace: str, records: Sequence[Record], epoch: int | None = None
     ) -> tuple[int, Ticket]:

@@ -44,6 +44,7 @@ class InMemoryStore:
     """
 
     epoch = 0  # nothing is ever dropped
+    readonly = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
