@@ -26,25 +26,11 @@ from sigma_mem.session import SigmaMem
 
 Namespace = Annotated[str, Path(pattern=NAMESPACE, description="Which memory.", examples=["default"])]
 DecisionId = Annotated[str, Query(min_length=1, max_length=256, description="Id of a decision.")]
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorBody, "description": description}
-    for status, description in (
-        (400, "An argument is not acceptable; nothing was changed."),
-        (401, "No valid API key."),
-        (403, "The key may not do this."),
-        (404, "No such namespace or decision."),
-        (409, "It contradicts what was said before."),
-        (413, "The body is too large."),
-        (422, "The request does not fit its schema."),
-        (429, "Too many requests."),
-        (503, "The store cannot be written now."),
-    )
-}
 
 
 def memory_routes(context: Context) -> APIRouter:
     """The routes of the memory's API."""
-    routes = APIRouter(prefix="/v1/memory", tags=["memory"], responses=_ERRORS)
+    routes = APIRouter(prefix="/v1/memory", tags=["memory"])
     _add_namespaces(routes, context)
     _add_decisions(routes, context)
     _add_feedback(routes, context)
