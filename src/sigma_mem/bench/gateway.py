@@ -1,8 +1,8 @@
 """What the gateway adds to a call of an upstream, beside LiteLLM's proxy in an environment of its own.
 
 All servers are processes of their own on loopback: an upstream that answers at once, the gateway over two
-such peers with a memory on disk, and LiteLLM's proxy over the same two. One client calls them in turns, block by
-block, so that what a busy machine adds falls on all.
+such peers with a memory on disk, and LiteLLM's proxy over the same two. One client calls them in turns, block
+by block, so that what a busy machine adds falls on all.
 """
 
 import http.client
@@ -73,7 +73,7 @@ class GatewayTimings:
             [who, *(f"{self.milliseconds(who, p):.2f}" for p in (50.0, 99.0)), f"{self.added(who):.2f}"]
             for who in self.seconds
         ]
-        return ("called", "p50 ms", "p99 ms", "added at p50 ms"), rows
+        return ["called", "p50 ms", "p99 ms", "added at p50 ms"], rows
 
     def remarks(self) -> list[str]:
         """The target, and what was left out."""
@@ -84,14 +84,14 @@ class GatewayTimings:
 def measure_gateway(
     calls: int = 400, litellm: str | os.PathLike[str] | None = None, progress: Progress = silent
 ) -> GatewayTimings:
-    """Time calls of an upstream itself, through the gateway, and through LiteLLM's proxy where it is installed.
+    """Time calls of an upstream itself, through the gateway, and through LiteLLM's proxy.
 
     Parameters
     ----------
     calls : int
         To each of them.
     litellm : path, optional
-        A virtual environment with ``litellm[proxy]``.
+        A virtual environment with ``litellm[proxy]``; without it the proxy is left out.
     """
     notes = () if litellm is not None else (f"LiteLLM's proxy is not timed; {_HOW}",)
     with ExitStack() as stack:
@@ -173,15 +173,16 @@ def _litellm(folder: Path, environment: Path, upstream: int) -> Iterator[int]:
     config.write_text(json.dumps({"model_list": models}), encoding="utf-8")  # JSON is YAML
     variables = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": ""}
     command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
-    with _process([*command, "--telemetry", "False"], env=variables, stdout=subprocess.DEVNULL) as process:
+    with _process([*command, "--telemetry", "False"], env=variables) as process:
         _wait_for(process, port, "/health/liveliness")
         yield port
 
 
 @contextmanager
-def _process(command: list[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL} | how
-    process = subprocess.Popen(command, **how)
+def _process(
+    command: list[str], stdout: int = subprocess.DEVNULL, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=env)
     try:
         yield process
     finally:
