@@ -8,6 +8,7 @@ by block, so that what a busy machine adds falls on all.
 import http.client
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -97,11 +98,14 @@ def measure_gateway(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sigma-mem-bench-")))
         upstream = stack.enter_context(_instant_upstream())
+        key = f"sk-{secrets.token_hex(16)}"  # LiteLLM's proxy does not start without one
         ports = {"upstream": ("instant", upstream)}
         ports["gateway"] = ("sigma-mem", stack.enter_context(_gateway(folder, upstream)))
         if litellm is not None:
-            ports["litellm"] = ("pool", stack.enter_context(_litellm(folder, Path(litellm), upstream)))
-        callers = {who: stack.enter_context(_caller(model, port)) for who, (model, port) in ports.items()}
+            ports["litellm"] = ("pool", stack.enter_context(_litellm(folder, Path(litellm), upstream, key)))
+        callers = {
+            who: stack.enter_context(_caller(model, port, key)) for who, (model, port) in ports.items()
+        }
         for call in callers.values():  # connections, caches, first imports
             for _ in range(2 * _BLOCK):
                 call()
@@ -114,10 +118,10 @@ def measure_gateway(
 
 
 @contextmanager
-def _caller(model: str, port: int) -> Iterator[Callable[[], float]]:
+def _caller(model: str, port: int, key: str) -> Iterator[Callable[[], float]]:
     """A client with one open connection; each call returns its seconds."""
     body = json.dumps({"model": model, "messages": [_QUESTION]})
-    headers = {"content-type": "application/json", "authorization": "Bearer none"}
+    headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60.0)
 
     def call() -> float:
@@ -162,7 +166,7 @@ def _gateway(folder: Path, upstream: int) -> Iterator[int]:
 
 
 @contextmanager
-def _litellm(folder: Path, environment: Path, upstream: int) -> Iterator[int]:
+def _litellm(folder: Path, environment: Path, upstream: int, key: str) -> Iterator[int]:
     """The same two peers behind LiteLLM's proxy, as two deployments of one model."""
     program = environment / "bin" / "litellm"
     if not program.is_file():
@@ -171,7 +175,11 @@ def _litellm(folder: Path, environment: Path, upstream: int) -> Iterator[int]:
     config, port = folder / "litellm.yaml", _free_port()
     models = [{"model_name": "pool", "litellm_params": target | {"user": name}} for name in ("a", "b")]
     config.write_text(json.dumps({"model_list": models}), encoding="utf-8")  # JSON is YAML
-    variables = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": ""}
+    variables = os.environ | {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no request to other hosts
+        "LITELLM_MASTER_KEY": key,
+        "PYTHONPATH": "",
+    }
     command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
     with _process([*command, "--telemetry", "False"], env=variables) as process:
         _wait_for(process, port, "/health/liveliness")
