@@ -342,3 +342,22 @@ def speed(
         print_json(found.values())
     else:
         print_table(*found.grid(), found.remarks())
+
+
+@app.command()
+def gateway(
+    calls: Annotated[int, typer.Option(min=20, help="Calls to each server.")] = 400,
+    litellm: Annotated[
+        Path | None, typer.Option(help="A virtual environment with litellm[proxy], to time it as well.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Time what the gateway adds to a call of an upstream, beside LiteLLM's proxy."""
+    from sigma_mem.bench.gateway import measure_gateway
+
+    with progress_bar() as progress:
+        found = measure_gateway(calls, litellm, progress)
+    if as_json:
+        print_json(found.values())
+    else:
+        print_table(*found.grid(), found.remarks())

@@ -11,7 +11,7 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.gateway.calls import refused_by
 from sigma_mem.serve.gateway.chat import answer_chat, model_names, unknown_model
 from sigma_mem.serve.gateway.chat_request import ChatOptions, model_of, read_chat, read_json
-from sigma_mem.serve.gateway.completion import cost_of
+from sigma_mem.serve.gateway.completion import price_of
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.feedback import CompletionFeedback, record_feedback
 from sigma_mem.serve.gateway.pool import Pool
@@ -66,7 +66,7 @@ def router(context: Context) -> APIRouter:
             found = await pool[model].post("embeddings", body, "data", context.config.deadline)
         except UpstreamError as error:
             raise refused_by(error) from error
-        cost = cost_of(pool[model].settings, found.get("usage"))
+        cost = price_of(pool[model].settings, found.get("usage"))
         headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
         return json_response(ChatReply({**found, "model": model}, headers))
 

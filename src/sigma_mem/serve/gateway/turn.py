@@ -19,12 +19,16 @@ class Turn:
     ----------
     id : str
         Of the completion; the `ref` of the decision.
+    explore : bool
+        Whether peers that are not the best so far are tried as well.
     chat, calls, memory
     """
 
-    def __init__(self, calls: Calls, memory: ServedMemory, memories: Memories) -> None:
+    def __init__(self, calls: Calls, memory: ServedMemory, memories: Memories, explore: bool) -> None:
         self.id = f"chatcmpl-{secrets.token_hex(12)}"
         self.chat, self.calls, self.memory = calls.chat, calls, memory
+        asked = calls.chat.options.explore
+        self.explore = explore if asked is None else asked
         self._memories = memories
         self._epoch = memories.store.epoch
 
