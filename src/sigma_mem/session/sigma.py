@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import time as _time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -32,7 +31,7 @@ from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
-from sigma_mem.session.journal import Journal
+from sigma_mem.session.journal import shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.lines import decision_from, decision_record, peer_record
 from sigma_mem.session.opening import open_memory
@@ -114,8 +113,6 @@ class SigmaMem:
         self._durable = durable == "all"
         self._keep_text = keep_text
         self._rng = np.random.default_rng(seed)
-        self._boot = secrets.token_hex(4)  # decisions of another run never share an id with ours
-        self._count = 0
         self._owns_store = store is None
         self._closed = False
         self.store = open_store(path) if store is None else store
@@ -125,7 +122,9 @@ class SigmaMem:
                 self.store, namespace, peers, rank, encoder, settings, clock()
             )
             self._opening = opening
-            self._journal = Journal(self.store, namespace, opening, reads, snapshot_every)
+            self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
+            with self._journal:
+                pass  # load it now: a damaged memory does not open
             if peers is not None and tuple(peers) != self.peers:
                 raise InputError(
                     f"peers are {list(peers)}; the memory in {namespace!r} has {list(self.peers)}: open it "
@@ -493,7 +492,7 @@ class SigmaMem:
             direction = self.encode(question)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
-            id = event_id = f"{self._boot}-{self._count + 1}"
+            id = event_id = self._journal.new_id()
             tick = state.next_tick(time)
             if after is not None:
                 event_id, event = fold.event_of(after)
@@ -560,7 +559,6 @@ class SigmaMem:
             agreement = None if copying is None else _agreement(view, answers, copying, peers)
             line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
             ticket = self._journal.append(line)
-            self._count += 1
         if self._durable:
             ticket.wait()
         return decision
