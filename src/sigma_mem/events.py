@@ -1,7 +1,7 @@
 """What happens to a memory: events, decisions about them, and feedback that comes later."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Event:
     reference: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Decision:
     """What one read of the memory returned. Carries φ, so feedback never encodes again.
 
@@ -52,7 +52,8 @@ class Decision:
     confidence : float
         Probability that the choice is right, calibrated by earlier decisions where there are answers.
     propensity : float
-        Probability with which this peer was chosen (1 unless the read explores).
+        Probability with which this peer was chosen, of those it was chosen among (1 unless the read
+        explores); 0 where the caller took another one (`served`).
     tick : float
         Where the event stands on the memory's decay axis.
     canons : mapping by peer
@@ -63,6 +64,10 @@ class Decision:
         For an adaptive decision, the peer that every single read would have chosen.
     details : mapping
         What a read wants kept: the center's utilities U, z, yes+no mass; cost terms …
+    ref : str, optional
+        The caller's own name of the event.
+    served : str, optional
+        Who really answered, where the caller said so.
     """
 
     id: str
@@ -83,6 +88,41 @@ class Decision:
     features: Mapping[str, Sequence[float]] = field(default_factory=dict)
     reads: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    ref: str | None = None
+    served: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, φ as a list."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return {
+            name: value.tolist()
+            if isinstance(value, np.ndarray)
+            else dict(value)
+            if isinstance(value, Mapping)
+            else value
+            for name, value in values.items()
+        }
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all of it is equal, φ to the bit."""
+        if not isinstance(other, Decision):
+            return NotImplemented
+        return self.id == other.id and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        """One line: who was chosen, by which read, and how sure."""
+        answer = "" if self.answer is None else f" says {shortened(self.answer)!r}"
+        chosen = "nobody" if self.peer is None else f"{self.peer}{answer}"
+        return f"<Decision {self.id}: {chosen}, {self.confidence:.0%} sure, by {self.read}>"
+
+
+def shortened(text: str | None, width: int = 48) -> str:
+    """A text on one line of at most `width` characters."""
+    flat = " ".join((text or "").split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)

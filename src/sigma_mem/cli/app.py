@@ -11,6 +11,9 @@ from sigma_mem.cli import bench, center, data, decisions, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
+from sigma_mem.cli.looking import decisions as list_decisions
+from sigma_mem.cli.looking import history, plot, trust
+from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
@@ -24,13 +27,20 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     decisions.add_commands(app, reads)
     app.command()(sources)
     app.command()(revoke)
+    app.command()(trust)
+    app.command()(history)
+    app.command("decisions")(list_decisions)
     app.command()(inspect)
+    app.command()(plot)
     app.command()(drift)
     app.command("import")(import_)
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")
     app.add_typer(data.app, name="data")
+    app.command()(serve)
+    app.add_typer(keys_app, name="keys")
+    app.command()(config)
     return app
 
 

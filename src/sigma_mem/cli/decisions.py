@@ -38,7 +38,8 @@ Peers = Annotated[
     typer.Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
 ]
 EncoderName = Annotated[
-    str | None, typer.Option("--encoder", help="For a new memory: static (default), hashed or sentence.")
+    str | None,
+    typer.Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence."),
 ]
 Gamma = Annotated[
     float | None,
@@ -128,6 +129,9 @@ def feedback(
         typer.Argument(metavar="PEER=LABEL...", help="true, false, or -1 to 1.", show_default=False),
     ],
     memory: MemoryFile,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="The values are scores from 0 (wrong) to 1 (right).")
+    ] = False,
     source: Annotated[str, typer.Option(help="Who says so.")] = "default",
     id: Annotated[str | None, typer.Option(help="Of this feedback, for senders that retry.")] = None,
     amend: Annotated[
@@ -142,12 +146,15 @@ def feedback(
     sigma-mem feedback --memory memory.db ID gemma=true phi=true coder=false --source unit-tests
 
     sigma-mem feedback --memory memory.db ID coder=true --source unit-tests --amend
+
+    sigma-mem feedback --memory memory.db ID gemma=0.8 coder=0 --scores --source rubric
     """
     from sigma_mem.session import SigmaMem
 
     said = {peer: _label(peer, text) for peer, text in named_values(labels, "label").items()}
     with SigmaMem(path=existing(memory), namespace=namespace) as mem:
-        taken = mem.feedback(decision, said, source=source, id=id, amend=amend)
+        shares, signed = (said, None) if scores else (None, said)
+        taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
     if json:
         values = {"id": taken.id, "event": taken.event, "labels": dict(taken.labels), "source": taken.source}
         print_json({**values, "amends": taken.amends})
@@ -160,7 +167,7 @@ def _label(peer: str, text: str) -> bool | float:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
-        return float(text)
+        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
     except ValueError:
         raise InputError(
             f"label of {peer!r} is {text!r}; expected true, false or a number from -1 (wrong) to 1 (right)"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -14,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sigma_mem.answers.features import FEATURES
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
+from sigma_mem.cli.looking import opened_to_read, sparkline
+from sigma_mem.cli.options import Json, MemoryFile, Namespace
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
 from sigma_mem.memory.basis import bases
@@ -48,7 +46,7 @@ def inspect(
     """
     if peer is not None and decision is None:
         raise InputError("got --peer without --decision; expected the decision to explain")
-    with _opened(memory, namespace) as mem:
+    with opened_to_read(memory, namespace) as mem:
         if decision is not None:
             found = mem.explain(decision, peer=peer, top=top)
             if json:
@@ -69,7 +67,7 @@ def drift(memory: MemoryFile, namespace: Namespace = "default", json: Json = Fal
     Example:
     sigma-mem drift --memory memory.db
     """
-    with _opened(memory, namespace) as mem:
+    with opened_to_read(memory, namespace) as mem:
         found = mem.drift()
     if json:
         print_json({"drift": [asdict(changed) for changed in found]})
@@ -77,25 +75,14 @@ def drift(memory: MemoryFile, namespace: Namespace = "default", json: Json = Fal
         typer.echo("\n".join(map(str, found)) or "no peer's record changed")
 
 
-@contextmanager
-def _opened(memory: Path, namespace: str) -> Iterator[SigmaMem]:
-    """The memory in a file, to look at only."""
-    from sigma_mem.session import SigmaMem
-    from sigma_mem.store.open import open_store
-
-    with closing(open_store(existing(memory), readonly=True)) as store:
-        if namespace not in store.namespaces():
-            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
-        yield SigmaMem(store=store, namespace=namespace)
-
-
 def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     """Everything that is shown of a memory: peers, competence, evidence, relation, last decisions."""
     state = mem.state
-    recent = mem.decisions(1000)  # among them a question is looked for that illustrates a direction
+    recent = list(mem.decisions(1000))  # among them a question is looked for that illustrates a direction
     rate, labels = state.overall()
+    overall = mem.table().overall
     compared = state.agreement_evidence(np.zeros(state.rank))[1]
-    spectrum = eigenvalues(state.M)
+    spectrum, records = eigenvalues(state.M), mem.histories()
     peers = {
         peer: {
             "prob": float(rate[i]),
@@ -103,6 +90,8 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
             "agreement": float(compared[i]),
             "largest_eigenvalue": float(spectrum[i, 0]),
             "smallest_eigenvalue": float(spectrum[i, -1]),
+            "interval": list(overall[peer].interval),
+            "trend": records[peer].trend(),
         }
         for i, peer in enumerate(mem.peers)
     }
@@ -199,9 +188,11 @@ def _table(title: str, *columns: str) -> Table:
 def _competence(values: dict[str, Any]) -> Table:
     columns = [f"{i}: {_short(found['like'], 22)}" for i, found in enumerate(values["directions"], start=1)]
     title = "Right with p̂ (evidence): overall, and where most was seen"
-    table = _table(title, "peer", "overall", *columns, "λ(M) from … to")
+    table = _table(title, "peer", "overall", "95 %", "trend", *columns, "λ(M) from … to")
     for peer, known in values["peers"].items():
-        cells = [f"{known['prob']:.2f} ({known['evidence']:.0f})"]
+        low, high = known["interval"]
+        cells = [f"{known['prob']:.2f} ({known['evidence']:.0f})", f"{low:.2f} … {high:.2f}"]
+        cells.append(sparkline(known["trend"]))
         cells += [f"{d['probs'][peer]:.2f} ({d['effective'][peer]:.1f})" for d in values["directions"]]
         cells.append(f"{known['smallest_eigenvalue']:+.3f} … {known['largest_eigenvalue']:+.3f}")
         table.add_row(peer, *cells)

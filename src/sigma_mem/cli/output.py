@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def console() -> Console:
@@ -16,7 +17,9 @@ def console() -> Console:
     return out if out.is_terminal else Console(highlight=False, width=200)
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str] = ()) -> None:
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[str | Text]], remarks: Iterable[str] = ()
+) -> None:
     """Print a table, and lines below it; without a header it has none."""
     table = Table(*header, box=None, pad_edge=False, show_header=bool(header))
     for row in rows:

@@ -10,22 +10,28 @@ the prior, so that the full width tries bad peers for too long (some tenths of a
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.decide.read import Outcome
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.state import Reading
 
 _WIDTH = 0.5
+_ALL = slice(None)
 _GRID = np.linspace(-4.0, 4.0, 65)  # standard deviations; the trapezoid rule is exact to 1e-4 there
 _DENSITY = np.exp(-0.5 * _GRID**2)
 _DENSITY /= _DENSITY.sum()
 
 
-def explore(reading: Reading, rng: np.random.Generator) -> Outcome:
-    """Draw a peer; its propensity is the probability of that draw."""
-    chances = propensities(reading.prob, reading.effective + reading.pseudo)
+def explore(reading: Reading, rng: np.random.Generator, among: NDArray[np.intp] | slice = _ALL) -> Outcome:
+    """Draw a peer, of those in `among`; its propensity is the probability of that draw.
+
+    The index of the peer that is drawn counts along `among`.
+    """
+    prob = reading.prob[among]
+    chances = propensities(prob, (reading.effective + reading.pseudo)[among])
     peer = int(np.searchsorted(chances.cumsum(), rng.random()).clip(0, len(chances) - 1))
-    return Outcome("exploring-route", peer, float(reading.prob[peer]), float(chances[peer]))
+    return Outcome("exploring-route", peer, float(prob[peer]), float(chances[peer]))
 
 
 def propensities(prob: FloatArray, n: FloatArray) -> FloatArray:

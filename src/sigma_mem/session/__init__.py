@@ -2,12 +2,27 @@
 
 `SigmaMem` is what users see. Everything it does becomes one of the `lines` of a ledger; `fold` says what a
 line does, live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score
-apart; `drift` names peers that changed.
+apart; `drift` names peers that changed; `looking`, `history` and `listing` look without touching.
 """
 
 from sigma_mem.session.drift import Drift
 from sigma_mem.session.explain import Contribution, Explanation
+from sigma_mem.session.history import History, HistoryEntry
+from sigma_mem.session.listing import Decisions
+from sigma_mem.session.looking import PeerTrust, TrustByPeer, TrustTable
 from sigma_mem.session.sigma import SigmaMem
 from sigma_mem.session.sources import Source
 
-__all__ = ["Contribution", "Drift", "Explanation", "SigmaMem", "Source"]
+__all__ = [
+    "Contribution",
+    "Decisions",
+    "Drift",
+    "Explanation",
+    "History",
+    "HistoryEntry",
+    "PeerTrust",
+    "SigmaMem",
+    "Source",
+    "TrustByPeer",
+    "TrustTable",
+]

@@ -41,6 +41,8 @@ class EventState:
         "question",
         "reads",
         "said",
+        "served",
+        "served_lines",
         "standings",
         "tick",
     )
@@ -59,6 +61,8 @@ class EventState:
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
+        self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
+        self.served_lines = 0
 
     @property
     def phi(self) -> FloatArray:
@@ -77,7 +81,10 @@ class EventState:
             if before is None and "weight" in body:
                 standing = Standing(body["weight"], body.get("reliability"), body.get("overlap", _NONE))
                 self.standings = {**self.standings, source: standing}
-        elif body["canons"] and not self.lines:
+        elif record.kind == "served":
+            self.served = {**self.served, body["decision"]: body["peer"]}
+            self.served_lines += 1
+        elif record.kind == "decision" and body["canons"] and not self.lines:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             self._claims = _claims(record)

@@ -47,6 +47,8 @@ class Explanation:
         The terms that weighed most, largest first in absolute value.
     others, rest : int, float
         How many events are not listed, and the sum of their terms; score = Σ share + rest.
+    served : str, optional
+        Who really answered, where the caller said so.
     """
 
     decision: str
@@ -60,9 +62,12 @@ class Explanation:
     contributions: tuple[Contribution, ...]
     others: int
     rest: float
+    served: str | None = None
 
     def __str__(self) -> str:
         verb = "chosen" if self.peer == self.chosen else f"not chosen ({self.chosen} was)"
+        if self.served not in (None, self.chosen):
+            verb += f", and {'it' if self.served == self.peer else self.served} answered instead"
         lines = [
             f"{self.peer}: {verb}; right with p = {self.prob:.2f} here, "
             f"from {self.effective:.1f} effective events (score {self.score:+.4f})",

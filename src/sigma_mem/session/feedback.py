@@ -18,16 +18,18 @@ from sigma_mem.store.base import Store
 def append_feedback(
     journal: Journal,
     decision: str,
-    labels: Mapping[str, object],
+    labels: Mapping[str, object] | None,
+    scores: Mapping[str, object] | None,
     source: str,
     id: str | None,
     amend: bool,
     time: float,
+    wait: bool = True,
 ) -> Feedback:
     """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
     store, namespace = journal.store, journal.namespace
     with journal as fold:
-        clean = checked_labels(labels, fold.known_peers())
+        clean = checked_labels(labels, scores, fold.known_peers())
         _check_source(source, clean)
         if source in fold.revoked:
             raise InputError(
@@ -41,22 +43,38 @@ def append_feedback(
             line = feedback.id if id is None else next_revision_id(store, namespace, id)
             tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
             ticket = journal.append(feedback_record(feedback, line, tick, fold.standing(source, event)))
-    if ticket is None:
+    if wait and ticket is None:
         store.flush()  # the earlier feedback may still be on its way to the disk
-    else:
+    elif wait and ticket is not None:
         ticket.wait()
     return feedback
 
 
-def checked_labels(labels: Mapping[str, object], known: Collection[str]) -> dict[str, float]:
-    """Labels as numbers: True is 1, False is −1, a number c ∈ [−1, 1] stays."""
-    if not labels:
-        raise InputError("labels are empty; expected {peer: bool or number in [-1, 1]} for at least one peer")
+def checked_labels(
+    labels: Mapping[str, object] | None, scores: Mapping[str, object] | None, known: Collection[str]
+) -> dict[str, float]:
+    """Labels and scores as numbers: True is 1, False is −1, c ∈ [−1, 1] stays, s ∈ [0, 1] is 2s − 1.
+
+    >>> checked_labels({"ann": True, "bob": -0.5}, {"cat": 0.25}, ["ann", "bob", "cat"])
+    {'ann': 1.0, 'bob': -0.5, 'cat': -0.5}
+    """
     out = {}
-    for peer, label in labels.items():
-        if peer not in known:
-            raise InputError(f"peer {peer!r} is not in this memory; expected one of {sorted(known)}")
-        out[peer] = 1.0 if label is True else -1.0 if label is False else _checked_label(peer, label)
+    for given, number in ((labels, _checked_label), (scores, _checked_score)):
+        if given is not None and not isinstance(given, Mapping):
+            raise InputError(
+                f"labels are {given!r}; expected a mapping such as {{'ann': True, 'bob': False}}"
+            )
+        for peer, value in (given or {}).items():
+            if peer not in known:
+                raise InputError(f"peer {peer!r} is not in this memory; expected one of {sorted(known)}")
+            if peer in out:
+                raise InputError(f"peer {peer!r} has a label and a score; expected one of them")
+            out[peer] = number(peer, value)
+    if not out:
+        raise InputError(
+            "labels are empty; expected {peer: bool or number in [-1, 1]}, or scores={peer: number in "
+            "[0, 1]}, for at least one peer"
+        )
     return out
 
 
@@ -71,12 +89,26 @@ def _check_source(source: str, labels: Mapping[str, float]) -> None:
 
 
 def _checked_label(peer: str, label: object) -> float:
-    if isinstance(label, (int, float, np.integer, np.floating, np.bool_)):
-        c = (1.0 if label else -1.0) if isinstance(label, np.bool_) else float(label)
-        if -1.0 <= c <= 1.0:  # False for NaN
-            return c
+    if isinstance(label, (bool, np.bool_)):
+        return 1.0 if label else -1.0
+    if isinstance(label, (int, np.integer)) and label == 0:  # wrong to some, undecided to others
+        raise InputError(
+            f"label of {peer!r} is the integer 0, which could mean wrong or undecided; expected False for "
+            f"wrong, 0.0 for undecided, or scores={{{peer!r}: 0}} for a score from 0 to 1"
+        )
+    if isinstance(label, (int, float, np.integer, np.floating)) and -1.0 <= label <= 1.0:  # False for NaN
+        return float(label)
     raise InputError(
         f"label of {peer!r} is {label!r}; expected a bool or a number in [-1, 1]; leave out a peer with none"
+    )
+
+
+def _checked_score(peer: str, score: object) -> float:
+    if isinstance(score, (int, float, np.integer, np.floating, np.bool_)) and 0.0 <= score <= 1.0:
+        return 2.0 * float(score) - 1.0
+    raise InputError(
+        f"score of {peer!r} is {score!r}; expected a number from 0 (wrong) to 1 (right); "
+        "leave out a peer with none"
     )
 
 

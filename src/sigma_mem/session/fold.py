@@ -76,8 +76,10 @@ class Fold:
                 self._apply_unrevocation(record, seq)
             case "peer":
                 self._apply_peer(record)
-            case "open":
-                pass  # taken by __init__
+            case "served":
+                self._apply_served(record, seq)
+            case "open" | "ref":
+                pass  # the one is taken by __init__, the other is looked up in the store
             case kind:
                 raise StoreVersionError(
                     f"line {seq} of the ledger is a {kind!r}, which this version of sigma-mem does not know; "
@@ -141,6 +143,11 @@ class Fold:
                     self._write_sources(event, compared, source)
         self.revoked.discard(source)
 
+    def _apply_served(self, record: Record, seq: int) -> None:
+        event = self.event(record.event, before=seq)
+        if event is not None:
+            event.apply(record)
+
     def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
         """Events that a source labelled, in the order of its lines."""
         return dict.fromkeys(line.event for line in self._store.of_source(self._namespace, source, seq))
@@ -166,8 +173,13 @@ class Fold:
             self._keep(id, event)
         return event
 
+    def event_named(self, ref: str) -> str | None:
+        """The id of the event that has this name; None if there is none."""
+        line = self._store.find(self._namespace, "ref", ref)
+        return None if line is None else line.event
+
     def event_of(self, decision: str) -> tuple[str, EventState]:
-        """The id of a decision's event, and the event; UnknownDecisionError if there is none."""
+        """The id of the event of a decision, or of a ref; UnknownDecisionError if there is none."""
         id, event = decision, self.event(decision)
         if event is None:
             id = self.line(decision).event
@@ -185,12 +197,15 @@ class Fold:
         return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
 
     def line(self, decision: str) -> Record:
-        """The line of a decision."""
+        """The line of a decision; of a ref, that of its event's last decision."""
         line = self._store.find(self._namespace, "decision", decision)
+        if line is None and (event := self.event_named(decision)) is not None:
+            lines = self._store.of_event(self._namespace, event)
+            line = next((x for x in reversed(lines) if x.kind == "decision"), None)
         if line is None:
             raise UnknownDecisionError(
                 f"decision {decision!r} is not in namespace {self._namespace!r}; "
-                "expected the id of a decision of this memory"
+                "expected the id of a decision of this memory, or the ref of its event"
             )
         return line
 

@@ -63,6 +63,8 @@ class Journal:
             self._lock.acquire()
             if self.store.epoch != self._epoch:
                 self._load()  # the first time, after an interrupt, and where the store had to drop lines
+            elif self.store.readonly:
+                self._follow()
             return self._fold
         except BaseException:
             if self._lock._is_owned():  # type: ignore[attr-defined]
@@ -73,16 +75,20 @@ class Journal:
     def __exit__(self) -> Callable[..., Any]:
         return self._lock.__exit__
 
-    def append(self, record: Record) -> Ticket:
-        """Append a line and apply it; it is durable once the ticket says so. Holds the lock already."""
+    def append(self, *records: Record) -> Ticket:
+        """Append lines as one unit and apply them; they are durable once the ticket says so.
+
+        Holds the lock already.
+        """
         epoch, self._epoch = self._epoch, _STALE
         try:
-            seq, ticket = self.store.append(self.namespace, [record], epoch)
+            seq, ticket = self.store.append(self.namespace, records, epoch)
         except SigmaMemError:
             self._epoch = epoch  # nothing was appended
             raise
-        self._fold.apply(record, seq)
-        self._unsaved += 1
+        for place, record in enumerate(records, seq - len(records) + 1):
+            self._fold.apply(record, place)
+        self._unsaved += len(records)
         self._epoch = epoch
         if self._unsaved >= self.snapshot_every:
             self.snapshot_if_possible()
@@ -124,6 +130,12 @@ class Journal:
             unpack_fold(fold, saved.body)
         self._unsaved = self._replay(fold)
         self._fold, self._epoch = fold, epoch
+
+    def _follow(self) -> None:
+        """Apply what another process appended meanwhile."""
+        epoch, self._epoch = self._epoch, _STALE
+        self._replay(self._fold)
+        self._epoch = epoch
 
     def _replay(self, fold: Fold) -> int:
         """Apply the lines that follow; return how many."""

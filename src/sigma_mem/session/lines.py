@@ -100,6 +100,8 @@ def decision_record(
         body["agreement"] = b64encode(agreement.astype("<f2").tobytes()).decode()
     if confidence_claims:
         body["confidence_claims"] = list(confidence_claims)
+    if decision.ref is not None:
+        body["ref"] = decision.ref
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -164,6 +166,17 @@ def feedback_from(record: Record) -> Feedback:
     """The feedback that a line holds."""
     body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key in _OF_FEEDBACK}
     return Feedback(event=record.event, **body)
+
+
+def ref_record(ref: str, event: str) -> Record:
+    """The caller's own name of an event; its id is the name, so that a store finds it and keeps it unique."""
+    return Record("ref", ref, event, {})
+
+
+def served_record(decision: Record, peer: str, number: int, time: float) -> Record:
+    """Who really answered the task of a decision; the last such line of a decision counts."""
+    body = {"decision": decision.id, "peer": peer, "time": time}
+    return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 
 def peer_record(peer: str, joins: bool, time: float) -> Record:

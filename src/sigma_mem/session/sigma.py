@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time as _time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from types import TracebackType
 from typing import Any, Literal
 
@@ -18,23 +20,31 @@ from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
+from sigma_mem.decide.candidates import view_among
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.encode import Encoder
+from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
+from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
-from sigma_mem.session.lines import decision_from, decision_record, peer_record
+from sigma_mem.session.lines import decision_record, peer_record, ref_record
+from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
+from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
+from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
@@ -42,6 +52,8 @@ from sigma_mem.store.open import open_store
 GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
+_EVERYONE = slice(None)
+_NO_TASK = "neither question nor phi was given; expected one of them"
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
@@ -56,14 +68,16 @@ class SigmaMem:
         A file to keep the memory in; None keeps it in this process.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
-    encoder : str or Encoder, optional
-        What turns a question into φ: "static" (default), "hashed", or an object with the protocol.
+    encoder : str, callable or Encoder, optional
+        What turns a question into φ: "static" (default), "minilm", "hashed", or your own; see docs/encoders.
     settings : Settings, optional
         Decay, step sizes and prior, recorded with the memory.
     namespace : str
         Several memories may live in one store.
     center : Center, optional
         A frozen model for `select`; see `sigma_mem.center`.
+    readonly : bool
+        Look at the memory in a file and follow it, beside the process that writes it.
     store : Store, optional
         In place of `path`.
     durable : {"feedback", "all"}
@@ -95,10 +109,11 @@ class SigmaMem:
         path: str | os.PathLike[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         namespace: str = "default",
         center: JudgingCenter | None = None,
+        readonly: bool = False,
         store: Store | None = None,
         durable: Literal["feedback", "all"] = "feedback",
         keep_text: bool = True,
@@ -115,7 +130,7 @@ class SigmaMem:
         self._rng = np.random.default_rng(seed)
         self._owns_store = store is None
         self._closed = False
-        self.store = open_store(path) if store is None else store
+        self.store = open_store(path, readonly) if store is None else store
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
@@ -182,7 +197,7 @@ class SigmaMem:
         peers: Sequence[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
@@ -225,7 +240,9 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
     ) -> Decision:
         """Choose a peer before anyone answers.
 
@@ -241,11 +258,17 @@ class SigmaMem:
         explore : bool
             Thompson sampling, for where only the chosen peer will be labelled: the others are tried as
             well, and the decision reports its propensity.
-        after : str, optional
+        among : sequence of str, optional
+            The candidates: only these can be chosen, and the propensity is over them alone.
+        after : str or Decision, optional
             An earlier decision on the same task: both are one event.
+        ref : str, optional
+            A name of your own for the event (a trace id, say), which `feedback`, `served`, `explain` and
+            `after` take in place of an id, also after a restart. The same ref again is the same event.
         """
         question = question_text(question)
-        return self._decide(question, phi, after, _named(self._registry.routes, read), explore=explore)
+        chosen = _named(self._registry.routes, read)
+        return self._decide(question, phi, after, chosen, ref=ref, explore=explore, among=among)
 
     def vote(
         self,
@@ -255,7 +278,9 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory says of their peers.
@@ -264,7 +289,7 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, after
+        question, phi, after, ref
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
@@ -275,16 +300,17 @@ class SigmaMem:
             How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
             or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
             canonical form, None where it cannot be read.
+        among : sequence of str, optional
+            Only the answers of these peers count; those of others are left out.
         min_confidence : float, optional
             Answer only where that many in a hundred of the answers given are right: abstain, with `peer` and
             `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
         chosen = _named(self._registry.votes, read)
         question = question_text(question)
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(
-            question, phi, after, chosen, given, min_confidence=_checked_share(min_confidence)
-        )
+        given = self._prepared(question, answers, canon, among)
+        share = _checked_share(min_confidence)
+        return self._decide(question, phi, after, chosen, given, ref=ref, min_confidence=share)
 
     def select(
         self,
@@ -293,15 +319,17 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
     ) -> Decision:
         """Choose among answers by the steered center's judgement and the relation G.
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
         task = question_text(question)
-        given = prepare_answers(task, answers, canon, self.settings.text_features)
-        return self._decide(task, phi, after, self._registry["select"], given)
+        given = self._prepared(task, answers, canon, among)
+        return self._decide(task, phi, after, self._registry["select"], given, ref=ref)
 
     def decide(
         self,
@@ -310,7 +338,9 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
-        after: str | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Choose among answers by the read that has been best here: the adaptive read.
@@ -319,19 +349,38 @@ class SigmaMem:
         and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
         question = question_text(question)
-        given = prepare_answers(question, answers, canon, self.settings.text_features)
-        return self._decide(question, phi, after, None, given, min_confidence=_checked_share(min_confidence))
+        given = self._prepared(question, answers, canon, among)
+        share = _checked_share(min_confidence)
+        return self._decide(question, phi, after, None, given, ref=ref, min_confidence=share)
+
+    def served(self, decision: str | Decision, peer: str | None = None) -> Decision:
+        """Say who really answered, where a caller takes another peer than the decision chose.
+
+        A line of the ledger: the decision then has `served`, and its propensity is 0 where that is not the
+        peer it chose, since no draw of this memory chose it. Feedback goes on as usual. Said again, the last
+        one counts. Returns the decision as it now stands, once it is on disk.
+
+        Parameters
+        ----------
+        decision : str or Decision
+            The decision, its id, or the ref of its event (then the event's last decision).
+        peer : str, optional
+            Who answered; the peer that was chosen, if left out.
+        """
+        return append_served(self._journal, id_of(decision), peer, self._clock())
 
     # --- feedback ------------------------------------------------------------------------
 
     def feedback(
         self,
-        decision: str,
-        labels: Mapping[str, object],
+        decision: str | Decision,
+        labels: Mapping[str, object] | None = None,
         *,
+        scores: Mapping[str, object] | None = None,
         source: str = "default",
         id: str | None = None,
         amend: bool = False,
+        wait: bool = True,
     ) -> Feedback:
         """Say who was right: for some or all peers, now or late. Returns once it is on disk.
 
@@ -340,10 +389,13 @@ class SigmaMem:
 
         Parameters
         ----------
-        decision : str
-            Id of any decision on the event.
+        decision : str or Decision
+            Any decision on the event, its id, or the ref of the event.
         labels : mapping
-            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong.
+            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong. The integer 1 is
+            right; the integer 0 is refused, since it could mean wrong (False) or undecided (0.0).
+        scores : mapping
+            Peer → s ∈ [0, 1], where 0 is wrong and 1 is right: the label is c = 2s − 1.
         source : str
             Who says so. Sources that are not trusted weigh less (`Settings.trusted`); `revoke` takes back all
             that a source said. A peer cannot label itself.
@@ -351,8 +403,12 @@ class SigmaMem:
             Of this feedback, for senders that retry.
         amend : bool
             Replace what this source said of these peers.
+        wait : bool
+            Whether to return only once it is on disk. Who sends many leaves that out, and calls
+            ``store.flush()`` after the last.
         """
-        return append_feedback(self._journal, decision, labels, source, id, amend, self._clock())
+        said, time = id_of(decision), self._clock()
+        return append_feedback(self._journal, said, labels, scores, source, id, amend, time, wait)
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.
@@ -392,45 +448,105 @@ class SigmaMem:
 
     # --- look ----------------------------------------------------------------------------
 
-    def decision(self, id: str) -> Decision:
-        """An earlier decision, from the ledger."""
+    def decision(self, id: str | Decision) -> Decision:
+        """An earlier decision, from the ledger; for a ref, the last one on its event."""
         with self._journal as fold:
-            return decision_from(fold.line(id))
+            return as_served(fold, fold.line(id_of(id)))
 
-    def decisions(self, last: int) -> list[Decision]:
-        """The last decisions, newest first."""
+    def decisions(
+        self,
+        last: int | None = None,
+        *,
+        before: str | Decision | None = None,
+        peer: str | None = None,
+        read: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+    ) -> Decisions:
+        """Earlier decisions, newest first, read from the ledger while they are iterated.
+
+        Parameters
+        ----------
+        last : int, optional
+            At most this many.
+        before : str or Decision, optional
+            Only decisions older than this one: the last on the page before.
+        peer, read : str, optional
+            Only those that chose this peer, or were made by this read.
+        since, until : float, datetime or str, optional
+            Only those of since ≤ time < until: seconds since 1970, or a date.
+        text : str, optional
+            Only those with this text in question or answer, in upper or lower case.
+        """
         with self._journal as fold:
-            end = fold.seq
-        for start in (max(0, end - 16 * last), 0):  # most often the end of the ledger is enough
-            lines = [x for x in self.store.records(self._namespace, after=start) if x.kind == "decision"]
-            if len(lines) >= last:
-                break
-        return [decision_from(line) for line in lines[: -last - 1 : -1]]
+            start = None if before is None else fold.line(id_of(before)).seq - 1
 
-    def labels(self, decision: str) -> Mapping[str, float]:
+        def iterate() -> Iterator[Decision]:
+            with self._journal as fold:
+                end = fold.seq if start is None else start
+            lines = decision_lines(self.store, self._namespace, end)
+            found = filtered(lines, peer=peer, read=read, since=since, until=until, text=text)
+            for line in islice(found, last):
+                with self._journal as fold:
+                    decision = as_served(fold, line)
+                yield decision
+
+        return Decisions(iterate)
+
+    def trust(self, question: Question | None = None, *, phi: ArrayLike | None = None) -> TrustByPeer:
+        """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
+        direction = self._direction(question_text(question), phi)
+        with self._journal as fold:
+            return trust_at(fold.state, direction, fold.state.moment(self._clock()))
+
+    def table(self) -> TrustTable:
+        """How far each peer can be trusted whatever the task. Only looks."""
+        with self._journal as fold:
+            return TrustTable(fold.state.clock, trust_overall(fold.state), {})
+
+    def history(self, peer: str) -> History:
+        """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
+        with self._journal as fold:
+            if peer not in fold.known_peers():
+                raise InputError(
+                    f"peer {peer!r} is not in this memory; expected one of {sorted(fold.known_peers())}"
+                )
+        return self.histories([peer])[peer]
+
+    def histories(self, peers: Sequence[str] | None = None) -> dict[str, History]:
+        """The records of these peers, of the whole pool by default, in one pass over the ledger."""
+        with self._journal as fold:
+            end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
+        lines = list(self.store.records(self._namespace, until=end))
+        made = (line for line in lines if line.kind == "decision")
+        return histories(made, events_of(lines, revoked), pool if peers is None else peers)
+
+    def labels(self, decision: str | Decision) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
         with self._journal as fold:
-            return dict(fold.event_of(decision)[1].labels().c)
+            return dict(fold.event_of(id_of(decision))[1].labels().c)
 
-    def explain(self, decision: str, *, peer: str | None = None, top: int = 5) -> Explanation:
+    def explain(self, decision: str | Decision, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
 
         Parameters
         ----------
-        decision : str
-            Id of the decision.
+        decision : str or Decision
+            The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
             Whose score to take apart; the chosen peer's by default.
         top : int
             How many events to list.
         """
         with self._journal as fold:
-            line = fold.line(decision)
-        pool = decision_from(line).scores
+            line = fold.line(id_of(decision))
+            made = as_served(fold, line)
+        pool = made.scores
         if peer is not None and peer not in pool:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
         before = self.store.records(self._namespace, until=line.seq - 1)
-        return explain(line, before, self.settings, peer, top)
+        return replace(explain(line, before, self.settings, peer, top), served=made.served)
 
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.
@@ -460,8 +576,9 @@ class SigmaMem:
             return
         self._closed = True
         try:
-            with self._journal:
-                self._journal.snapshot_if_possible()
+            if not self.store.readonly:
+                with self._journal:
+                    self._journal.snapshot_if_possible()
         finally:
             self.store.close()
 
@@ -479,31 +596,38 @@ class SigmaMem:
         self,
         question: str | None,
         phi: ArrayLike | None,
-        after: str | None,
+        after: str | Decision | None,
         read: Read | None,
         answers: Answers = NO_ANSWERS,
         *,
+        ref: str | None = None,
         explore: bool = False,
+        among: Sequence[str] | None = None,
         min_confidence: float | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
-        direction = None if phi is None else _checked_phi(phi, self._opening.rank)
-        if direction is None and after is None and question:
-            direction = self.encode(question)  # outside the lock: it may take milliseconds
+        earlier = None if after is None else id_of(after)
+        if ref is not None:
+            with self._journal as fold:
+                earlier, _ = earlier_event(fold, earlier, checked_ref(ref))
+        direction = None
+        if phi is not None or (earlier is None and question):
+            direction = self._direction(question, phi)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
             id = event_id = self._journal.new_id()
             tick = state.next_tick(time)
-            if after is not None:
-                event_id, event = fold.event_of(after)
-                if direction is not None and not np.array_equal(direction, event.phi):
+            earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
+            if earlier is not None:
+                event_id, event = fold.event_of(earlier)
+                if phi is not None and direction is not None and not np.array_equal(direction, event.phi):
                     raise InputError(
-                        f"phi differs from that of decision {after!r}, and an event has one φ; "
-                        "leave out phi, or leave out after for a new event"
+                        f"phi differs from that of decision {earlier!r}, and an event has one φ; "
+                        "leave out phi, or leave out after and ref for a new event"
                     )
                 direction, tick = event.phi, event.tick
             elif direction is None:
-                raise InputError("neither question nor phi was given; expected one of them")
+                raise InputError(_NO_TASK)
             moment = state.moment(time)
             reading = state.read(direction, moment)
             utility: FloatArray | None = None
@@ -513,12 +637,19 @@ class SigmaMem:
                 utility, details = self._judged(read, question, direction, answers, state)
             copying = state.copying(moment) if answers.by_peer else None
             view = _view(state, reading, direction, answers, utility, copying)
+            rows = None
+            if among is not None:
+                candidates = checked_among(among, peers)
+                rows, details = np.array([peers.index(peer) for peer in candidates]), {"among": candidates}
+                view = view_among(view, rows)
             if explore:
-                outcome = explore_peers(reading, self._rng)
+                outcome = explore_peers(reading, self._rng, _EVERYONE if rows is None else rows)
             elif read is None:
                 outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
                 outcome = read.outcome(view)
+            if rows is not None:
+                outcome = outcome._replace(peer=int(rows[outcome.peer]))
             if "select" in outcome.choices:
                 details |= posterior_details(state, outcome.choices["select"].totals)
             if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
@@ -554,14 +685,33 @@ class SigmaMem:
                 features=answers.features,
                 reads={} if read else _choices_by_name(peers, outcome),
                 details=details,
+                ref=ref,
             )
             recorded = None if state.mixing is None else reading.recorded()
             agreement = None if copying is None else _agreement(view, answers, copying, peers)
             line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
-            ticket = self._journal.append(line)
+            names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
+            ticket = self._journal.append(line, *names)
         if self._durable:
             ticket.wait()
         return decision
+
+    def _direction(self, question: str | None, phi: ArrayLike | None) -> FloatArray:
+        """φ as it was handed in, or of the question."""
+        if phi is not None:
+            return _checked_phi(phi, self._opening.rank)
+        if not question:
+            raise InputError(_NO_TASK)
+        return self.encode(question)
+
+    def _prepared(
+        self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None
+    ) -> Answers:
+        """The answers that count, with their canons and text features."""
+        if among is not None:
+            allowed = checked_among(among, self.peers)
+            answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
+        return prepare_answers(question, answers, canon, self.settings.text_features)
 
     def _judged(
         self, read: Read | None, question: str | None, phi: FloatArray, answers: Answers, state: SigmaState

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 class Record(NamedTuple):
     """One line of the ledger."""
 
-    kind: str  # "open", "decision", "feedback", "revoke", "unrevoke" or "peer"
+    kind: str  # "open", "decision", "ref", "served", "feedback", "revoke", "unrevoke" or "peer"
     id: str  # unique within (namespace, kind)
     event: str  # the event it belongs to, "" where it belongs to none
     body: Mapping[str, Any]  # JSON values; not changed after it was appended
@@ -55,6 +55,10 @@ class Store(Protocol):
         Whoever derives state from what it appended rebuilds it from the ledger when this moved,
         also if it waits on no ticket.
         """
+
+    @property
+    def readonly(self) -> bool:
+        """Whether another process may be appending, and this one cannot."""
 
     def append(
         self, namespace: str, records: Sequence[Record], epoch: int | None = None

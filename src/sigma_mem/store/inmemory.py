@@ -69,6 +69,7 @@ class InMemoryStore:
     """
 
     epoch = 0  # nothing is ever dropped
+    readonly = False
 
     def __init__(self) -> None:
         self._lock = fork_safe(threading.Lock(), Level.STORE)

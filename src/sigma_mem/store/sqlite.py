@@ -50,6 +50,11 @@ class SqliteStore:
         """How often appended records had to be dropped; see `Store.epoch`."""
         return 0 if self._writer is None else self._writer.epoch
 
+    @property
+    def readonly(self) -> bool:
+        """Whether the file was opened to read only."""
+        return self._writer is None
+
     def append(
         self, namespace: str, records: Sequence[Record], epoch: int | None = None
     ) -> tuple[int, Ticket]:

@@ -1,0 +1,175 @@
+"""Look without touching: trust, table, history, decisions; a reader that follows a writer."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from sigma_mem import SigmaMem
+from sigma_mem.errors import InputError, MissingExtraError, StoreError
+from sigma_mem.session.looking import TrustByPeer
+
+PEERS = ("ann", "bob")
+
+
+def taught(path=None, events: int = 12, **options: object) -> SigmaMem:
+    times = iter(range(1000, 100_000))
+    mem = SigmaMem(PEERS, path, encoder="hashed", clock=lambda: float(next(times)), **options)
+    for i in range(events):
+        d = mem.vote(f"What is {i} + {i}?", {"ann": str(2 * i), "bob": str(2 * i + 1)})
+        mem.feedback(d.id, {"ann": True, "bob": i % 4 == 0}, amend=True)
+    return mem
+
+
+def test_trust_is_what_a_route_reads_and_leaves_no_trace() -> None:
+    mem = taught()
+    lines, now = mem.replayed().seq, mem.state.now
+    trust = mem.trust("What is 3 + 3?")
+    assert (mem.replayed().seq, mem.state.now, mem.events) == (lines, now, 12)
+    d = mem.route("What is 3 + 3?")
+    assert {peer: found.prob for peer, found in trust.items()} == d.probs
+    assert {peer: found.effective for peer, found in trust.items()} == d.effective
+    for found in trust.values():
+        low, high = found.interval
+        assert low < found.prob < high
+    assert list(trust) == list(PEERS)
+
+
+def test_trust_needs_a_task() -> None:
+    with pytest.raises(InputError, match="neither question nor phi"):
+        taught(events=0).trust()
+    with pytest.raises(InputError, match="shape"):
+        taught(events=0).trust(phi=[1.0])
+
+
+def test_the_table_says_what_is_known_whatever_the_task() -> None:
+    mem = taught()
+    table = mem.table()
+    prob, labels = mem.state.overall()
+    assert [table.overall[peer].prob for peer in PEERS] == prob.tolist()
+    assert [table.overall[peer].effective for peer in PEERS] == labels.tolist()
+    assert table.events == 12
+    assert [row["peer"] for row in table.rows()] == list(PEERS)
+    assert "ann 0." in repr(table)
+    assert "\n" not in repr(table)
+
+
+def test_history_is_the_ledgers_as_it_stands_now() -> None:
+    mem = taught()
+    first = mem.decisions()[-1]
+    mem.feedback(first.id, {"bob": -0.5}, amend=True)
+    mem.feedback(first.id, {"ann": False}, source="liar")
+    mem.revoke("liar")
+    bob = mem.history("bob")
+    assert [entry.label for entry in bob][:5] == [-0.5, -1.0, -1.0, -1.0, 1.0]
+    assert [entry.event for entry in bob] == [d.event for d in mem.decisions()][::-1]
+    assert mem.history("ann")[0].label == 1.0
+    assert bob[3].prob == mem.decision(bob[3].event).probs["bob"]
+    assert bob.trend(3) == pytest.approx([0.25 / 4, 0.25, 0.25])
+    times, share = bob.rolling(4)
+    assert len(times) == 12
+    assert share[-1] == pytest.approx(0.25)
+    with pytest.raises(InputError, match="'zoe' is not in this memory"):
+        mem.history("zoe")
+
+
+def test_history_of_a_peer_that_left_is_still_there() -> None:
+    mem = taught(events=4)
+    mem.remove_peer("bob")
+    assert len(mem.history("bob")) == 4
+
+
+def test_decisions_are_filtered_and_paged() -> None:
+    mem = taught(events=30)
+    everything = list(mem.decisions())
+    assert len(everything) == len(mem.decisions()) == 30
+    assert [d.question for d in mem.decisions(2)] == ["What is 29 + 29?", "What is 28 + 28?"]
+    pages, before = [], None
+    while page := list(mem.decisions(7, before=before)):
+        pages += page
+        before = page[-1].id
+    assert pages == everything
+    middle = everything[15]
+    assert [d.id for d in mem.decisions(since=middle.time, until=middle.time + 1)] == [middle.id]
+    when = datetime.fromtimestamp(middle.time, UTC)
+    assert list(mem.decisions(since=when)) == everything[:16]
+    assert list(mem.decisions(until=when.isoformat())) == everything[16:]
+    assert [d.question for d in mem.decisions(text="WHAT IS 7 ")] == ["What is 7 + 7?"]
+    assert {d.peer for d in mem.decisions(peer="ann")} == {"ann"}
+    assert list(mem.decisions(read="m-vote")) == []
+    assert mem.decisions()[3] == everything[3]
+    assert mem.decisions()[-1] == everything[-1]
+    assert mem.decisions()[:2] == everything[:2]
+    with pytest.raises(InputError, match="2026-01-31"):
+        list(mem.decisions(since="yesterday"))
+
+
+def test_a_decision_prints_in_one_line_compares_and_pickles() -> None:
+    mem = taught(events=2)
+    d = mem.vote("1?", {"ann": "first\nline " + 99 * "x", "bob": "2"})
+    assert "\n" not in repr(d)
+    assert len(repr(d)) < 160
+    again = pickle.loads(pickle.dumps(d))
+    assert again == d == mem.decision(d.id)
+    assert hash(again) == hash(d)
+    assert d != replace(d, phi=-d.phi)
+    assert d != d.id
+    assert d.to_dict()["phi"] == d.phi.tolist()
+
+
+@pytest.mark.parametrize("look", ["trust", "table", "history", "decisions"])
+def test_everything_becomes_plain_values_a_frame_and_escaped_html(look: str) -> None:
+    mem = SigmaMem(["<b>ann", "bob"], encoder="hashed")
+    d = mem.vote("<script>1?", {"<b>ann": "<i>4</i>", "bob": "5"})
+    mem.feedback(d.id, {"<b>ann": True})
+    found = {
+        "trust": lambda: mem.trust("1?"),
+        "table": mem.table,
+        "history": lambda: mem.history("<b>ann"),
+        "decisions": mem.decisions,
+    }[look]()
+    json.dumps(found.to_dict(), allow_nan=False)
+    frame = found.to_pandas()
+    assert len(frame) == len(found.rows()) > 0
+    html = found._repr_html_()
+    assert "<table>" in html
+    assert not any(tag in html for tag in ("<script>", "<i>", "<b>"))
+    assert len(repr(found)) < 200
+
+
+def test_a_frame_without_pandas_names_the_pip_command(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"sigma-mem\[pandas\]"):
+        TrustByPeer({}).to_pandas()
+
+
+def test_a_reader_follows_the_writer(tmp_path) -> None:
+    path = tmp_path / "memory.db"
+    with taught(path, events=3) as writer, SigmaMem(path=path, readonly=True) as reader:
+        assert reader.events == 3
+        for _ in range(3):
+            d = writer.vote("2 + 2?", {"ann": "4", "bob": "5"})
+            writer.feedback(d.id, {"ann": True, "bob": False})
+            assert reader.trust("2 + 2?") == writer.trust("2 + 2?")
+            assert reader.decisions(1)[0] == d
+            assert reader.labels(d.id) == {"ann": 1.0, "bob": -1.0}
+            for name, array in writer.state.pack().items():
+                assert np.array_equal(reader.state.pack()[name], array), name
+        writer.add_peer("cat")
+        assert reader.peers == ("ann", "bob", "cat")
+        with pytest.raises(StoreError, match="readonly=True"):
+            reader.route("2 + 2?")
+        assert reader.trust("2 + 2?") == writer.trust("2 + 2?")
+    with SigmaMem(path=path, readonly=True) as reader:  # and nobody writes
+        assert reader.events == 6
+
+
+def test_readonly_needs_a_file() -> None:
+    with pytest.raises(InputError, match="readonly=True without a path"):
+        SigmaMem(PEERS, readonly=True)
