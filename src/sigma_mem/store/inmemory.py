@@ -4,7 +4,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -141,6 +141,17 @@ class InMemoryStore:
         """The last snapshot, if any."""
         with self._lock:
             return self._open(namespace).snapshot
+
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
+        self.append(namespace, [record])
+        with self._lock:
+            held = self._open(namespace)
+            held.snapshot = None
+            held.records = [
+                (seq, r._replace(body=bodies[seq], phi=b"") if seq in bodies else r)
+                for seq, r in held.records
+            ]
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""
