@@ -47,7 +47,7 @@ from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtere
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
-from sigma_mem.session.panel import EXPLORED, Limits, Panel, Step
+from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
@@ -490,7 +490,7 @@ class SigmaMem:
             Ask at most so many.
         """
         everyone = explore and self._rng.random() < EXPLORED
-        limits = Limits(change, confidence, calls, among, explore, everyone)
+        limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task, route = question_text(question), self._registry["calibrated-route"]
         within = RouteLimits(among)
         first = self._decide(task, phi, after, route, ref=ref, topic=topic, limits=within)
