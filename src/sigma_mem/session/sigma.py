@@ -51,7 +51,7 @@ from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
-from sigma_mem.session.votes import effective_votes
+from sigma_mem.session.votes import votes_of_groups
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
 
@@ -674,7 +674,7 @@ class SigmaMem:
             moment, given = state.moment(self._clock()), given.in_pool(state.peers)
             reading = state.read(direction, moment)
             view = _view(state, reading, direction, given, None, state.copying(moment))
-            votes = effective_votes(state, view)
+            votes = votes_of_groups(state, view)
             canons = given.canons()
         by_group = dict(zip(view.groups.tolist(), (canons.get(peer) for peer in state.peers), strict=True))
         return {canon: float(votes[group]) for group, canon in sorted(by_group.items()) if canon is not None}
