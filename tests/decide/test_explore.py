@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sigma_mem.decide.explore import _normal, explore, propensities
+from sigma_mem.decide.explore import explore, normal_below, propensities
 from sigma_mem.memory.state import Reading
 
 
 def reading(prob, effective, pseudo=5.0):
     prob = np.array(prob, dtype=float)
-    return Reading(np.zeros(len(prob)), np.array(effective, dtype=float), prob, pseudo, prob, prob[None])
+    zeros, labels = np.zeros(len(prob)), np.array(effective, dtype=float)
+    return Reading(zeros, labels, prob, pseudo, near=prob, overall=prob[:, None], local=prob)
 
 
 def test_propensities_are_how_often_a_normal_draw_is_the_largest():
@@ -33,7 +34,7 @@ def test_propensities_are_a_distribution_whatever_is_known(peers):
 def test_the_normal_distribution_is_that_of_erf():
     z = np.linspace(-9.0, 9.0, 1001)
     exact = [0.5 * math.erfc(-value / math.sqrt(2.0)) for value in z]
-    np.testing.assert_allclose(_normal(z), exact, atol=1e-7)
+    np.testing.assert_allclose(normal_below(z), exact, atol=1e-7)
 
 
 def test_permuting_peers_permutes_propensities():

@@ -21,9 +21,10 @@ from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons, Mixing, bounded
+from sigma_mem.memory.horizons import LEAST, Horizons, Mixing, bounded, fast_horizon
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
+from sigma_mem.memory.topics import TopicReading, Topics
 
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
@@ -37,7 +38,9 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
-    near, overall : mean label at φ, and at every horizon whatever the φ, (P, H): what p̂ is made of
+    near, overall, local : mean label at φ, at every horizon whatever the φ, (P, H), and at φ lately:
+        what p̂ is made of
+    topics : what topics changed of score, effective and p̂; None where none was given
     """
 
     score: FloatArray
@@ -46,10 +49,12 @@ class Reading(NamedTuple):
     pseudo: float
     near: FloatArray
     overall: FloatArray
+    local: FloatArray
+    topics: TopicReading | None = None
 
     def recorded(self) -> NDArray[np.float16]:
-        """What every horizon claims, as a ledger keeps it, (P, H + 1)."""
-        return horizons_.rounded(self.near, self.overall)
+        """What is claimed, as a ledger keeps it, (P, H + 2)."""
+        return horizons_.rounded(self.near, self.overall, self.local)
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
@@ -61,7 +66,8 @@ class _Overall(NamedTuple):
 
     now: float
     by_horizon: FloatArray  # mean label, (P, H)
-    change: FloatArray | None  # Σ_g u_g·over_g − over_slow, (P,); None with one horizon
+    change: FloatArray  # Σ_g u_g·(over_g − over_slow), (P,); 0 with one horizon
+    recent: FloatArray  # over_fast − over_slow, (P,)
     agreed: FloatArray | None  # mean agreement, (P,); None where none was seen
 
 
@@ -105,18 +111,19 @@ class SigmaState:
         self._due = -math.inf  # before this no part's anchor moves
         self._overall_known: _Overall | None = None  # until something is written
         rate = self.settings.rate
-        self.competence = Competence(len(self.peers), rank, rate)
+        rates = self.settings.horizon_rates
+        several = len(rates) > 1
+        fast = [rates[fast_horizon(len(rates))]] if several else []
+        self.competence = Competence(len(self.peers), rank, rate, *fast)
         self.relation = Relation(len(self.peers), self.settings.rate_g)
         self.wrong_answers = WrongAnswers(rank, rate)
         self.readability = Readability(len(self.peers), rate)
         self.features = TextFeatures(n_features, rate)
-        rates = self.settings.horizon_rates
         self.horizons = Horizons(len(self.peers), rates)
-        self.mixing = (
-            Mixing(len(self.peers), len(rates), self.settings.mixing_rate) if len(rates) > 1 else None
-        )
+        self.mixing = Mixing(len(self.peers), len(rates) + 1, self.settings.mixing_rate) if several else None
         self.confidence = Confidence(rate)
         self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
+        self.topics: Topics | None = None  # until an event with a topic is labelled
         looks_for_copies = self.settings.agreement and self.settings.revision > 1
         self.copies = Copies(len(self.peers), rate) if looks_for_copies else None
 
@@ -175,42 +182,74 @@ class SigmaState:
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
         self.now = time
-        for decayed in self._sums().values():
+        for decayed in self._sums():
             decayed.origin = time
         self._begun = True  # last: an interrupt may come in between
 
     def _advance(self, now: float) -> None:
         self.now = now
         if now >= self._due:
-            sums = self._sums().values()
+            sums = self._sums()
             for decayed in sums:
                 decayed.advance(now)
             self._due = min(decayed.due for decayed in sums)
 
     # --- read ----------------------------------------------------------------------------
 
-    def read(self, phi: FloatArray, at: float | None = None) -> Reading:
+    def read(self, phi: FloatArray, at: float | None = None, topics: Sequence[str] = ()) -> Reading:
         """Scores, effective sample sizes and calibrated competence of every peer at φ.
 
         Parameters
         ----------
-        phi : array (rank,), unit
+        phi : array (rank,), unit; 0 where only the topics are known
         at : float, optional
             The `moment` of the read; where the memory stands, by default.
+        topics : sequence of str
+            What is known of the task's kind; see `Topics`.
         """
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self.settings.local_strength(len(self.peers))
-        score, effective = self.competence.score(phi, now)
+        sums = self.competence.undecayed_scores(phi)  # where the strength of a prior can grow instead
+        score, effective = sums[0]
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.by_horizon[:, -1]
         if self.agreement is not None and overall.agreed is not None:
             near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
-        near = shrunk_mean(score, effective, prior, strength)
-        mean = near if overall.change is None else bounded(near + overall.change)
-        score *= self._eta
-        return Reading(score, effective, probability(mean), strength, near, overall.by_horizon)
+        factor = self.competence.decayed.factor(now)
+        near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
+        local = mean = near
+        if self.mixing is not None:
+            total, labels = sums[1]
+            fast = max(self.competence.by_rate[1].factor(now), LEAST)
+            local = shrunk_mean(total, labels, near + overall.recent, strength / fast)
+            mean = near + overall.change
+            if self.mixing.local:
+                mean += self.mixing.local * (local - near)
+            bounded(mean)
+        score *= factor * self._eta
+        effective *= factor
+        reading = Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
+        return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
+
+    def _beside_topics(
+        self, of_text: Reading, phi: FloatArray, topics: Sequence[str], change: FloatArray, now: float
+    ) -> Reading:
+        """What is read at φ, mixed with what is known of the topics; horizons change both alike."""
+        known = self._new_topics() if self.topics is None else self.topics
+        sums = np.stack((of_text.score / self._eta, of_text.effective))
+        found = known.read(phi, topics, sums, of_text.near, change, of_text.pseudo, now)
+        score, prob = self._eta * found.score, probability(found.mean)
+        return of_text._replace(score=score, effective=found.effective, prob=prob, topics=found)
+
+    def _new_topics(self) -> Topics:
+        """Topics of which nothing is known, at this place of the decay axis."""
+        topics = Topics(len(self.peers), self.rank, self.settings.rate, self.settings.topic_mixing_rate)
+        for decayed in topics.sums():
+            decayed.origin = self.competence.decayed.origin
+            decayed.advance(self.now)
+        return topics
 
     def _overall(self, now: float) -> _Overall:
         """What does not depend on φ; computed once between two writes."""
@@ -232,15 +271,19 @@ class SigmaState:
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
         overall.flags.writeable = False  # readings hand it out, and it is read again
-        change = None
+        beyond = overall - overall[:, -1:]
+        recent = change = beyond[:, -1]
         if self.mixing is not None:  # term by term, so that equal peers get equal bits
-            change = np.add.reduce(self.mixing.weights * overall, axis=1) - overall[:, -1]
-        return _Overall(now, overall, change, agreed)
+            change = np.add.reduce(self.mixing.weights[:-1] * beyond, axis=1)
+            recent = beyond[:, fast_horizon(beyond.shape[1])]
+        return _Overall(now, overall, change, recent, agreed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         overall = self._overall(self.now)
-        mean = overall.by_horizon[:, -1] + (0.0 if overall.change is None else overall.change)
+        mean = overall.by_horizon[:, -1] + overall.change
+        if self.mixing is not None:
+            mean += self.mixing.local * overall.recent
         return probability(mean), self.competence.trace(self.now)[1]
 
     def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -310,6 +353,8 @@ class SigmaState:
         claims: NDArray[np.float16] | None = None,
         departed: Sequence[float] = (),
         departed_groups: Sequence[int] = (),
+        topics: Sequence[str] = (),
+        topic_claims: NDArray[np.float16] | None = None,
     ) -> None:
         """Write the labels of the event at `tick`, on time or late; sign −1 takes them back.
 
@@ -325,10 +370,12 @@ class SigmaState:
             None where nobody was asked.
         agreement : array (P,)
             Agreement labels of the event, NaN where there is none; None for none at all.
-        claims : array (P, H + 1)
-            What every horizon claimed at the decision, as recorded; NaN for a peer it knew nothing of.
+        claims : array (P, H + 2)
+            What was claimed at the decision, as recorded; NaN for a peer it knew nothing of.
         departed, departed_groups : sequence
             Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
+        topics, topic_claims : sequence of str, and array (P, B)
+            The event's topics, and what every share of them claimed at the decision, as recorded.
         """
         if self.now >= self._due:
             self._advance(self.now)
@@ -344,6 +391,12 @@ class SigmaState:
             if claims is not None and self.mixing is not None:
                 self.mixing.write(claims, c, seen, tick, self.now)
         self._overall_known = None
+        if topics:
+            if self.topics is None:
+                self.topics, self._due = self._new_topics(), -math.inf
+            self.topics.write(phi, topics, label, seen, tick)
+            if topic_claims is not None:
+                self.topics.score_claims(topic_claims, c, seen, tick)
         if groups is not None:
             self.readability.write(seen, groups, tick)
             if departed:
@@ -395,6 +448,8 @@ class SigmaState:
             self.agreement = self.agreement.take(order)
         if self.copies is not None:
             self.copies = self.copies.take(order)
+        if self.topics is not None:
+            self.topics = self.topics.take(order)
         self.peers = names
         self._overall_known = None
 
@@ -431,6 +486,9 @@ class SigmaState:
             self.agreement.merge(other.agreement.take(order), now)
         if self.copies is not None and other.copies is not None:
             self.copies.decayed.merge(other.copies.take(order).decayed, now)
+        if other.topics is not None:
+            self.topics = self.topics or self._new_topics()
+            self.topics.merge(other.topics.take(order), now)
         self.clock = max(self.clock, other.clock)
         self._overall_known = None
 
@@ -449,26 +507,34 @@ class SigmaState:
         self._ahead = ahead[0] if ahead else math.inf  # version 0.1 doubts no clock
         self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
         self._overall_known = None
+        self.topics = self._new_topics() if "topics.names" in packed else None
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation]:
-        parts: dict[str, Competence | DecayedSum | Mixing | Relation] = {
-            **self._sums(),
+    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation | Topics]:
+        parts: dict[str, Competence | DecayedSum | Mixing | Relation | Topics] = {
+            **self._other_sums(),
             **self._competences(),
             "relation": self.relation,
         }
+        if self.topics is not None:
+            parts["topics"] = self.topics
         return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
-    def _sums(self) -> dict[str, DecayedSum]:
+    def _sums(self) -> list[DecayedSum]:
+        """Everything that decays."""
+        kept = [decayed for part in self._competences().values() for decayed in part.by_rate]
+        mixing = [] if self.mixing is None else [self.mixing.decayed]
+        topics = [] if self.topics is None else self.topics.sums()
+        return [*kept, *self._other_sums().values(), *mixing, *topics]
+
+    def _other_sums(self) -> dict[str, DecayedSum]:
         return {
-            **{name: part.decayed for name, part in self._competences().items()},
             "relation": self.relation.decayed,
             "readability": self.readability.decayed,
             "features": self.features.decayed,
             "confidence": self.confidence.decayed,
             **self.horizons.decayed(),
-            **({} if self.mixing is None else {"mixing": self.mixing.decayed}),
             **({} if self.copies is None else {"copies": self.copies.decayed}),
         }
 
