@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import bench, center, data, decisions, train
+from sigma_mem.cli import bench, center, data, decisions, peers, train
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
@@ -33,6 +33,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(plot)
     app.command()(drift)
     app.command("import")(import_)
+    app.add_typer(peers.app, name="peers")
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")

@@ -41,6 +41,7 @@ class EventState:
         "question",
         "reads",
         "said",
+        "seq",
         "served",
         "served_lines",
         "standings",
@@ -49,6 +50,7 @@ class EventState:
 
     def __init__(self, record: Record) -> None:
         self._phi = record.phi
+        self.seq = record.seq  # of its first decision
         self.tick: float = record.body["tick"]
         self.question: str | None = record.body["question"]
         self.canons: Mapping[str, str | None] = _NONE

@@ -21,6 +21,7 @@ from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
 from sigma_mem.session.event import EventLabels, EventState, events_of
 from sigma_mem.session.lines import Opening
+from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
 
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
@@ -50,6 +51,7 @@ class Fold:
         self.sources = Sources(settings.trusted, settings.rate, opening.rank)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
+        self.pool = PoolChanges()
         self.seq = 0
         self._events: OrderedDict[str, EventState] = OrderedDict()
 
@@ -75,7 +77,11 @@ class Fold:
             case "unrevoke":
                 self._apply_unrevocation(record, seq)
             case "peer":
-                self._apply_peer(record)
+                self._apply_peer(record, seq)
+            case "reset":
+                self._apply_reset(record, seq)
+            case "rename":
+                self._apply_rename(record, seq)
             case "served":
                 self._apply_served(record, seq)
             case "open" | "ref":
@@ -90,7 +96,9 @@ class Fold:
     def _apply_decision(self, record: Record, seq: int) -> None:
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
-            self._keep(record.id, EventState(record))
+            begun = EventState(record)
+            begun.seq = seq
+            self._keep(record.id, begun)
         if not record.body["canons"]:
             return
         event = self.event(record.event, before=seq)
@@ -152,13 +160,37 @@ class Fold:
         """Events that a source labelled, in the order of its lines."""
         return dict.fromkeys(line.event for line in self._store.of_source(self._namespace, source, seq))
 
-    def _apply_peer(self, record: Record) -> None:
+    def _apply_peer(self, record: Record, seq: int) -> None:
         peer = record.body["peer"]
         if record.body["joins"]:
             self.state.add_peer(peer)
+            self.departed.discard(peer)
+            keep = 0.0 if record.body.get("returning") else 1.0
         else:
             self.state.remove_peer(peer)
             self.departed.add(peer)
+            keep = 1.0
+        self.pool.add(PeerChange(seq, peer, None, keep))
+
+    def _apply_reset(self, record: Record, seq: int) -> None:
+        peer, keep = record.body["peer"], record.body["keep"]
+        self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
+        self.pool.add(PeerChange(seq, peer, None, keep))
+
+    def _apply_rename(self, record: Record, seq: int) -> None:
+        peer, becomes, keep = (record.body[key] for key in ("peer", "becomes", "keep"))
+        self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
+        self.state.rename_peer(peer, becomes)
+        self.pool.add(PeerChange(seq, peer, becomes, keep))
+        self._events.clear()  # they are read again, with the names of now
+
+    def aliases(self) -> Mapping[str, str]:
+        """Names that peers had before, and what those peers are called now."""
+        return self.pool.names_since(0)
+
+    def used_names(self) -> Collection[str]:
+        """Every name that a peer has or had."""
+        return {*self.known_peers(), *self.aliases()}
 
     def event(self, id: str, before: int | None = None) -> EventState | None:
         """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
@@ -167,8 +199,8 @@ class Fold:
 
     def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
         """An event as its lines in the ledger tell it."""
-        lines = self._store.of_event(self._namespace, id)
-        event = events_of((x for x in lines if before is None or x.seq < before), revoked).get(id)
+        lines = (x for x in self._store.of_event(self._namespace, id) if before is None or x.seq < before)
+        event = events_of(map(self.pool.translated, lines), revoked).get(id)
         if event is not None:
             self._keep(id, event)
         return event
@@ -230,7 +262,8 @@ class Fold:
 
     def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
         """Add an event's labels to every sum; sign −1 takes them back."""
-        state, phi, tick, c, weight = self.state, event.phi, event.tick, said.c, said.weight
+        phi, tick, c, weight = event.phi, event.tick, said.c, said.weight
+        state, kept = self._state_to_write(event)
         left = tuple(peer for peer in c if peer in self.departed) if self.departed else ()
         groups = event.groups((*state.peers, *left))
         state.write(
@@ -245,6 +278,8 @@ class Fold:
             departed=[c[peer] for peer in left],
             departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
         )
+        self._take_share(state, kept)
+        state = self.state
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
             features = np.array(list(event.features.values()))
@@ -262,17 +297,36 @@ class Fold:
     def _write_agreement(self, event: EventState, before: Mapping[str, float]) -> None:
         """Write the agreement of the event's answers, in place of that of earlier answers."""
         peers = self.state.peers
+        state, kept = self._state_to_write(event)
         if before:
-            self.state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
-        self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
+            state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
+        state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
+        self._take_share(state, kept)
 
     def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
         """Write which of the event's answers are equal, in place of what earlier answers were."""
+        state, kept = self._state_to_write(event)
         for canons, sign in ((before, -1.0), (event.canons, 1.0)):
             if canons:
                 left = (peer for peer in canons if peer in self.departed)
-                groups = group_answers([canons.get(peer) for peer in (*self.state.peers, *left)])
-                self.state.write_copies(groups, event.tick, sign)
+                groups = group_answers([canons.get(peer) for peer in (*state.peers, *left)])
+                state.write_copies(groups, event.tick, sign)
+        self._take_share(state, kept)
+
+    def _state_to_write(self, event: EventState) -> tuple[SigmaState, list[float] | None]:
+        """Where to write what an event says, and the share of it that each peer keeps.
+
+        What is known of a peer that was reset or replaced since then counts in part only, so it is written
+        to a blank state, scaled there, and added: every sum is linear.
+        """
+        kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+        return (self.state, None) if kept is None else (self.state.blank(), kept)
+
+    def _take_share(self, written: SigmaState, kept: list[float] | None) -> None:
+        """Add the share that is kept of a blank state that was written to."""
+        if kept is not None:
+            written.scale_peers(kept)
+            self.state.merge(written)
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:

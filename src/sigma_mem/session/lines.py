@@ -179,9 +179,21 @@ def served_record(decision: Record, peer: str, number: int, time: float) -> Reco
     return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 
-def peer_record(peer: str, joins: bool, time: float) -> Record:
-    """A peer joins or leaves the pool; a name is used once."""
-    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+def peer_record(peer: str, joins: bool, time: float, number: int, returning: bool = False) -> Record:
+    """A peer joins or leaves the pool, as its change `number`; it returns only by this explicit word."""
+    body = {"peer": peer, "joins": joins, "time": time, **({"returning": True} if returning else {})}
+    return Record("peer", f"{number}{'+' if joins else '-'}{peer}", "", body)
+
+
+def reset_record(peer: str, keep: float, number: int, time: float) -> Record:
+    """A peer was updated under its name: only a share of its record stays."""
+    return Record("reset", f"{number} {peer}", "", {"peer": peer, "keep": keep, "time": time})
+
+
+def rename_record(peer: str, becomes: str, keep: float, number: int, time: float) -> Record:
+    """A peer has another name from here on, or another peer takes its place with a share of its record."""
+    body = {"peer": peer, "becomes": becomes, "keep": keep, "time": time}
+    return Record("rename", f"{number} {peer}", "", body)
 
 
 def revoke_record(source: str, id: str, time: float) -> Record:

@@ -39,11 +39,20 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
-from sigma_mem.session.lines import decision_record, peer_record, ref_record
+from sigma_mem.session.lines import decision_record, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.peers import (
+    append_departure,
+    append_join,
+    append_rename,
+    append_reset,
+    checked_pool,
+    other_pool_error,
+    sync_pool,
+)
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.store.base import Store
@@ -63,9 +72,12 @@ class SigmaMem:
     Parameters
     ----------
     peers : sequence of str, optional
-        Names of the models or agents; may be left out when an existing memory is opened.
+        Names of the models or agents, for an existing memory in any order; they may be left out there.
     path : str or path, optional
         A file to keep the memory in; None keeps it in this process.
+    sync : bool
+        Whether the pool of an existing memory is matched to `peers`: who is missing is added, who is not
+        named is removed.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
     encoder : str or Encoder, optional
@@ -108,6 +120,7 @@ class SigmaMem:
         peers: Sequence[str] | None = None,
         path: str | os.PathLike[str] | None = None,
         *,
+        sync: bool = False,
         rank: int | None = None,
         encoder: str | Encoder | None = None,
         settings: Settings | None = None,
@@ -140,11 +153,10 @@ class SigmaMem:
             )
             self._opening = opening
             self._journal = Journal(self.store, namespace, opening, reads, snapshot_every)
-            if peers is not None and tuple(peers) != self.peers:
-                raise InputError(
-                    f"peers are {list(peers)}; the memory in {namespace!r} has {list(self.peers)}: open it "
-                    "without peers, then use add_peer and remove_peer"
-                )
+            if peers is not None and not checked_pool(peers, self.peers):
+                if not sync:
+                    raise other_pool_error(peers, self.peers, namespace)
+                sync_pool(self._journal, peers, clock())
         except BaseException:
             if self._owns_store:
                 self.store.close()
@@ -426,21 +438,49 @@ class SigmaMem:
 
     # --- peers ---------------------------------------------------------------------------
 
-    def add_peer(self, peer: str) -> None:
-        """Take a new peer into the pool, last in order, with nothing known of it."""
-        with self._journal as fold:
-            if peer in fold.departed:
-                raise InputError(f"peer {peer!r} was removed before; expected a name not used yet")
-            SigmaState((*fold.state.peers, peer), 1)  # checks the name before anything is written
-            ticket = self._journal.append(peer_record(peer, True, self._clock()))
-        ticket.wait()
+    def add_peer(self, peer: str, *, returning: bool = False) -> None:
+        """Take a peer into the pool, last in order, with nothing known of it.
+
+        A peer that was removed before must be `returning`, so that nobody starts afresh under a name by
+        accident; the ledger says so.
+        """
+        append_join(self._journal, peer, returning, self._clock())
 
     def remove_peer(self, peer: str) -> None:
-        """Forget a peer; its name cannot be used again, so that nobody starts afresh under it."""
-        with self._journal as fold:
-            SigmaState(fold.state.peers, 1).remove_peer(peer)  # checks the name before anything is written
-            ticket = self._journal.append(peer_record(peer, False, self._clock()))
-        ticket.wait()
+        """Take a peer out of the pool, and forget what is known of it; see `add_peer` for its return."""
+        append_departure(self._journal, peer, self._clock())
+
+    def reset_peer(self, peer: str, *, keep: float = 0.2) -> None:
+        """Say that a model was updated under its name: only a share of its record counts from here on.
+
+        Labels of events before that count with this share, whenever they come.
+
+        Parameters
+        ----------
+        peer : str
+        keep : float
+            The share, from 0 (start afresh) to 1 (nothing changes).
+        """
+        append_reset(self._journal, peer, keep, self._clock())
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Give a peer another name; everything that is known of it stays.
+
+        Feedback may still use the old name, which no other peer can have.
+        """
+        append_rename(self._journal, peer, name, 1.0, self._clock())
+
+    def replace_peer(self, peer: str, by: str, *, keep: float = 0.2) -> None:
+        """Put another peer in the place of one, with a share of its record: its successor.
+
+        Parameters
+        ----------
+        peer, by : str
+            Who leaves, and who takes its place in the pool.
+        keep : float
+            The share of the record that the successor starts with.
+        """
+        append_rename(self._journal, peer, by, keep, self._clock())
 
     # --- look ----------------------------------------------------------------------------
 
@@ -514,7 +554,8 @@ class SigmaMem:
         """The records of these peers, of the whole pool by default, in one pass over the ledger."""
         with self._journal as fold:
             end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
-        lines = list(self.store.records(self._namespace, until=end))
+            pool_changes = fold.pool
+        lines = [pool_changes.translated(x) for x in self.store.records(self._namespace, until=end)]
         made = (line for line in lines if line.kind == "decision")
         return histories(made, events_of(lines, revoked), pool if peers is None else peers)
 
