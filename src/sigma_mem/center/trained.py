@@ -71,7 +71,7 @@ def open_features(name: str, center: Center) -> Features:
     """The features of this name: "center", "static", "hashed" …, with or without the version behind it."""
     kind, _, version = name.partition("/")
     if kind != "center":
-        return EncoderFeatures(open_encoder(kind))
+        return EncoderFeatures(open_encoder(kind, version or None))
     if not version:
         return CenterFeatures(center)
     _, block, tokens = version.rsplit("/", 2)

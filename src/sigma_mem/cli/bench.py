@@ -235,6 +235,24 @@ def confidence(
 
 
 @app.command()
+def encoder(
+    names: Annotated[
+        str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")
+    ] = "static,static:1,hashed",
+    as_json: Json = False,
+) -> None:
+    """How often an everyday prompt is nearer to its own kind than to another, by encoder and language."""
+    from sigma_mem.bench.experiments.encoder import encoder_table
+    from sigma_mem.encode import open_encoder
+
+    found = encoder_table({name: open_encoder(name) for name in names_of(names) or ()})
+    if as_json:
+        print_json(found.values())
+    else:
+        print_table(*found.grid(), found.remarks())
+
+
+@app.command()
 def speed(
     rounds: Annotated[int, typer.Option(min=1, help="Repetitions; the best one counts.")] = 5,
     events: Annotated[int, typer.Option(min=1000, help="Longest stream for the cost per event.")] = 1_000_000,

@@ -128,7 +128,7 @@ class RunOptions:
         typer.Option(help="Shuffle the events by the seed, or keep their order."),
     ] = "shuffled"
     seed: Annotated[int, typer.Option(help="Of the order, the attack, the clusters and the rivals.")] = 0
-    encoder: Annotated[str, typer.Option("--encoder", help="static, hashed or sentence.")] = "static"
+    encoder: Annotated[str, typer.Option("--encoder", help="static, hashed, minilm or sentence.")] = "static"
     phi: Annotated[Path | None, typer.Option("--phi", help="A learned φ, made by  sigma-mem train phi.")] = (
         None
     )

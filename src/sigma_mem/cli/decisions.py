@@ -38,7 +38,8 @@ Peers = Annotated[
     typer.Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
 ]
 EncoderName = Annotated[
-    str | None, typer.Option("--encoder", help="For a new memory: static (default), hashed or sentence.")
+    str | None,
+    typer.Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence."),
 ]
 Gamma = Annotated[
     float | None,

@@ -1,5 +1,6 @@
-"""Text to φ: the default static embedder, a numpy-only one, sentence-transformers, and the protocol."""
+"""Text to φ: the default static embedder, MiniLM, a numpy-only one, sentence-transformers, and your own."""
 
 from sigma_mem.encode.base import ENCODERS, Encoder, open_encoder, unit
+from sigma_mem.encode.custom import CustomEncoder
 
-__all__ = ["ENCODERS", "Encoder", "open_encoder", "unit"]
+__all__ = ["ENCODERS", "CustomEncoder", "Encoder", "open_encoder", "unit"]

@@ -8,7 +8,7 @@ import numpy as np
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-ENCODERS = ("static", "hashed", "sentence")
+ENCODERS = ("static", "hashed", "minilm", "sentence")
 
 
 class Encoder(Protocol):
@@ -44,19 +44,44 @@ def root_softmax(logits: FloatArray) -> FloatArray:
     return unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
 
 
-def open_encoder(name: str) -> Encoder:
-    """The encoder of this name; its weights are loaded when it first encodes."""
-    from sigma_mem.encode.hashed import HashedEncoder
-    from sigma_mem.encode.sentence import SentenceEncoder
-    from sigma_mem.encode.static import StaticEncoder
+def open_encoder(name: str, version: str | None = None) -> Encoder:
+    """The encoder of this name, its newest version unless told; its weights load when it first encodes.
 
-    if name == "static":
-        return StaticEncoder()
+    ``"static:1"`` names a version too.
+    """
+    from sigma_mem.encode.hashed import HashedEncoder
+    from sigma_mem.encode.minilm import MiniLMEncoder
+    from sigma_mem.encode.sentence import SentenceEncoder
+    from sigma_mem.encode.static import VERSIONS, StaticEncoder
+
+    kind, _, told = name.partition(":")
+    version = version or told or None
+    if kind == "static":
+        return StaticEncoder(VERSIONS[-1] if version is None else version)
     if name == "hashed":
         return HashedEncoder()
+    if name == "minilm":
+        return MiniLMEncoder()
     if name == "sentence":
         return SentenceEncoder()
-    raise InputError(f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))} or an Encoder object")
+    raise InputError(
+        f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))}, a callable or an Encoder object"
+    )
+
+
+def as_texts(texts: Sequence[str]) -> list[str]:
+    """The texts, with what UTF-8 cannot hold (lone surrogates) replaced; InputError for anything but text."""
+    if isinstance(texts, str | bytes):
+        raise InputError(f"texts are one {type(texts).__name__}; expected a list of str, such as [question]")
+    known = list(texts)
+    for place, text in enumerate(known):
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            remedy = ": decode it first" if isinstance(text, bytes) else ""
+            raise InputError(f"text {place} is of type {kind}; expected str{remedy}")
+        if not text.isascii():
+            known[place] = text.encode("utf-8", "replace").decode("utf-8")
+    return known
 
 
 def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:

@@ -1,6 +1,6 @@
-"""Fit the default encoder on its reference prompts: ``python -m sigma_mem.encode.fit [FILE]``, a minute.
+"""Fit an encoder on the reference prompts: ``python -m sigma_mem.encode.fit {static,minilm} [FILE]``.
 
-A change of the result is a change of φ: raise ``StaticEncoder.version`` with it.
+A change of the result is a change of φ: give the encoder a new version, and the file its name.
 """
 
 import sys
@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.encode.base import whitening
-from sigma_mem.encode.reference import prompts
+from sigma_mem.encode.everyday import kinds_of_prompts
+from sigma_mem.encode.minilm import MiniLMEncoder
 from sigma_mem.encode.static import StaticEncoder, direction
 from sigma_mem.events import FloatArray
 
-DIRECTIONS = 48
-TEMPERATURE = 0.25  # sharper than the classifier's own doubt: see docs/encoders
+DIRECTIONS = 80
+TEMPERATURE = 0.4  # sharper than the classifier's own doubt: see docs/encoders
 _SCALE = np.sqrt(DIRECTIONS) / 4.0
-_PENALTY = 1e-3
+_PENALTY = 3e-4
 
 
 def logistic(
@@ -42,21 +43,25 @@ def logistic(
     return theta[:-1], theta[-1]
 
 
-def fit() -> dict[str, FloatArray]:
-    """The arrays of ``data/static.npz``."""
-    texts, labels = prompts()
-    h = StaticEncoder().embed(texts)
+def fit(encoder: StaticEncoder | MiniLMEncoder, scale: int = 20) -> dict[str, FloatArray]:
+    """The arrays of the encoder's file in ``data``, from some 1,000 prompts a unit of ``scale``."""
+    texts, labels = kinds_of_prompts(scale)
+    h = encoder.embed(texts)
     mean, whiten = whitening(h, DIRECTIONS)
     names = sorted(set(labels))
     y = np.array([names.index(label) for label in labels], dtype=np.intp)
-    W, bias = logistic(_SCALE * direction(h, mean, whiten), y, _PENALTY)
+    W, bias = logistic(_SCALE * direction(h, mean, whiten), y, _PENALTY, steps=150)
     return {"mean": mean, "whiten": whiten, "W": W * (_SCALE / TEMPERATURE), "bias": bias / TEMPERATURE}
 
 
 def main() -> None:
     """Write the fitted arrays in single precision."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "data" / "static.npz")
-    a = {name: array.astype(np.float32) for name, array in fit().items()}
+    name = sys.argv[1] if len(sys.argv) > 1 else "static"
+    encoder = StaticEncoder() if name == "static" else MiniLMEncoder()
+    folder = Path(__file__).parent / "data"
+    path = Path(sys.argv[2]) if len(sys.argv) > 2 else folder / f"{encoder.name}-{encoder.version}.npz"
+    scale = 20 if name == "static" else 4  # a network takes its time
+    a = {array: values.astype(np.float32) for array, values in fit(encoder, scale).items()}
     np.savez_compressed(path, mean=a["mean"], whiten=a["whiten"], W=a["W"], bias=a["bias"])
     print(path)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sigma_mem.encode.base import unit
+from sigma_mem.encode.base import as_texts, unit
 from sigma_mem.events import FloatArray
 
 _WORD = re.compile(r"\w+|[^\w\s]")
@@ -27,8 +27,9 @@ class HashedEncoder:
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
-        rows = np.zeros((len(texts), self.rank))
-        for row, text in zip(rows, texts, strict=True):
+        known = as_texts(texts)
+        rows = np.zeros((len(known), self.rank))
+        for row, text in zip(rows, known, strict=True):
             for word in _WORD.findall(text.lower()):
                 code = zlib.crc32(word.encode())
                 row[code % (self.rank - 1)] += 1.0 if code & 0x80000000 else -1.0

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from sigma_mem.encode.base import Encoder, root_softmax, unit
+from sigma_mem.encode.base import Encoder, as_texts, root_softmax, unit
 from sigma_mem.encode.words import Words
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.events import FloatArray
@@ -71,6 +71,7 @@ class LearnedEncoder:
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
+        texts = as_texts(texts)
         h, phi = features_of(self._base, texts)
         a = self._arrays
         z = (h - a["mean"]) @ a["whiten"]

@@ -161,11 +161,17 @@ def _word(rng: random.Random) -> str:
     return "".join(rng.choice("abcdefghijklmnoprstuvw") for _ in range(rng.randint(2, 7)))
 
 
-def code_task(rng: random.Random) -> str:
-    """A small Python function, and what to do with it."""
+def code_body(rng: random.Random) -> str:
+    """A small Python function."""
     name = rng.choice(["text", "nums", "items", "data", "s", "values", "array", "string", "d"])
     body = rng.choice(templates("code body"))
     body = body.format(v=name, w=_word(rng), a=rng.randint(0, 9), b=rng.randint(2, 9))
+    return f"def f({name}):\n{body}"
+
+
+def code_task(rng: random.Random) -> str:
+    """A small Python function, and what to do with it."""
+    function = code_body(rng)
     arguments = [
         f"'{_word(rng)} {_word(rng)}'",
         str([rng.randint(-9, 99) for _ in range(rng.randint(3, 8))]),
@@ -173,4 +179,4 @@ def code_task(rng: random.Random) -> str:
         f"'{_word(rng)}', {rng.randint(0, 9)}",
     ]
     argument = rng.choice(arguments)
-    return rng.choice(templates("code")).format(f=f"def f({name}):\n{body}", x=argument)
+    return rng.choice(templates("code")).format(f=function, x=argument)

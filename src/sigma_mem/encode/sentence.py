@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from sigma_mem.encode.base import unit
+from sigma_mem.encode.base import as_texts, unit
 from sigma_mem.encode.reference import prompts
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
@@ -59,6 +59,7 @@ class SentenceEncoder:
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """h of every text."""
-        if not texts:
+        known = as_texts(texts)
+        if not known:
             return np.zeros((0, len(self._mean)))
-        return np.asarray(self._model.encode(list(texts)), dtype=np.float64)
+        return np.asarray(self._model.encode(known), dtype=np.float64)

@@ -1,13 +1,17 @@
-"""The default encoder: what a question is about, from static token vectors, without a network.
+"""The default encoder: what kind of question it is, from static token vectors, without a network.
 
-    z = unit(whiten(h)),   π = softmax(W z + b) over 63 subjects,   φ = unit([√π ; const])
+    z = unit(whiten(h)),   π = softmax(W z + b) over 63 kinds,   φ = unit([√π ; const])
 
-h is the mean of WordLlama's token vectors. Mean, whitening, W and b were fitted once, on the prompts of
-`sigma_mem.encode.reference`; ``python -m sigma_mem.encode.fit`` does it again.
+h is a mean of WordLlama's token vectors, which are English: a prompt in another language is first put into
+English words by `sigma_mem.encode.glossary`, and a digit counts less than a word. Mean, whitening, W and b
+were fitted once, on the prompts of `sigma_mem.encode.reference` and `sigma_mem.encode.everyday`;
+``python -m sigma_mem.encode.fit`` does it again.
 
 The memory's kernel is (φ·φ′)². With φ = unit([whiten(h) ; const]) it is flat: two unrelated questions share
-up to a quarter of their weight. √π is nonnegative and of norm 1, so two questions of one subject share nearly
-everything and two subjects nearly nothing, at the same rank.
+up to a quarter of their weight. √π is nonnegative and of norm 1, so two questions of one kind share nearly
+everything and two kinds nearly nothing, at the same rank.
+
+Version 1, of 0.1.0, knows subjects only and reads every text as English; memories that it wrote keep it.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.encode.base import root_softmax, unit
-from sigma_mem.errors import MissingExtraError
+from sigma_mem.encode.base import as_texts, root_softmax, unit
+from sigma_mem.encode.glossary import MAX_CHARACTERS, in_english
+from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 
 if TYPE_CHECKING:
@@ -33,36 +38,55 @@ if TYPE_CHECKING:
 
 
 CONST = 0.125  # carries a peer's overall competence in the linear readout, and hardly blurs the kernel
+VERSIONS = ("1", "2")
+_DIGIT = 0.5  # of a word's weight: every digit is a token
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-_MAX_CHARACTERS = 8192  # of a text; what a question is about shows long before, and time stays bounded
 
 
 class StaticEncoder:
-    """φ from subjects; loads on first use."""
+    """φ from kinds of questions; loads on first use."""
 
     name = "static"
-    version = "1"
     rank = 64
+
+    def __init__(self, version: str = VERSIONS[-1]) -> None:
+        if version not in VERSIONS:
+            raise InputError(f"the static encoder has no version {version!r}; expected one of {VERSIONS}")
+        self.version = version
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
-        return project(self.embed(texts), **_fitted())
+        return project(self.embed(texts), **fitted(f"static-{self.version}"))
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
-        """h of every text, before whitening, shape (n, 256): the mean of its token vectors, 0 without any."""
-        tokenizer, vectors = _weights()
-        out = np.zeros((len(texts), vectors.shape[1]))
-        cut = [text[:_MAX_CHARACTERS] for text in texts]
-        if len(cut) == 1:  # encode_batch starts threads
-            encodings = [tokenizer.encode(cut[0], add_special_tokens=False)]
+        """h of every text, before whitening, shape (n, 256): a mean of its token vectors, 0 without any."""
+        known = as_texts(texts)
+        if self.version == "1":
+            return token_means([text[:MAX_CHARACTERS] for text in known], digit=1.0)
+        return token_means([in_english(text) for text in known], digit=_DIGIT)
+
+
+def token_means(texts: Sequence[str], digit: float) -> FloatArray:
+    """Means of WordLlama's token vectors, digits weighted as told; 0 for a text without tokens."""
+    tokenizer, vectors, is_digit = _weights()
+    out = np.zeros((len(texts), vectors.shape[1]))
+    if len(texts) == 1:  # encode_batch starts threads
+        encodings = [tokenizer.encode(texts[0], add_special_tokens=False)]
+    else:
+        encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    for row, encoding in zip(out, encodings, strict=True):
+        ids = np.array(encoding.ids, dtype=np.intp)
+        if not len(ids):
+            continue
+        # float16 rows are summed in float32: quicker, and exact to 1e-6.
+        rows = vectors[ids].astype(np.float32)
+        if digit == 1.0:
+            row[:] = rows.mean(axis=0)
         else:
-            encodings = tokenizer.encode_batch(cut, add_special_tokens=False)
-        for row, encoding in zip(out, encodings, strict=True):
-            if encoding.ids:
-                # float16 rows are summed in float32: quicker, and exact to 1e-6.
-                row[:] = vectors[encoding.ids].astype(np.float32).mean(axis=0)
-        return out
+            weight = 1.0 - (1.0 - digit) * is_digit[ids]
+            row[:] = weight.astype(np.float32) @ rows / weight.sum()
+    return out
 
 
 def project(
@@ -82,11 +106,11 @@ def direction(h: FloatArray, mean: FloatArray, whiten: FloatArray) -> FloatArray
 
 
 @cache
-def _weights() -> tuple[Tokenizer, NDArray[np.float16]]:
-    """Tokenizer and token vectors of WordLlama, mapped into memory; MissingExtraError where they are absent.
+def _weights() -> tuple[Tokenizer, NDArray[np.float16], NDArray[np.bool_]]:
+    """Tokenizer and token vectors of WordLlama, mapped into memory, and which tokens are digits.
 
     They are read straight from the package's folder: importing ``wordllama`` configures the root logger
-    and takes longer than reading its two files.
+    and takes longer than reading its two files. MissingExtraError where they are absent.
     """
     spec = find_spec("wordllama")
     folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
@@ -104,11 +128,15 @@ def _weights() -> tuple[Tokenizer, NDArray[np.float16]]:
         size = struct.unpack("<Q", file.read(8))[0]
         about = json.loads(file.read(size))["embedding.weight"]
     start, shape = 8 + size + about["data_offsets"][0], tuple(about["shape"])
-    return tokenizer, np.memmap(folder / _WEIGHTS, dtype="<f2", mode="r", offset=start, shape=shape)
+    digits = np.zeros(shape[0], dtype=np.bool_)
+    digits[[tokenizer.get_vocab()[digit] for digit in "0123456789"]] = True
+    vectors = np.memmap(folder / _WEIGHTS, dtype="<f2", mode="r", offset=start, shape=shape)
+    return tokenizer, vectors.view(np.ndarray), digits  # a plain array is quicker to index
 
 
 @cache
-def _fitted() -> dict[str, FloatArray]:
-    path = resources.files(__package__).joinpath("data/static.npz")
+def fitted(name: str) -> dict[str, FloatArray]:
+    """The arrays of a file that `sigma_mem.encode.fit` wrote."""
+    path = resources.files(__package__).joinpath(f"data/{name}.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name].astype(np.float64) for name in ("mean", "whiten", "W", "bias")}

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from sigma_mem.encode import ENCODERS, Encoder, open_encoder
+from sigma_mem.encode import ENCODERS, CustomEncoder, Encoder, open_encoder
+from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.lines import Opening, open_record, opening_from
@@ -16,7 +17,7 @@ def open_memory(
     namespace: str,
     peers: Sequence[str] | None,
     rank: int | None,
-    encoder: str | Encoder | None,
+    encoder: str | Embed | Encoder | None,
     settings: Settings | None,
     time: float,
 ) -> tuple[Opening, Encoder | None]:
@@ -46,7 +47,7 @@ def _checked(
     opening: Opening,
     namespace: str,
     rank: int | None,
-    encoder: str | Encoder | None,
+    encoder: str | Embed | Encoder | None,
     settings: Settings | None,
 ) -> Encoder | None:
     if rank is not None and rank != opening.rank:
@@ -59,7 +60,10 @@ def _checked(
     written_with = opening.encoder
     if encoder is None and written_with["name"] not in ENCODERS:
         return None  # it was an encoder object: φ may be handed in
-    found = _chosen(written_with["name"] if encoder is None else encoder, None)
+    if encoder is None or encoder == written_with["name"]:  # in the version that wrote it, not the newest
+        found: Encoder | None = open_encoder(**written_with)
+    else:
+        found = _chosen(encoder, opening.rank)
     if _name(found) != written_with:
         raise EncoderMismatchError(
             f"encoder is {_name(found)['name']} {_name(found)['version']}; the memory in {namespace!r} was "
@@ -69,10 +73,10 @@ def _checked(
     return found
 
 
-def _chosen(encoder: str | Encoder | None, rank: int | None) -> Encoder | None:
+def _chosen(encoder: str | Embed | Encoder | None, rank: int | None) -> Encoder | None:
     if encoder is None:
         return None if rank is not None else open_encoder("static")
-    return open_encoder(encoder) if isinstance(encoder, str) else encoder
+    return open_encoder(encoder) if isinstance(encoder, str) else CustomEncoder(encoder, rank=rank)
 
 
 def _name(encoder: Encoder | None) -> dict[str, str]:

@@ -26,6 +26,7 @@ from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.encode import Encoder
+from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
@@ -80,8 +81,8 @@ class SigmaMem:
         named is removed.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
-    encoder : str or Encoder, optional
-        What turns a question into φ: "static" (default), "hashed", or an object with the protocol.
+    encoder : str, callable or Encoder, optional
+        What turns a question into φ: "static" (default), "minilm", "hashed", or your own; see docs/encoders.
     settings : Settings, optional
         Decay, step sizes and prior, recorded with the memory.
     namespace : str
@@ -122,7 +123,7 @@ class SigmaMem:
         *,
         sync: bool = False,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         namespace: str = "default",
         center: JudgingCenter | None = None,
@@ -209,7 +210,7 @@ class SigmaMem:
         peers: Sequence[str] | None = None,
         *,
         rank: int | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
         center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
