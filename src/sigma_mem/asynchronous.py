@@ -38,6 +38,16 @@ def _wrapped(
     return call
 
 
+def _made(make: Callable[P, SigmaMem]) -> Callable[P, Coroutine[Any, Any, AsyncSigmaMem]]:
+    """The same for a function that makes a memory."""
+
+    @wraps(make)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
+        return AsyncSigmaMem(await asyncio.to_thread(make, *args, **kwargs))
+
+    return call
+
+
 class AsyncSigmaMem:
     """Wrap a SigmaMem, which is thread-safe, for use with await; it has the same methods.
 
@@ -83,8 +93,14 @@ class AsyncSigmaMem:
     replayed = _in_thread(SigmaMem.replayed)
     snapshot = _in_thread(SigmaMem.snapshot)
     close = _in_thread(SigmaMem.close)
+    backup = _in_thread(SigmaMem.backup)
+    export = _in_thread(SigmaMem.export)
+    learn = _in_thread(SigmaMem.learn)
+    refold = _in_thread(SigmaMem.refold)
 
     namespace = _wrapped(SigmaMem.namespace)
+    merge = _wrapped(SigmaMem.merge)
+    restore = staticmethod(_made(SigmaMem.restore))
 
     peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
     rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)

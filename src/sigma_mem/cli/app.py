@@ -13,6 +13,7 @@ from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
+from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
@@ -33,6 +34,8 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(plot)
     app.command()(drift)
     app.command("import")(import_)
+    for command in (learn, backup, export, restore, refold, merge):
+        app.command()(command)
     app.add_typer(peers.app, name="peers")
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")

@@ -133,6 +133,11 @@ def decided_at(record: Record) -> float:
     return float(record.body["now"])
 
 
+def is_forgotten(record: Record) -> bool:
+    """Whether only the place of this line is left."""
+    return "forgotten" in record.body
+
+
 def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:
     """Text features of a decision's answers; none where another version of the features was recorded."""
     body = record.body

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -32,6 +33,7 @@ from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.session.building import build_store
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
@@ -40,9 +42,12 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
+from sigma_mem.session.learning import Learned, learn_stream
 from sigma_mem.session.lines import decision_record, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
+from sigma_mem.session.merging import Ledger, append_merged, merged_opening
+from sigma_mem.session.moving import export_ledger, read_ledger, restore_ledger
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.peers import (
@@ -54,16 +59,21 @@ from sigma_mem.session.peers import (
     other_pool_error,
     sync_pool,
 )
+from sigma_mem.session.pool import PoolChanges
+from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
+from sigma_mem.streams import Stream
 
 GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
 _EVERYONE = slice(None)
 _NO_TASK = "neither question nor phi was given; expected one of them"
+_NEVER = 2**62  # lines until a snapshot
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
@@ -144,6 +154,7 @@ class SigmaMem:
         self._rng = np.random.default_rng(seed)
         self._boot = secrets.token_hex(4)  # decisions of another run never share an id with ours
         self._count = 0
+        self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
         self._closed = False
         self.store = open_store(path, readonly) if store is None else store
@@ -601,6 +612,153 @@ class SigmaMem:
         with self._journal:
             return self._journal.replayed()
 
+    # --- move ----------------------------------------------------------------------------
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the whole store, with all its namespaces, into a new file; decisions go on meanwhile."""
+        backup_store(self.store, Path(path))
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
+        with self._journal as fold:
+            until = fold.seq
+        return export_ledger(self.store, self._namespace, Path(path), until)
+
+    @staticmethod
+    def restore(
+        file: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
+        *,
+        namespace: str = "default",
+        encoder: str | Encoder | None = None,
+    ) -> SigmaMem:
+        """Make a memory from a file that `export` wrote: the same lines, the same state.
+
+        Parameters
+        ----------
+        file
+            What `export` wrote; one that was cut or changed is refused.
+        path, namespace, encoder
+            As for `SigmaMem`; an existing file gets one more namespace.
+        """
+        records = read_ledger(Path(file))
+        store = open_store(path)
+        try:
+            restore_ledger(records, store, namespace)
+            return SigmaMem._owning(store, namespace, encoder)
+        except BaseException:
+            store.close()
+            raise
+
+    def learn(
+        self,
+        stream: Stream,
+        *,
+        source: str = "default",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Learned:
+        """Learn from a recorded stream: decide every event, then take its labels.
+
+        Every event gets the ref ``stream name:event id``, so that learning again, or after an interruption,
+        takes only what is not there yet. Peers that are new join the pool.
+
+        Parameters
+        ----------
+        stream : Stream
+            See `sigma_mem.streams.load_stream`.
+        source : str
+            Who labelled it.
+        progress : callable, optional
+            Told (done, total) now and then.
+        """
+        return learn_stream(self, stream, source, progress)
+
+    def refold(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        settings: Settings | None = None,
+        encoder: str | Encoder | None = None,
+        namespace: str = "default",
+    ) -> Refolded:
+        """Make a new memory from this ledger: every decision is made again, and every label taken again.
+
+        Tells how the decisions would have differed. This memory stays as it is.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A new file for the new memory; None keeps it in this process.
+        settings : Settings, optional
+            Of the new memory; those of this one by default.
+        encoder : str or Encoder, optional
+            To encode the questions again, which must have been kept; by default every φ stays.
+        namespace : str
+            Of the new memory.
+        """
+        opening, chosen = refolded_opening(self._opening, self._encoder, settings, encoder)
+        with self._journal as fold:
+            until = fold.seq
+        task = RecordedTask()
+
+        def fill(store: Store) -> RefoldReport:
+            new = SigmaMem(
+                store=store, namespace=namespace, encoder=chosen, reads=self._registry, clock=task.clock
+            )
+            new._center = self._center
+            lines = self.store.records(self._namespace, until=until)
+            return refolded(new, task, lines, encoder is not None)
+
+        store, report = build_store(path, namespace, opening, self._clock(), fill)
+        return Refolded(SigmaMem._owning(store, namespace, chosen), *report)
+
+    def merge(
+        self,
+        other: SigmaMem,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        namespace: str = "default",
+    ) -> SigmaMem:
+        """Make a new memory from this one and another: as if one had seen the events of both, in time.
+
+        Both stay as they are. They must have the same rank, settings and encoder. Events that both have,
+        being copies of one memory, are taken once.
+
+        Parameters
+        ----------
+        other : SigmaMem
+        path, namespace
+            Of the new memory, as for `refold`.
+        """
+        ledgers = [mem._ledger() for mem in (self, other)]
+        opening = merged_opening(*ledgers)
+
+        def fill(store: Store) -> None:
+            append_merged(Journal(store, namespace, opening, self._registry, _NEVER), *ledgers)
+
+        store, _ = build_store(path, namespace, opening, self._clock(), fill)
+        return SigmaMem._owning(store, namespace, self._encoder)
+
+    def _ledger(self) -> Ledger:
+        with self._journal as fold:
+            return Ledger(
+                self.store,
+                self._namespace,
+                self._opening,
+                fold.seq,
+                fold.state.peers,
+                frozenset(fold.departed),
+                frozenset(fold.revoked),
+                PoolChanges(fold.pool),
+            )
+
+    @staticmethod
+    def _owning(store: Store, namespace: str, encoder: str | Encoder | None) -> SigmaMem:
+        """A memory that closes its store."""
+        mem = SigmaMem(store=store, namespace=namespace, encoder=encoder)
+        mem._owns_store = True
+        return mem
+
     # --- life ----------------------------------------------------------------------------
 
     def snapshot(self) -> None:
@@ -653,7 +811,7 @@ class SigmaMem:
             direction = self._direction(question, phi)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
-            id = event_id = f"{self._boot}-{self._count + 1}"
+            id = event_id = self._next_id or f"{self._boot}-{self._count + 1}"
             tick = state.next_tick(time)
             earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
             if earlier is not None:

@@ -49,6 +49,11 @@ class SqliteStore:
         return 0 if self._writer is None else self._writer.epoch
 
     @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
     def readonly(self) -> bool:
         """Whether the file was opened to read only."""
         return self._writer is None
