@@ -2,11 +2,11 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
-from sigma_mem.answers.canon import KINDS, Kind
+from sigma_mem.answers.canon import KINDS
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, check_folder, existing, named_values
 from sigma_mem.cli.output import console, print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
@@ -113,7 +113,6 @@ def learn(
 
     if canon not in KINDS:
         raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")
-    kind = cast(Kind, canon)
     named = {"answer": answer or [], "label": label or [], "score": score or []}
     if peer is None and not any(named.values()):
         stream = load_stream(file)
@@ -128,7 +127,7 @@ def learn(
                 )
             elif given:
                 columns[what] = given[0]
-        stream = load_table(file, Columns(question, event, peer=peer, **columns), kind=kind)
+        stream = load_table(file, Columns(question, event, peer=peer, **columns), kind=canon)
     if limit is not None:
         stream = stream.select(limit=limit)
     check_folder("--memory", memory)

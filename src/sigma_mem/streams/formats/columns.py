@@ -25,8 +25,8 @@ class Columns:
 
     Either a row is one answer of one peer, named by ``peer``, with ``answer`` and a ``label`` or ``score``;
     or a row is a question with columns for every peer, in ``answers``, ``labels`` and ``scores`` (peer →
-    column). A label is a bool, a word like true or wrong, or c ∈ [−1, 1]; a score is in [0, 1]. Rows with the same
-    ``event``, or else the same question, belong together.
+    column). A label is a bool, a word like true or wrong, or c ∈ [−1, 1]; a score is in [0, 1]. Rows with
+    the same ``event``, or else the same question, belong together.
     """
 
     question: str = "question"
