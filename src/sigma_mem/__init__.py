@@ -13,11 +13,14 @@ from sigma_mem.memory import Settings, SigmaState
 
 if TYPE_CHECKING:
     from sigma_mem.asynchronous import AsyncSigmaMem
+    from sigma_mem.client import AsyncClient, Client
     from sigma_mem.session import SigmaMem
 
 __all__ = [
     "Answer",
+    "AsyncClient",
     "AsyncSigmaMem",
+    "Client",
     "Decision",
     "Event",
     "Feedback",
@@ -40,6 +43,10 @@ def __getattr__(name: str) -> Any:
         from sigma_mem.asynchronous import AsyncSigmaMem
 
         return AsyncSigmaMem
+    if name in ("AsyncClient", "Client"):
+        from sigma_mem import client
+
+        return getattr(client, name)
     raise AttributeError(f"module 'sigma_mem' has no attribute {name!r}")
 
 

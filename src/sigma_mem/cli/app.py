@@ -14,6 +14,7 @@ from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
 from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
+from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
@@ -41,6 +42,9 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")
     app.add_typer(data.app, name="data")
+    app.command()(serve)
+    app.add_typer(keys_app, name="keys")
+    app.command()(config)
     return app
 
 

@@ -25,6 +25,7 @@ def append_feedback(
     id: str | None,
     amend: bool,
     time: float,
+    wait: bool = True,
 ) -> Feedback:
     """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
     store, namespace = journal.store, journal.namespace
@@ -43,9 +44,9 @@ def append_feedback(
             line = feedback.id if id is None else next_revision_id(store, namespace, id)
             tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
             ticket = journal.append(feedback_record(feedback, line, tick, fold.standing(source, event)))
-    if ticket is None:
+    if wait and ticket is None:
         store.flush()  # the earlier feedback may still be on its way to the disk
-    else:
+    elif wait and ticket is not None:
         ticket.wait()
     return feedback
 

@@ -404,6 +404,7 @@ class SigmaMem:
         source: str = "default",
         id: str | None = None,
         amend: bool = False,
+        wait: bool = True,
     ) -> Feedback:
         """Say who was right: for some or all peers, now or late. Returns once it is on disk.
 
@@ -426,9 +427,12 @@ class SigmaMem:
             Of this feedback, for senders that retry.
         amend : bool
             Replace what this source said of these peers.
+        wait : bool
+            Whether to return only once it is on disk. Who sends many leaves that out, and calls
+            ``store.flush()`` after the last.
         """
-        named, time = id_of(decision), self._clock()
-        return append_feedback(self._journal, named, labels, scores, source, id, amend, time)
+        said, time = id_of(decision), self._clock()
+        return append_feedback(self._journal, said, labels, scores, source, id, amend, time, wait)
 
     def revoke(self, source: str) -> int:
         """Take back all feedback of a source; return how many lines that were.

@@ -1,0 +1,274 @@
+"""Every method as a request and what to read from its response; nothing is sent here."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sigma_mem.answers.canon import Canon
+from sigma_mem.answers.chat import Question
+from sigma_mem.errors import InputError
+from sigma_mem.events import Answer, Decision, Feedback, FloatArray
+from sigma_mem.memory import Settings
+from sigma_mem.memory.basis import Basis
+from sigma_mem.session import Contribution, Drift, Explanation, Source
+
+T = TypeVar("T")
+GivenAnswers = Mapping[str, str | Answer | None]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCall(Generic[T]):
+    """A request, and how to read its response."""
+
+    method: str
+    path: str  # below /v1/memory
+    read: Callable[[Any], T]
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, Any] | None = None
+
+
+class MemoryCalls:
+    """The methods of a memory in one namespace; the parameters are those of `SigmaMem`."""
+
+    def __init__(self, namespace: str) -> None:
+        self._at = "/" + quote(namespace, safe="")
+
+    # --- what it is ----------------------------------------------------------------------
+
+    def describe(self) -> MemoryCall[Mapping[str, Any]]:
+        """What the namespace's memory is: peers, events, rank, encoder, settings."""
+        return MemoryCall("GET", self._at, dict)
+
+    def create(
+        self, peers: Sequence[str], rank: int | None, encoder: str | None, settings: Settings | None
+    ) -> MemoryCall[None]:
+        """Make the namespace."""
+        body: dict[str, Any] = {"peers": list(peers), "rank": rank, "encoder": encoder}
+        if settings is not None:
+            body["settings"] = asdict(settings)
+        return MemoryCall("PUT", self._at, _nothing, body)
+
+    # --- decide --------------------------------------------------------------------------
+
+    def encode(self, question: Question) -> MemoryCall[FloatArray]:
+        """φ of a question."""
+        return self._post("encode", lambda body: _phi(body["phi"]), {"question": question})
+
+    def route(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "calibrated-route",
+        explore: bool = False,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+    ) -> MemoryCall[Decision]:
+        """Choose a peer before anyone answers; see `SigmaMem.route`."""
+        body = _task(question, phi, among, after, ref)
+        return self._post("route", decision_of, {**body, "read": read, "explore": explore})
+
+    def vote(
+        self,
+        question: Question | None,
+        answers: GivenAnswers,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "calibrated-vote",
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        min_confidence: float | None = None,
+    ) -> MemoryCall[Decision]:
+        """Choose among answers: equal ones vote together; see `SigmaMem.vote`."""
+        body = _task(question, phi, among, after, ref) | _answers(answers, canon)
+        return self._post("vote", decision_of, {**body, "read": read, "min_confidence": min_confidence})
+
+    def decide(
+        self,
+        question: Question | None,
+        answers: GivenAnswers,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        min_confidence: float | None = None,
+    ) -> MemoryCall[Decision]:
+        """Choose among answers by the read that has been best here; see `SigmaMem.decide`."""
+        body = _task(question, phi, among, after, ref) | _answers(answers, canon)
+        return self._post("decide", decision_of, {**body, "min_confidence": min_confidence})
+
+    def served(self, decision: str | Decision, peer: str | None = None) -> MemoryCall[Decision]:
+        """Say who really answered; see `SigmaMem.served`."""
+        return self._post("served", decision_of, {"decision": _id(decision), "peer": peer})
+
+    # --- feedback ------------------------------------------------------------------------
+
+    def feedback(
+        self,
+        decision: str | Decision,
+        labels: Mapping[str, object],
+        *,
+        id: str | None = None,
+        amend: bool = False,
+    ) -> MemoryCall[Feedback]:
+        """Say who was right; see `SigmaMem.feedback`. The source is the API key that the client uses."""
+        return self._post("feedback", _feedback, _said(decision, labels, id, amend))
+
+    def feedback_batch(
+        self, items: Sequence[tuple[str | Decision, Mapping[str, object]]]
+    ) -> MemoryCall[list[Feedback | str]]:
+        """Say who was right in several events, with one wait for the disk.
+
+        Each is taken or refused on its own: the result has, in order, what was taken or why not.
+        """
+        body = {"items": [_said(decision, labels, None, False) for decision, labels in items]}
+        return self._post("feedback/batch", _batch, body)
+
+    def revoke(self, source: str) -> MemoryCall[int]:
+        """Take back all feedback of a source; return how many lines that were."""
+        return self._post("revoke", _lines, {"source": source})
+
+    def unrevoke(self, source: str) -> MemoryCall[int]:
+        """Take a revocation back; return how many lines count again."""
+        return self._post("unrevoke", _lines, {"source": source})
+
+    def sources(self) -> MemoryCall[list[Source]]:
+        """Everyone who gave feedback or is trusted, by name."""
+        return self._get("sources", lambda body: [Source(**each) for each in body["sources"]])
+
+    # --- peers ---------------------------------------------------------------------------
+
+    def add_peer(self, peer: str) -> MemoryCall[None]:
+        """Take a new peer into the pool, last in order, with nothing known of it."""
+        return self._post("peers", _nothing, {"peer": peer})
+
+    def remove_peer(self, peer: str) -> MemoryCall[None]:
+        """Forget a peer; its name cannot be used again."""
+        return MemoryCall("DELETE", f"{self._at}/peers", _nothing, query={"peer": peer})
+
+    # --- look ----------------------------------------------------------------------------
+
+    def decision(self, id: str | Decision) -> MemoryCall[Decision]:
+        """An earlier decision, from the ledger."""
+        return self._get("decision", decision_of, id=_id(id))
+
+    def decisions(self, last: int) -> MemoryCall[list[Decision]]:
+        """The last decisions, newest first."""
+        return self._get(
+            "decisions", lambda body: [decision_of(each) for each in body["decisions"]], last=last
+        )
+
+    def labels(self, decision: str | Decision) -> MemoryCall[Mapping[str, float]]:
+        """The labels that the event of a decision has now."""
+        return self._get("labels", lambda body: dict(body["labels"]), decision=_id(decision))
+
+    def explain(
+        self, decision: str | Decision, *, peer: str | None = None, top: int = 5
+    ) -> MemoryCall[Explanation]:
+        """Name the past events that weighed most in a decision; see `SigmaMem.explain`."""
+        named = {} if peer is None else {"peer": peer}
+        return self._get("explain", _explanation, decision=_id(decision), top=top, **named)
+
+    def drift(self) -> MemoryCall[list[Drift]]:
+        """Peers whose recent record left their long one; see `SigmaMem.drift`."""
+        return self._get("drift", lambda body: [Drift(**each) for each in body["drift"]])
+
+    # --- inside --------------------------------------------------------------------------
+
+    def _post(self, name: str, read: Callable[[Any], T], body: Mapping[str, Any]) -> MemoryCall[T]:
+        given = {key: value for key, value in body.items() if value is not None}
+        return MemoryCall("POST", f"{self._at}/{name}", read, given)
+
+    def _get(self, name: str, read: Callable[[Any], T], **query: Any) -> MemoryCall[T]:
+        return MemoryCall("GET", f"{self._at}/{name}", read, query=query)
+
+
+def decision_of(body: Mapping[str, Any]) -> Decision:
+    """A decision from a response."""
+    known = {field.name for field in fields(Decision)}
+    return Decision(**{**{key: body[key] for key in body if key in known}, "phi": _phi(body["phi"])})
+
+
+def _task(
+    question: Question | None,
+    phi: ArrayLike | None,
+    among: Sequence[str] | None,
+    after: str | Decision | None,
+    ref: str | None,
+) -> dict[str, Any]:
+    return {
+        "question": question,
+        "phi": None if phi is None else _phi_text(phi),
+        "among": None if among is None else list(among),
+        "after": None if after is None else _id(after),
+        "ref": ref,
+    }
+
+
+def _answers(answers: GivenAnswers, canon: Canon) -> dict[str, Any]:
+    """Answers as JSON; a canon that is a function is applied here, since it cannot be sent."""
+    if not isinstance(answers, Mapping):
+        raise InputError(f"answers are {answers!r}; expected a mapping of peers to answers")
+    sent: dict[str, Any] = {}
+    for peer, answer in answers.items():
+        if isinstance(answer, str) and callable(canon):
+            answer = Answer(answer, canon(answer))
+        sent[peer] = {"text": answer.text, "canon": answer.canon} if isinstance(answer, Answer) else answer
+    return {"answers": sent, "canon": "auto" if callable(canon) else canon}
+
+
+def _said(
+    decision: str | Decision, labels: Mapping[str, object], id: str | None, amend: bool
+) -> dict[str, Any]:
+    plain = {peer: c.item() if isinstance(c, np.generic) else c for peer, c in labels.items()}
+    named = {} if id is None else {"id": id}
+    return {"decision": _id(decision), "labels": plain, "amend": amend, **named}
+
+
+def _id(decision: str | Decision) -> str:
+    return decision.id if isinstance(decision, Decision) else decision
+
+
+def _phi(text: str) -> FloatArray:
+    return np.frombuffer(b64decode(text), dtype="<f8").astype(np.float64)
+
+
+def _phi_text(phi: ArrayLike) -> str:
+    return b64encode(np.asarray(phi, dtype="<f8").tobytes()).decode()
+
+
+def _nothing(body: Any) -> None:
+    return None
+
+
+def _lines(body: Mapping[str, Any]) -> int:
+    return int(body["lines"])
+
+
+def _feedback(body: Mapping[str, Any]) -> Feedback:
+    return Feedback(**body)
+
+
+def _batch(body: Mapping[str, Any]) -> list[Feedback | str]:
+    return [
+        _feedback(each["feedback"]) if each.get("feedback") else str(each["error"]["message"])
+        for each in body["results"]
+    ]
+
+
+def _explanation(body: Mapping[str, Any]) -> Explanation:
+    values = {field.name: body[field.name] for field in fields(Explanation)}
+    values["prob"] = float("nan") if values["prob"] is None else values["prob"]
+    values["basis"] = Basis(**values["basis"])
+    values["contributions"] = tuple(Contribution(**each) for each in values["contributions"])
+    return Explanation(**values)

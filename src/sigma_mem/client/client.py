@@ -1,0 +1,288 @@
+"""`Client` and `AsyncClient`: the methods of `SigmaMem`, over HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from sigma_mem.client.calls import MemoryCall, MemoryCalls
+from sigma_mem.client.errors import ServiceError, error_from
+from sigma_mem.extras import require
+from sigma_mem.memory import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _sent(
+    method: Callable[Concatenate[MemoryCalls, P], MemoryCall[T]],
+) -> Callable[Concatenate[Client, P], T]:
+    """The method of `MemoryCalls`, with the same parameters, sent."""
+
+    @wraps(method)
+    def send(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._send(method(self._calls, *args, **kwargs))
+
+    return send
+
+
+def _awaited(
+    method: Callable[Concatenate[MemoryCalls, P], MemoryCall[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """The same, awaited."""
+
+    @wraps(method)
+    async def send(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._send(method(self._calls, *args, **kwargs))
+
+    return send
+
+
+class _Connection:
+    """Where the service is, and how a request to it is made."""
+
+    def __init__(
+        self, url: str, key: str | None, namespace: str, timeout: float, http: Any, kind: str
+    ) -> None:
+        self._library = require("httpx2", extra="client", purpose="the client of a service")
+        self.url, self.name = url.rstrip("/"), namespace
+        self._calls = MemoryCalls(namespace)
+        self._timeout = timeout
+        self._owns = http is None
+        if http is None:
+            key = os.environ.get("SIGMA_MEM_KEY") if key is None else key
+            http = getattr(self._library, kind)(
+                headers={} if key is None else {"authorization": f"Bearer {key}"}, timeout=timeout
+            )
+        self._http = http
+
+    def _request(self, call: MemoryCall[Any]) -> dict[str, Any]:
+        query = {key: value for key, value in (call.query or {}).items() if value is not None}
+        request = {"method": call.method, "url": f"{self.url}/v1/memory{call.path}", "params": query}
+        return request if call.body is None else {**request, "json": call.body}
+
+    def _failed(self, error: Exception) -> ServiceError:
+        return ServiceError(
+            f"cannot reach {self.url} ({type(error).__name__}: {error}); is the service running?"
+        )
+
+    def _read(self, call: MemoryCall[T], response: Any) -> T:
+        try:
+            body = response.json()
+        except ValueError:
+            body = None
+        if response.status_code >= 400 or body is None:
+            raise error_from(response.status_code, body, call.path)
+        return call.read(body)
+
+
+class Client(_Connection):
+    """A memory in a service, with the methods of `SigmaMem`.
+
+    What needs the process that holds the memory is not here: `state`, `reads`, `replayed`, `snapshot` and
+    `select`. Feedback has no `source`: that is the key's name.
+
+    Parameters
+    ----------
+    url : str
+        Of the service, such as ``http://127.0.0.1:8321``.
+    key : str, optional
+        API key; the environment variable SIGMA_MEM_KEY by default.
+    namespace : str
+        Which memory.
+    timeout : float
+        Seconds for one request.
+    http : httpx2.Client, optional
+        To send with, in place of one of its own; it brings its own headers.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        namespace: str = "default",
+        timeout: float = 30.0,
+        http: Any = None,
+    ) -> None:
+        super().__init__(url, key, namespace, timeout, http, "Client")
+
+    encode = _sent(MemoryCalls.encode)
+    route = _sent(MemoryCalls.route)
+    vote = _sent(MemoryCalls.vote)
+    decide = _sent(MemoryCalls.decide)
+    served = _sent(MemoryCalls.served)
+    feedback = _sent(MemoryCalls.feedback)
+    feedback_batch = _sent(MemoryCalls.feedback_batch)
+    revoke = _sent(MemoryCalls.revoke)
+    unrevoke = _sent(MemoryCalls.unrevoke)
+    sources = _sent(MemoryCalls.sources)
+    add_peer = _sent(MemoryCalls.add_peer)
+    remove_peer = _sent(MemoryCalls.remove_peer)
+    decision = _sent(MemoryCalls.decision)
+    decisions = _sent(MemoryCalls.decisions)
+    labels = _sent(MemoryCalls.labels)
+    explain = _sent(MemoryCalls.explain)
+    drift = _sent(MemoryCalls.drift)
+    describe = _sent(MemoryCalls.describe)
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The pool, in order."""
+        return tuple(self.describe()["peers"])
+
+    @property
+    def rank(self) -> int:
+        """Dimension of φ."""
+        return int(self.describe()["rank"])
+
+    @property
+    def settings(self) -> Settings:
+        """As recorded with the memory."""
+        return settings_of(self.describe())
+
+    @property
+    def encoder(self) -> Mapping[str, str]:
+        """Name and version of the encoder that the memory was made with."""
+        return dict(self.describe()["encoder"])
+
+    @property
+    def events(self) -> int:
+        """How many events were decided."""
+        return int(self.describe()["events"])
+
+    def namespace(
+        self,
+        name: str,
+        peers: Sequence[str] | None = None,
+        *,
+        rank: int | None = None,
+        encoder: str | None = None,
+        settings: Settings | None = None,
+    ) -> Client:
+        """Another memory of the same service; with peers, it is made where there is none."""
+        other = Client(self.url, namespace=name, timeout=self._timeout, http=self._http)
+        if peers is not None:
+            other._send(other._calls.create(peers, rank, encoder, settings))
+        return other
+
+    def close(self) -> None:
+        """Close the connections, where they are this client's own; idempotent."""
+        if self._owns:
+            self._http.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, call: MemoryCall[T]) -> T:
+        try:
+            response = self._http.request(**self._request(call))
+        except self._library.HTTPError as error:
+            raise self._failed(error) from error
+        return self._read(call, response)
+
+
+class AsyncClient(_Connection):
+    """`Client` for asyncio programs: every method is awaited, and so are `peers()`, `rank()` and the like."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        namespace: str = "default",
+        timeout: float = 30.0,
+        http: Any = None,
+    ) -> None:
+        super().__init__(url, key, namespace, timeout, http, "AsyncClient")
+
+    encode = _awaited(MemoryCalls.encode)
+    route = _awaited(MemoryCalls.route)
+    vote = _awaited(MemoryCalls.vote)
+    decide = _awaited(MemoryCalls.decide)
+    served = _awaited(MemoryCalls.served)
+    feedback = _awaited(MemoryCalls.feedback)
+    feedback_batch = _awaited(MemoryCalls.feedback_batch)
+    revoke = _awaited(MemoryCalls.revoke)
+    unrevoke = _awaited(MemoryCalls.unrevoke)
+    sources = _awaited(MemoryCalls.sources)
+    add_peer = _awaited(MemoryCalls.add_peer)
+    remove_peer = _awaited(MemoryCalls.remove_peer)
+    decision = _awaited(MemoryCalls.decision)
+    decisions = _awaited(MemoryCalls.decisions)
+    labels = _awaited(MemoryCalls.labels)
+    explain = _awaited(MemoryCalls.explain)
+    drift = _awaited(MemoryCalls.drift)
+    describe = _awaited(MemoryCalls.describe)
+
+    async def peers(self) -> tuple[str, ...]:
+        """The pool, in order."""
+        return tuple((await self.describe())["peers"])
+
+    async def rank(self) -> int:
+        """Dimension of φ."""
+        return int((await self.describe())["rank"])
+
+    async def settings(self) -> Settings:
+        """As recorded with the memory."""
+        return settings_of(await self.describe())
+
+    async def encoder(self) -> Mapping[str, str]:
+        """Name and version of the encoder that the memory was made with."""
+        return dict((await self.describe())["encoder"])
+
+    async def events(self) -> int:
+        """How many events were decided."""
+        return int((await self.describe())["events"])
+
+    async def namespace(
+        self,
+        name: str,
+        peers: Sequence[str] | None = None,
+        *,
+        rank: int | None = None,
+        encoder: str | None = None,
+        settings: Settings | None = None,
+    ) -> AsyncClient:
+        """Another memory of the same service; with peers, it is made where there is none."""
+        other = AsyncClient(self.url, namespace=name, timeout=self._timeout, http=self._http)
+        if peers is not None:
+            await other._send(other._calls.create(peers, rank, encoder, settings))
+        return other
+
+    async def close(self) -> None:
+        """Close the connections, where they are this client's own; idempotent."""
+        if self._owns:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _send(self, call: MemoryCall[T]) -> T:
+        try:
+            response = await self._http.request(**self._request(call))
+        except self._library.HTTPError as error:
+            raise self._failed(error) from error
+        return self._read(call, response)
+
+
+def settings_of(description: Mapping[str, Any]) -> Settings:
+    """Settings from a namespace's description."""
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in cast(Mapping[str, Any], description["settings"]).items()
+    }
+    return Settings(**values)

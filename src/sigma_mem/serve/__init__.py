@@ -1,0 +1,18 @@
+"""The service: memories over HTTP, for teams that write no Python (extra ``[serve]``).
+
+``create_app`` in `app` makes the application from a frozen ``ServerConfig``. `auth` has keys and roles: every
+route declares who may call it, and one that does not stops the start. `guard` stands in front of all of them
+(Host, Origin, sizes, rates). `memories` opens namespaces of one store; `memory_routes` is the memory's API,
+and `gateway` the OpenAI-compatible one.
+"""
+
+from sigma_mem.extras import require
+
+for _package in ("fastapi", "uvicorn", "httpx2", "prometheus_client"):
+    require(_package, extra="serve", purpose="the service")
+
+from sigma_mem.serve.app import create_app  # noqa: E402
+from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream  # noqa: E402
+from sigma_mem.serve.context import Context  # noqa: E402
+
+__all__ = ["Context", "RequestLimits", "ServerConfig", "Upstream", "create_app"]

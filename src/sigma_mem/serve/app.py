@@ -1,0 +1,89 @@
+"""The application: made by a function from a configuration, closed when the server stops."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from sigma_mem import __version__
+from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.serve.audit import Audit
+from sigma_mem.serve.auth import seal
+from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.context import Context
+from sigma_mem.serve.failures import on_bug, on_http_error, on_invalid_request, on_sigma_mem_error
+from sigma_mem.serve.gateway import router as gateway_router
+from sigma_mem.serve.guard import Guard
+from sigma_mem.serve.keys import KeyRing
+from sigma_mem.serve.memories import Memories
+from sigma_mem.serve.memory_routes import memory_routes
+from sigma_mem.serve.metrics import Metrics
+from sigma_mem.serve.operations import operation_routes
+
+
+def create_app(config: ServerConfig) -> FastAPI:
+    """The service for a configuration, ready for an ASGI server.
+
+    Refuses a configuration that is not safe: an address that others can reach, or an upstream with a key,
+    without API keys.
+    """
+    keys = KeyRing(config.keys)
+    check_safe(config, keys)
+    context = Context(config, keys, Memories(config), Metrics(), Audit(config.audit))
+    app = FastAPI(
+        title="sigma-mem",
+        version=__version__,
+        summary="An online reliability memory: who can be trusted, and when.",
+        lifespan=_lifespan,
+        openapi_url=None,  # our own route declares a role
+        docs_url=None,  # those pages load from other hosts
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.context = context
+    for routes in (operation_routes(context, app), memory_routes(context), gateway_router(context)):
+        app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one
+    seal(app)
+    app.add_exception_handler(SigmaMemError, on_sigma_mem_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_invalid_request)
+    app.add_exception_handler(Exception, on_bug)
+    app.add_middleware(Guard, config=config, keys=keys, metrics=context.metrics)
+    return app
+
+
+def check_safe(config: ServerConfig, keys: KeyRing) -> None:
+    """Refuse to start where anybody could call."""
+    if config.needs_keys and not keys.keys:
+        why = (
+            f"an upstream has a key (${next(u.key_env for u in config.upstreams if u.key_env)})"
+            if config.is_loopback
+            else f"it would listen on {config.host}, where others can reach it"
+        )
+        raise InputError(
+            f"the service has no API keys, and {why}; make one first: sigma-mem keys add NAME --keys FILE"
+        )
+    if config.host in ("0.0.0.0", "::") and not config.allowed_hosts:
+        raise InputError(
+            f"host is {config.host} and allowed_hosts is empty; expected the names clients use for it"
+        )
+    for upstream in config.upstreams:
+        upstream.key()  # its variable is set
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    context: Context = app.state.context
+    try:
+        if context.config.upstreams:
+            await context.memories.prepare(
+                context.config.namespace, [upstream.name for upstream in context.config.upstreams]
+            )
+        yield
+    finally:
+        for close in context.closing:
+            await close()
+        await context.memories.close()
+        context.audit.close()

@@ -1,0 +1,346 @@
+"""What the service is told: one frozen value, from a file, the environment and the command line."""
+
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from sigma_mem.errors import InputError
+
+FILE = "sigma-mem.toml"
+PREFIX = "SIGMA_MEM_"  # of environment variables: SIGMA_MEM_PORT, SIGMA_MEM_LIMITS_BODY_BYTES
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")  # of peers: what a `model` field may hold
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A model that the gateway may call: one peer.
+
+    Attributes
+    ----------
+    name : str
+        The peer's name.
+    base_url : str
+        Of an OpenAI-compatible server, with its path: ``https://host/v1``.
+    model : str
+        What that server calls the model; the peer's name by default.
+    key_env : str
+        The environment variable that holds the server's key; the key itself is never in the configuration.
+    input_price, output_price : float
+        Of a million tokens, in any currency.
+    timeout : float
+        Seconds until the peer counts as failed.
+    """
+
+    name: str
+    base_url: str
+    model: str = ""
+    key_env: str = ""
+    input_price: float = 0.0
+    output_price: float = 0.0
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name) or self.name.split("/")[0] == "sigma-mem":
+            raise InputError(
+                f"an upstream's name is {self.name!r}; expected letters, digits and . _ : / -, "
+                "not starting with sigma-mem, which names the memory itself"
+            )
+        _check_url(self)
+        for what in ("input_price", "output_price"):
+            if not 0.0 <= getattr(self, what) < float("inf"):
+                raise InputError(f"{what} of {self.name!r} is {getattr(self, what)!r}; expected 0 or more")
+        if not 0.0 < self.timeout <= 3600.0:
+            raise InputError(f"timeout of {self.name!r} is {self.timeout!r}; expected seconds, up to 3600")
+        if not self.model:
+            object.__setattr__(self, "model", self.name)
+
+    def key(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The key to call it with; None where it needs none."""
+        if not self.key_env:
+            return None
+        key = environment.get(self.key_env, "").strip()
+        if not key:
+            raise InputError(
+                f"upstream {self.name!r} takes its key from ${self.key_env}, which is not set; set it first"
+            )
+        return key
+
+
+def _check_url(upstream: Upstream) -> None:
+    """Only http(s), no credentials in the address, no link-local address (where clouds keep secrets)."""
+    parts = urlsplit(upstream.base_url)
+    wrong = f"base_url of {upstream.name!r} is {upstream.base_url!r}"
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InputError(f"{wrong}; expected http(s)://host/v1")
+    if parts.username or parts.password:
+        raise InputError(f"base_url of {upstream.name!r} holds a user or password; put the key into key_env")
+    try:
+        address = ipaddress.ip_address(parts.hostname)
+    except ValueError:
+        return
+    if address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise InputError(f"{wrong}, a link-local, multicast or empty address; expected a server's own")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What one request, and one key, may ask for.
+
+    Attributes
+    ----------
+    body_bytes, header_bytes : int
+        Largest body and largest headers of a request.
+    batch : int
+        Most items in one batch of feedback, and most rows in one answer.
+    rate : float
+        Requests a second for each key, twice that in a burst; 0 for no limit.
+    refused_rate : float
+        Requests a second without a valid key, for each address; the next ones get 429.
+    concurrency : int
+        Requests at once; the next ones get 503.
+    namespaces : int
+        Most namespaces in the store.
+    """
+
+    body_bytes: int = 4_000_000
+    header_bytes: int = 16_384
+    batch: int = 1_000
+    rate: float = 0.0
+    refused_rate: float = 10.0
+    concurrency: int = 1_000
+    namespaces: int = 10_000
+
+    def __post_init__(self) -> None:
+        for what in ("body_bytes", "header_bytes", "batch", "concurrency", "namespaces"):
+            if getattr(self, what) < 1:
+                raise InputError(f"limits.{what} is {getattr(self, what)!r}; expected 1 or more")
+        for what in ("rate", "refused_rate"):
+            if not 0.0 <= getattr(self, what) < float("inf"):
+                raise InputError(f"limits.{what} is {getattr(self, what)!r}; expected 0 or more a second")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Everything the service is told.
+
+    Attributes
+    ----------
+    host, port : str, int
+        Where it listens; port 0 takes a free one.
+    path : str, optional
+        The memory's file, or ``postgresql://…``; None keeps everything in the process.
+    keys : str, optional
+        The file of API keys (``sigma-mem keys add``).
+    namespace : str
+        Of requests to the gateway that name none. It is made at start, with the upstreams as peers.
+    trusted : tuple of str
+        Names of keys whose feedback is taken as it is in new namespaces; other keys weigh as much as they
+        agree. Without any, no key is trusted more than another.
+    upstreams : tuple of Upstream
+        What the gateway may call.
+    keep_text : bool
+        Whether questions and answers go into the ledger.
+    explore : bool
+        Whether routes of the gateway explore where nothing is said.
+    observe : str
+        Observe only: this peer serves every routed request of the gateway, and what the memory would have
+        chosen is recorded. Empty to let the memory choose.
+    deadline : float
+        Seconds for one request to the gateway, over all peers it tries.
+    allowed_hosts, allowed_origins : tuple of str
+        Names under which clients reach the service, beside its own address and localhost; and origins of
+        other web pages that may call it.
+    audit : str, optional
+        File that says who wrote what, one JSON object a line.
+    log : str
+        "json", "text" or "off".
+    access_log : bool
+        Whether every request is a line of the log, or only those that failed.
+    telemetry : bool
+        Whether spans go to OpenTelemetry (extra ``[otel]``), as its own OTEL_ variables say.
+    shutdown_seconds : float
+        How long requests may still run after the signal to stop.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8321
+    path: str | None = None
+    keys: str | None = None
+    namespace: str = "default"
+    trusted: tuple[str, ...] = ()
+    upstreams: tuple[Upstream, ...] = ()
+    keep_text: bool = False
+    explore: bool = True
+    observe: str = ""
+    deadline: float = 120.0
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    audit: str | None = None
+    log: str = "json"
+    access_log: bool = True
+    telemetry: bool = False
+    shutdown_seconds: float = 20.0
+    limits: RequestLimits = field(default_factory=RequestLimits)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"port is {self.port!r}; expected 0 to 65535")
+        if self.log not in ("json", "text", "off"):
+            raise InputError(f"log is {self.log!r}; expected json, text or off")
+        names = [upstream.name for upstream in self.upstreams]
+        if len(set(names)) < len(names):
+            raise InputError(f"upstreams are named {names}; expected every name once")
+        if self.observe and self.observe not in names:
+            raise InputError(f"observe is {self.observe!r}; expected the name of an upstream, one of {names}")
+        if not 0.0 < self.deadline <= 86400.0 or not 0.0 <= self.shutdown_seconds <= 3600.0:
+            raise InputError("deadline or shutdown_seconds is out of range; expected seconds")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether every request needs an API key: others can reach it, or an upstream costs money."""
+        return not self.is_loopback or any(upstream.key_env for upstream in self.upstreams)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration, and where each of its values came from."""
+
+    config: ServerConfig
+    origins: Mapping[str, str]  # "port" → "sigma-mem.toml", "environment SIGMA_MEM_PORT", "--port", "default"
+
+
+def load_config(
+    file: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    flags: Mapping[str, object] | None = None,
+) -> LoadedConfig:
+    """The configuration in force: flags before environment before file before defaults.
+
+    Parameters
+    ----------
+    file : path, optional
+        A TOML file; ``sigma-mem.toml`` in the working directory, where there is one, by default.
+    environment : mapping
+        Variables ``SIGMA_MEM_PORT`` and so on; lists are separated by commas.
+    flags : mapping, optional
+        Values given on the command line; None where an option was not given.
+    """
+    path = Path(FILE if file is None else file)
+    if file is None and not path.is_file():
+        table: dict[str, Any] = {}
+    else:
+        table = _read(path)
+    top, origins = _gathered(ServerConfig, table, path.name, "", environment, flags or {})
+    limits, of_limits = _gathered(
+        RequestLimits, table.pop("limits", {}), path.name, "limits.", environment, {}
+    )
+    upstreams = tuple(_upstream(entry, path.name) for entry in table.pop("upstreams", ()))
+    unknown = [key for key in table if key not in top]
+    if unknown:
+        known = sorted({f.name for f in fields(ServerConfig)})
+        raise InputError(f"{path} sets {', '.join(unknown)}; expected {', '.join(known)}")
+    config = ServerConfig(**top, upstreams=upstreams, limits=RequestLimits(**limits))
+    origins["upstreams"] = path.name if upstreams else "default"
+    return LoadedConfig(config, origins | of_limits)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"got the configuration {path}, where there is no file; make it first") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+
+
+def _gathered(
+    kind: type,
+    table: Mapping[str, Any],
+    file: str,
+    prefix: str,
+    env: Mapping[str, str],
+    flags: Mapping[str, object],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values of a dataclass's plain fields, each from the strongest origin that has it."""
+    hints, values, origins = get_type_hints(kind), {}, {}
+    for each in fields(kind):
+        if each.name in ("upstreams", "limits"):
+            continue
+        variable = PREFIX + (prefix + each.name).upper().replace(".", "_")
+        if flags.get(each.name) is not None:
+            values[each.name], origin = flags[each.name], f"--{each.name.replace('_', '-')}"
+        elif variable in env:
+            values[each.name], origin = env[variable], f"environment {variable}"
+        elif each.name in table:
+            values[each.name], origin = table[each.name], file
+        else:
+            values[each.name], origin = each.default, "default"
+        values[each.name] = _converted(values[each.name], hints[each.name], f"{prefix}{each.name} ({origin})")
+        origins[prefix + each.name] = origin
+    for key in table:
+        if prefix and key not in hints:
+            raise InputError(f"{file} sets {prefix}{key}; expected one of {sorted(hints)}")
+    return values, origins
+
+
+def _upstream(entry: object, file: str) -> Upstream:
+    if not isinstance(entry, dict):
+        raise InputError(f"{file} has an upstream {entry!r}; expected a table [[upstreams]]")
+    hints = get_type_hints(Upstream)
+    given = dict(entry)
+    if "key" in given:
+        raise InputError(
+            f"{file} has the key of an upstream in it; expected key_env, the variable that holds it"
+        )
+    for key in given:
+        if key not in hints:
+            raise InputError(f"{file} sets upstreams.{key}; expected one of {sorted(hints)}")
+    for f in fields(Upstream):
+        if f.default is MISSING and f.name not in given:
+            raise InputError(f"{file} has an upstream without {f.name}; expected name and base_url at least")
+    return Upstream(
+        **{key: _converted(value, hints[key], f"upstreams.{key}") for key, value in given.items()}
+    )
+
+
+def _converted(value: Any, hint: Any, what: str) -> Any:
+    """A value of the file or the environment as its field's type."""
+    if get_origin(hint) is UnionType:  # str | None
+        return None if value is None or value == "" else _converted(value, get_args(hint)[0], what)
+    if get_origin(hint) is tuple:
+        items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+            raise InputError(f"{what} is {value!r}; expected a list of texts")
+        return tuple(item for item in items if item)
+    if hint is bool and isinstance(value, str):
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if value.lower() not in words:
+            raise InputError(f"{what} is {value!r}; expected true or false")
+        return words[value.lower()]
+    if hint in (int, float) and not isinstance(value, bool) and isinstance(value, str | int | float):
+        try:
+            number = hint(value)
+        except ValueError:
+            number = None
+        if number is not None and (hint is float or isinstance(value, str) or number == value):
+            return number
+    elif isinstance(value, hint):
+        return value
+    raise InputError(f"{what} is {value!r}; expected {hint.__name__}")

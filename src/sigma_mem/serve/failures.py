@@ -1,0 +1,107 @@
+"""What a caller gets when something is refused or goes wrong: a status and one body, the one of OpenAI."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from sigma_mem.errors import (
+    ConflictError,
+    InputError,
+    SigmaMemError,
+    StoreBusyError,
+    StoreError,
+    UnknownDecisionError,
+)
+
+# The first class that fits decides.
+_STATUSES: tuple[tuple[type[SigmaMemError], int, str], ...] = (
+    (UnknownDecisionError, 404, "not_found"),
+    (ConflictError, 409, "conflict"),
+    (InputError, 400, "invalid_request"),
+    (StoreBusyError, 503, "store_busy"),
+    (StoreError, 503, "store_unavailable"),
+    (SigmaMemError, 500, "internal"),
+)
+
+
+class RefusedError(SigmaMemError):
+    """A request that is not served: with its status, a word for programs, and a line for people."""
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.headers = status, code, dict(headers or {})
+
+
+class UnknownNamespaceError(RefusedError):
+    """The store has no such namespace, or the key may not see it: the two look alike."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(
+            404,
+            "unknown_namespace",
+            f"namespace {namespace!r} is not here; make it with PUT, or name another",
+        )
+
+
+def error_body(message: str, code: str, status: int, param: str | None = None) -> dict[str, Any]:
+    """OpenAI's error body, which clients of the gateway understand and those of the memory can read."""
+    kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "code": code, "param": param}}
+
+
+def refusal(error: SigmaMemError) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, body and headers for an error of this package."""
+    if isinstance(error, RefusedError):
+        return error.status, error_body(str(error), error.code, error.status), error.headers
+    status, code = next((s, c) for kind, s, c in _STATUSES if isinstance(error, kind))
+    return status, error_body(str(error), code, status), {}
+
+
+async def on_sigma_mem_error(request: Request, error: Exception) -> JSONResponse:
+    """An error of this package as a response."""
+    status, body, headers = refusal(cast(SigmaMemError, error))
+    return JSONResponse(body, status, headers)
+
+
+async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+    """No such route, or no such method on it."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = str(error.detail) if isinstance(error, HTTPException) else "internal error"
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "http_error")
+    return JSONResponse(error_body(detail, code, status), status, headers)
+
+
+async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+    """A body or parameter that does not fit its schema: the first fault, without echoing what was sent."""
+    faults = error.errors() if isinstance(error, RequestValidationError) else []
+    first: Mapping[str, Any] = (
+        faults[0] if faults else {"loc": (), "msg": "the request does not fit its schema"}
+    )
+    where = ".".join(str(part) for part in first["loc"])
+    message = f"{where}: {first['msg']}" if where else str(first["msg"])
+    return JSONResponse(error_body(message, "invalid_request", 422, where or None), 422)
+
+
+async def on_bug(request: Request, error: Exception) -> JSONResponse:
+    """Anything else: nothing of it leaves the server."""
+    return JSONResponse(error_body("internal error; see the server's log", "internal", 500), 500)
+
+
+def finite(value: Any) -> Any:
+    """The same JSON value with null for what JSON has no number for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return value

@@ -1,0 +1,44 @@
+"""``model="sigma-mem/vote"``: all peers, or those named, answer at once, and the memory votes."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sigma_mem.serve.gateway.completion import answer_of
+from sigma_mem.serve.gateway.failure import UpstreamError
+from sigma_mem.serve.gateway.pool import best_first
+from sigma_mem.serve.gateway.reply import ChatReply, whole_reply
+from sigma_mem.serve.gateway.turn import Turn
+
+Body = dict[str, Any]
+
+
+async def answer_by_vote(turn: Turn, candidates: Sequence[str]) -> ChatReply:
+    """Ask every candidate, vote among those that answered, and reply with the winner's answer.
+
+    Where no answer can be read, the vote abstains; the reply is then that of the most competent peer.
+    """
+    completions = await _ask_all(turn, candidates)
+    if not completions:
+        raise turn.calls.nobody()
+    answers = {peer: answer_of(completion) for peer, completion in completions.items()}
+    options, question = turn.chat.options, turn.chat.question
+    decision = await turn.memory.slow(
+        lambda mem: mem.vote(question, answers, after=options.after, ref=turn.id)
+    )
+    peer = decision.peer or best_first(list(completions), decision.probs)[0]
+    return await whole_reply(turn, decision, peer, completions[peer])
+
+
+async def _ask_all(turn: Turn, peers: Sequence[str]) -> Mapping[str, Body]:
+    """Whole answers of those that gave one before the deadline, in the order of the pool."""
+    async with asyncio.TaskGroup() as group:
+        tasks = {peer: group.create_task(_ask(turn, peer)) for peer in peers}
+    return {peer: found for peer, task in tasks.items() if (found := task.result()) is not None}
+
+
+async def _ask(turn: Turn, peer: str) -> Body | None:
+    try:
+        return await turn.calls.complete(peer)
+    except UpstreamError:
+        return None  # it is among the failures of the calls

@@ -1,0 +1,177 @@
+"""API keys: made once, kept as hashes, with a role for each namespace."""
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from sigma_mem.errors import InputError
+from sigma_mem.files import replace_file
+
+Role = Literal["read", "write", "admin"]
+ROLES: tuple[Role, ...] = ("read", "write", "admin")  # each may do what those before it may
+EVERYWHERE = "*"  # in place of a namespace: all of them
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_RESERVED = ("agreement", "default")  # sources with a meaning of their own
+_LOOK_EVERY = 1.0  # seconds between looks at the file
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who makes a request: the key's name, and what it may do where."""
+
+    name: str
+    grants: Mapping[str, Role]  # namespace or "*" → role
+
+    def may(self, role: Role, namespace: str) -> bool:
+        """Whether it has this role, or a stronger one, in a namespace ("*": in all of them)."""
+        held = [self.grants[where] for where in (EVERYWHERE, namespace) if where in self.grants]
+        return any(ROLES.index(each) >= ROLES.index(role) for each in held)
+
+    def may_somewhere(self, role: Role) -> bool:
+        """Whether it has this role, or a stronger one, in some namespace."""
+        return any(ROLES.index(held) >= ROLES.index(role) for held in self.grants.values())
+
+
+LOCAL = Principal("default", {EVERYWHERE: "admin"})  # who calls a service on loopback that has no keys
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it is kept: never the key itself, only the hash of all of it."""
+
+    name: str
+    digest: str  # SHA-256, hexadecimal; a key is 256 random bits, so that a slow hash would add nothing
+    grants: Mapping[str, Role]
+    created: float
+
+    @property
+    def principal(self) -> Principal:
+        """Who holds it."""
+        return Principal(self.name, self.grants)
+
+
+def digest_of(key: str) -> str:
+    """The hash under which a key is kept: of the whole key."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class KeyRing:
+    """The keys of a file, read again when it changes, so that a removed key stops working within a second.
+
+    Parameters
+    ----------
+    path : path, optional
+        None for a service without keys.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = None if path is None else Path(path)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._looked = -_LOOK_EVERY
+        self._keys: tuple[ApiKey, ...] = ()
+        self._principals: tuple[tuple[bytes, Principal], ...] = ()
+        self._refresh()
+
+    @property
+    def keys(self) -> tuple[ApiKey, ...]:
+        """All keys, in the order in which they were made."""
+        self._refresh()
+        return self._keys
+
+    def find(self, key: str) -> Principal | None:
+        """Who holds this key. Takes the same time for a right key and for a wrong one."""
+        self._refresh()
+        given = digest_of(key).encode()
+        found = None
+        for digest, principal in self._principals:
+            if hmac.compare_digest(digest, given):
+                found = principal
+        return found
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if self._path is None or now - self._looked < _LOOK_EVERY:
+            return
+        with self._lock:
+            self._looked = now
+            try:
+                stat = self._path.stat()
+            except FileNotFoundError:
+                stamp = None
+            else:
+                stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
+            if stamp != self._stamp:
+                self._keys = () if stamp is None else read_keys(self._path)
+                self._principals = tuple((key.digest.encode(), key.principal) for key in self._keys)
+                self._stamp = stamp
+
+
+def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
+    """The keys of a file; none where there is no file."""
+    try:
+        entries = json.loads(Path(path).read_text(encoding="utf-8"))["keys"]
+        return tuple(
+            ApiKey(str(e["name"]), str(e["digest"]), _checked_grants(e["grants"]), float(e["created"]))
+            for e in entries
+        )
+    except FileNotFoundError:
+        return ()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path} is not a file of keys: {error}; make one with: sigma-mem keys add"
+        ) from error
+
+
+def add_key(path: str | os.PathLike[str], name: str, grants: Mapping[str, str], now: float) -> str:
+    """Make a key and keep its hash; return the key, which nobody can read again."""
+    keys = read_keys(path)
+    if not _NAME.fullmatch(name) or name in _RESERVED:
+        raise InputError(
+            f"a key's name is {name!r}; expected letters, digits and . _ @ -, and none of {list(_RESERVED)}"
+        )
+    if any(key.name == name for key in keys):
+        raise InputError(f"a key named {name!r} is in {path} already; remove it first, or take another name")
+    key = f"sm-{secrets.token_urlsafe(32)}"
+    _write(path, (*keys, ApiKey(name, digest_of(key), _checked_grants(grants), now)))
+    return key
+
+
+def remove_key(path: str | os.PathLike[str], name: str) -> None:
+    """Forget a key: a running service refuses it within a second."""
+    keys = read_keys(path)
+    left = tuple(key for key in keys if key.name != name)
+    if len(left) == len(keys):
+        raise InputError(f"no key in {path} is named {name!r}; expected one of {[key.name for key in keys]}")
+    _write(path, left)
+
+
+def _checked_grants(grants: Mapping[str, str]) -> dict[str, Role]:
+    for namespace, role in grants.items():
+        if role not in ROLES:
+            raise InputError(f"the role in {namespace!r} is {role!r}; expected one of {list(ROLES)}")
+    if not grants:
+        raise InputError("a key has no role in any namespace; expected at least one")
+    return {namespace: cast(Role, role) for namespace, role in grants.items()}
+
+
+def _write(path: str | os.PathLike[str], keys: tuple[ApiKey, ...]) -> None:
+    entries = [
+        {"name": key.name, "digest": key.digest, "grants": dict(key.grants), "created": key.created}
+        for key in keys
+    ]
+    with replace_file(path) as temporary:
+        temporary.touch(mode=0o600)
+        temporary.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")

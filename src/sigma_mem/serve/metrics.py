@@ -1,0 +1,36 @@
+"""Numbers for Prometheus. Labels have few values (routes, methods, statuses, reads), and no user's names."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """The service's own registry and what is counted in it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "sigma_mem_requests", "Requests served.", ("method", "route", "status"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "sigma_mem_request_seconds",
+            "Time until a response ended.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.running = Gauge("sigma_mem_requests_running", "Requests being served.", registry=self.registry)
+        self.decisions = Counter("sigma_mem_decisions", "Decisions made.", ("read",), registry=self.registry)
+        self.feedback = Counter("sigma_mem_feedback", "Feedback taken.", registry=self.registry)
+
+    def served(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request; `route` is a path with names in place of values."""
+        known = method if method in _METHODS else "other"
+        self.requests.labels(known, route, str(status)).inc()
+        self.seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus's text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,70 @@
+"""Listen and serve until a signal says stop."""
+
+import signal
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from sigma_mem.errors import InputError
+from sigma_mem.serve.app import create_app
+from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.logs import log_event, start_log
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and can be told to stop."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; requests that run may end, and everything queued is written.
+
+    Parameters
+    ----------
+    ready : callable
+        Gets the address, once requests are taken.
+    """
+    with _listening(config) as listener:
+        host, port = listener.getsockname()[:2]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        start_log(config.log)
+        app = create_app(config)
+        options = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            lifespan="on",
+            ws="none",
+            limit_concurrency=config.limits.concurrency,
+            h11_max_incomplete_event_size=config.limits.header_bytes + 4096,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=round(config.shutdown_seconds),
+        )
+        log_event("start", address=address, path=config.path, keys=len(app.state.context.keys.keys))
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(stop, lambda number, frame: None)  # uvicorn raises it again after a clean end
+        _Server(options, lambda: ready(address)).run([listener])
+        log_event("stop", address=address)
+
+
+def _listening(config: ServerConfig) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        listener = socket.create_server((config.host, config.port), family=family, backlog=2048)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {config.host} port {config.port}: {error.strerror}; take another port, or 0"
+        ) from error
+    return listener

@@ -1,0 +1,301 @@
+"""What requests hold and what responses look like: the one place with pydantic."""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from sigma_mem.answers.canon import Kind
+from sigma_mem.errors import InputError
+from sigma_mem.events import Answer, FloatArray
+
+Text = Annotated[str, Field(max_length=1_000_000)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Message = dict[str, Any]
+Label = StrictBool | Annotated[float, Field(strict=True, ge=-1.0, le=1.0)]
+QUESTION = "What is 17 * 23?"
+_QUICK_CHARACTERS = 20_000
+
+
+class _Body(BaseModel):
+    """A request's body: unknown fields are refused, so that a misspelt option is not silently ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SentAnswer(_Body):
+    """An answer whose canonical form the caller knows."""
+
+    text: Text
+    canon: Text | None = None
+
+
+class _Task(_Body):
+    question: Text | list[Message] | None = Field(
+        None, description="The task: text, or chat messages that end with it.", examples=[QUESTION]
+    )
+    phi: list[float] | Text | None = Field(
+        None,
+        description="The direction φ in place of a question: numbers, or base64 of little-endian float64.",
+    )
+    after: Name | None = Field(None, description="An earlier decision on the same task: both are one event.")
+    among: list[Name] | None = Field(None, min_length=1, description="Choose among these peers only.")
+    ref: Name | None = Field(None, description="The caller's own name of the event, such as a trace's id.")
+
+    def options(self, *names: str) -> dict[str, Any]:
+        """The options that were given, as arguments of a session's method."""
+        given = {name: getattr(self, name) for name in names if name in self.model_fields_set}
+        return {**given, "phi": decoded_phi(self.phi)}
+
+
+class RouteRequest(_Task):
+    """Choose a peer before anyone answers."""
+
+    read: Name = Field("calibrated-route", description="How to choose.")
+    explore: bool = Field(
+        False, description="Try the others too, where only the chosen peer will be labelled."
+    )
+
+
+class VoteRequest(_Task):
+    """Choose among answers."""
+
+    answers: dict[Name, Text | SentAnswer | None] = Field(
+        description="Peer → answer; null where it gave none.",
+        examples=[{"gemma": "391", "phi": "391", "coder": "381"}],
+    )
+    canon: Kind = Field("auto", description="How answers are compared.")
+    min_confidence: float | None = Field(
+        None, ge=0.0, le=1.0, description="Abstain where decisions as sure as this are right less often."
+    )
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the answers are compared in microseconds: no mathematics to parse, no long texts."""
+        texts = (
+            answer.text if isinstance(answer, SentAnswer) else answer for answer in self.answers.values()
+        )
+        return self.canon != "math" and sum(len(text or "") for text in texts) <= _QUICK_CHARACTERS
+
+    def given(self) -> dict[str, str | Answer | None]:
+        """The answers, as a session takes them."""
+        return {
+            peer: Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
+            for peer, answer in self.answers.items()
+        }
+
+
+class WeighedVoteRequest(VoteRequest):
+    """Choose among answers by a named read."""
+
+    read: Name = Field("calibrated-vote", description="How to weigh them.")
+
+
+class EncodeRequest(_Body):
+    """A question to turn into φ."""
+
+    question: Text | list[Message] = Field(examples=[QUESTION])
+
+
+class FeedbackRequest(_Body):
+    """Who was right. The source is the API key that is used, never the body."""
+
+    decision: Name = Field(description="Any decision on the event, or its ref.")
+    labels: dict[Name, Label] = Field(
+        min_length=1,
+        description="Peer → true, false, or -1 (wrong) to 1 (right); leave out who has no label.",
+        examples=[{"gemma": True, "coder": False}],
+    )
+    id: Name | None = Field(None, description="Of this feedback, for senders that retry.")
+    amend: bool = Field(False, description="Replace what this key said of these peers before.")
+
+
+class FeedbackBatch(_Body):
+    """Several at once: one wait for the disk."""
+
+    items: list[FeedbackRequest] = Field(min_length=1)
+
+
+class NamespaceRequest(_Body):
+    """What a new memory is made of."""
+
+    peers: list[Name] = Field(min_length=1, max_length=1024, examples=[["gemma", "phi", "coder"]])
+    rank: int | None = Field(None, ge=1, le=4096, description="Without an encoder: the dimension of every φ.")
+    encoder: Name | None = Field(None, description="static (default), hashed or sentence.")
+    settings: dict[str, Any] | None = Field(
+        None,
+        description="Decay, step sizes, prior; recorded with the memory.",
+        examples=[{"trusted": ["ci"]}],
+    )
+
+
+class PeerRequest(_Body):
+    """A peer that joins or leaves the pool."""
+
+    peer: Name = Field(examples=["qwen"])
+
+
+class SourceRequest(_Body):
+    """Whose feedback is meant."""
+
+    source: Name = Field(examples=["intern"])
+
+
+class _Out(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class DecisionBody(_Out):
+    """What one read of the memory returned."""
+
+    id: str
+    event: str = Field(description="The event: the id of its first decision.")
+    read: str
+    phi: str = Field(description="φ: base64 of little-endian float64.")
+    peer: str | None = Field(description="Whom to trust; null where the decision abstains.")
+    answer: str | None
+    scores: dict[str, float]
+    probs: dict[str, float] = Field(description="Calibrated probability of being right here, by peer.")
+    effective: dict[str, float] = Field(description="How many labels are behind that.")
+    confidence: float
+    propensity: float
+    tick: float
+    time: float
+    question: str | None
+    canons: dict[str, str | None]
+    features: dict[str, list[float]]
+    reads: dict[str, str]
+    details: dict[str, Any]
+    ref: str | None
+    served: str | None
+
+
+class ServedRequest(_Body):
+    """Who really answered, where that was not the peer that was chosen."""
+
+    decision: Name = Field(description="A decision, or the ref of its event.")
+    peer: Name | None = Field(None, description="Who answered; the chosen peer, if left out.")
+
+
+class FeedbackBody(_Out):
+    """Feedback as it was taken; it is on disk."""
+
+    id: str
+    event: str
+    labels: dict[str, float]
+    source: str = Field(description="The name of the API key.")
+    time: float
+    amends: bool
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong: a line for people, a word for programs."""
+
+    message: str
+    type: str
+    code: str
+    param: str | None
+
+
+class ErrorBody(BaseModel):
+    """The body of every refusal."""
+
+    error: ErrorDetail
+
+
+class BatchResult(BaseModel):
+    """One item of a batch: what was taken, or why not."""
+
+    feedback: FeedbackBody | None = None
+    error: ErrorDetail | None = None
+
+
+class BatchBody(BaseModel):
+    """Results in the order of the items."""
+
+    results: list[BatchResult]
+
+
+class NamespaceBody(_Out):
+    """A namespace's memory."""
+
+    name: str
+    peers: list[str]
+    events: int
+    rank: int
+    encoder: dict[str, str]
+    settings: dict[str, Any]
+
+
+class NamesBody(BaseModel):
+    """Namespaces that the key may read."""
+
+    namespaces: list[str]
+
+
+class PhiBody(BaseModel):
+    """φ of a question: base64 of little-endian float64."""
+
+    phi: str
+
+
+class DecisionsBody(BaseModel):
+    """Decisions, newest first."""
+
+    decisions: list[DecisionBody]
+
+
+class LabelsBody(BaseModel):
+    """Labels that an event has now, by peer."""
+
+    labels: dict[str, float]
+
+
+class LinesBody(BaseModel):
+    """How many lines of feedback a source wrote."""
+
+    source: str
+    lines: int
+
+
+class ExplanationBody(_Out):
+    """Why a peer had the score it had: terms of past events."""
+
+    decision: str
+    peer: str
+    chosen: str
+    score: float
+    prob: float | None
+    effective: float
+    text: str = Field(description="The same in words.")
+
+
+class SourcesBody(BaseModel):
+    """Everyone who gave feedback, and what that is worth."""
+
+    sources: list[dict[str, Any]]
+
+
+class DriftsBody(BaseModel):
+    """Peers whose recent record left their long one."""
+
+    drift: list[dict[str, Any]]
+
+
+def decoded_phi(phi: list[float] | str | None) -> FloatArray | None:
+    """φ from a request, as numbers or as base64."""
+    if phi is None:
+        return None
+    if isinstance(phi, str):
+        try:
+            raw = b64decode(phi, validate=True)
+        except (NotBase64, ValueError):
+            raw = b"?"
+        if len(raw) % 8:
+            raise InputError(
+                "phi is not base64 of little-endian float64 numbers; expected that, or a list of numbers"
+            )
+        return np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    return np.array(phi, dtype=np.float64)

@@ -1,0 +1,337 @@
+"""What a memory does, run for a memory in this process and for one in a service, sync and async."""
+
+import asyncio
+import inspect
+import threading
+
+import httpx2
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from sigma_mem import Answer, AsyncClient, Client, Settings, SigmaMem
+from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
+from sigma_mem.serve.app import create_app
+from sigma_mem.serve.config import ServerConfig
+
+PEERS = ["ann", "bob", "cyd"]
+QUESTION = "What is 17 * 23?"
+ANSWERS = {"ann": "391", "bob": "391", "cyd": "381"}
+RIGHT = {"ann": True, "bob": True, "cyd": False}
+
+
+class Awaiting:
+    """An async client, used from a test that does not await: its loop runs in another thread."""
+
+    def __init__(self, client, loop):
+        self._client, self._loop = client, loop
+
+    def __getattr__(self, name):
+        method = getattr(self._client, name)
+        if name in ("peers", "rank", "settings", "encoder", "events"):
+            return self._run(method())
+
+        def call(*args, **kwargs):
+            result = self._run(method(*args, **kwargs))
+            return Awaiting(result, self._loop) if isinstance(result, AsyncClient) else result
+
+        return call
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+
+@pytest.fixture(scope="module")
+def sync_service():
+    app = create_app(ServerConfig(keep_text=True, log="off"))
+    with TestClient(app, base_url="http://localhost") as http:
+        yield Client("http://localhost", http=http)
+
+
+@pytest.fixture(scope="module")
+def async_service():
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    app = create_app(ServerConfig(keep_text=True, log="off"))
+    lifespan = app.router.lifespan_context(app)
+
+    async def start():
+        await lifespan.__aenter__()
+        return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost")
+
+    async def stop():
+        await http.aclose()
+        await lifespan.__aexit__(None, None, None)
+
+    http = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
+    yield Awaiting(AsyncClient("http://localhost", http=http), loop)
+    asyncio.run_coroutine_threadsafe(stop(), loop).result(60)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture(params=["here", "client", "async client"])
+def make(request):
+    """Make a memory: `make(peers, **options)`; each is empty."""
+    count = iter(range(1000))
+    if request.param == "here":
+        yield lambda peers=PEERS, **options: SigmaMem(peers, **{"encoder": "hashed", **options})
+    else:
+        root = request.getfixturevalue("sync_service" if request.param == "client" else "async_service")
+        test = "".join(c if c.isalnum() else "-" for c in request.node.name)[-50:].strip("-")
+        yield lambda peers=PEERS, **options: root.namespace(
+            f"{test}-{next(count)}", peers, **{"encoder": "hashed", **options}
+        )
+
+
+@pytest.fixture
+def memory(make):
+    return make()
+
+
+def test_it_is_what_it_was_made_as(make):
+    settings = Settings(gamma=0.9, trusted=("default",))
+    memory = make(rank=5, encoder=None, settings=settings)
+    assert (memory.peers, memory.rank, memory.events) == (tuple(PEERS), 5, 0)
+    assert memory.settings == settings
+    assert memory.encoder == {"name": "phi", "version": "1"}
+
+
+def test_it_learns_whom_to_trust(memory):
+    for _ in range(8):
+        decision = memory.vote(QUESTION, {"ann": "381", "bob": "381", "cyd": "391"})
+        assert memory.feedback(decision.id, {"ann": False, "bob": False, "cyd": True}).labels["cyd"] == 1.0
+    assert memory.route(QUESTION).peer == "cyd"
+    decision = memory.decide(QUESTION, {"ann": "1", "bob": "1", "cyd": "2"})
+    assert (decision.peer, decision.answer) == ("cyd", "2")
+    assert memory.events == 10
+
+
+def test_a_decision_has_everything(memory):
+    decision = memory.decide(QUESTION, ANSWERS, ref="trace-7")
+    assert decision.event == decision.id
+    assert decision.question == QUESTION
+    assert decision.canons == {"ann": "391", "bob": "391", "cyd": "381"}
+    assert decision.ref == "trace-7"
+    assert set(decision.scores) == set(decision.probs) == set(decision.effective) == set(PEERS)
+    assert set(decision.reads.values()) <= set(PEERS)
+    assert np.array_equal(decision.phi, memory.encode(QUESTION))
+    kept = memory.decision(decision.id)
+    for name in (
+        "id",
+        "event",
+        "read",
+        "peer",
+        "answer",
+        "probs",
+        "confidence",
+        "propensity",
+        "time",
+        "reads",
+    ):
+        assert getattr(kept, name) == getattr(decision, name), name
+    assert np.array_equal(kept.phi, decision.phi)
+
+
+def test_decisions_come_newest_first(memory):
+    made = [memory.route(f"question {n}").id for n in range(5)]
+    assert [decision.id for decision in memory.decisions(3)] == made[:1:-1]
+
+
+def test_one_event_can_have_two_decisions(memory):
+    first = memory.route(QUESTION)
+    second = memory.vote(None, ANSWERS, after=first.id)
+    assert second.event == first.id
+    assert memory.events == 1
+    memory.feedback(second.id, RIGHT)
+    assert memory.labels(first.id) == {"ann": 1.0, "bob": 1.0, "cyd": -1.0}
+
+
+def test_answers_can_be_none_or_have_a_canon(memory):
+    same = {"ann": Answer("one", "1"), "bob": Answer("uno", "1"), "cyd": None}
+    decision = memory.vote(QUESTION, same)
+    assert decision.canons == {"ann": "1", "bob": "1", "cyd": None}
+    assert decision.peer == "ann"
+    by_length = memory.vote(
+        QUESTION, {"ann": "aa", "bob": "bb", "cyd": "c"}, canon=lambda text: str(len(text))
+    )
+    assert by_length.canons == {"ann": "2", "bob": "2", "cyd": "1"}
+    assert memory.vote(QUESTION, {"ann": None}).peer is None
+    assert memory.vote(QUESTION, ANSWERS, min_confidence=1.0).peer is None
+
+
+def test_a_choice_can_be_among_some(memory):
+    assert memory.route(QUESTION, among=["bob", "cyd"]).peer in ("bob", "cyd")
+    assert memory.decide(QUESTION, ANSWERS, among=["cyd"]).answer == "381"
+
+
+def test_who_really_answered_can_be_said(memory):
+    decision = memory.route(QUESTION)
+    other = next(peer for peer in PEERS if peer != decision.peer)
+    said = memory.served(decision, other)
+    assert (said.served, said.propensity) == (other, 0.0)
+    assert memory.decision(decision.id).served == other
+
+
+def test_phi_is_taken_in_place_of_a_question(make):
+    memory = make(rank=3, encoder=None)
+    phi = np.array([0.6, 0.8, 0.0])
+    assert np.array_equal(memory.route(phi=phi).phi, phi)
+    with pytest.raises(InputError, match="unit vector"):
+        memory.route(phi=[1.0, 1.0, 0.0])
+    with pytest.raises(InputError):
+        memory.route(phi=[1.0, 0.0])
+    with pytest.raises(InputError, match="without an encoder"):
+        memory.route("text")
+
+
+def test_exploring_reports_its_propensity(memory):
+    seen = [memory.route(QUESTION, explore=True) for _ in range(30)]
+    assert len({decision.peer for decision in seen}) > 1
+    assert all(0.0 < decision.propensity <= 1.0 for decision in seen)
+
+
+def test_feedback_is_idempotent_and_amends_when_told(memory):
+    decision = memory.route(QUESTION)
+    first = memory.feedback(decision, {"ann": True}, id="retry-1")
+    again = memory.feedback(decision, {"ann": True}, id="retry-1")
+    assert (again.id, again.event, again.labels) == (first.id, first.event, first.labels)
+    assert memory.labels(decision) == {"ann": 1.0}
+    with pytest.raises(ConflictError, match="amend"):
+        memory.feedback(decision, {"ann": False}, id="retry-1")
+    with pytest.raises(ConflictError):
+        memory.feedback(decision, {"ann": -0.5})
+    memory.feedback(decision, {"ann": -0.5}, amend=True)
+    memory.feedback(decision, {"bob": np.True_, "cyd": np.float64(0.25)})
+    assert memory.labels(decision) == {"ann": -0.5, "bob": 1.0, "cyd": 0.25}
+
+
+@pytest.mark.parametrize("labels", [{}, {"ann": 2.0}, {"ann": "yes"}, {"zoe": True}, {"ann": None}])
+def test_bad_labels_change_nothing(memory, labels):
+    decision = memory.route(QUESTION)
+    with pytest.raises(InputError):
+        memory.feedback(decision.id, labels)
+    assert memory.labels(decision.id) == {}
+
+
+def test_bad_arguments_are_input_errors(memory):
+    for call in (
+        lambda: memory.route(),
+        lambda: memory.route(QUESTION, read="nonsense"),
+        lambda: memory.route(QUESTION, among=["zoe"]),
+        lambda: memory.vote(QUESTION, {"zoe": "1"}),
+        lambda: memory.vote(QUESTION, ANSWERS, read="calibrated-route"),
+        lambda: memory.decide(QUESTION, ANSWERS, min_confidence=2.0),
+        lambda: memory.add_peer("ann"),
+        lambda: memory.remove_peer("zoe"),
+        lambda: memory.explain(memory.route(QUESTION).id, peer="zoe"),
+    ):
+        with pytest.raises(InputError):
+            call()
+    assert memory.events == 1  # the one that was explained
+
+
+def test_unknown_decisions(memory):
+    for call in (
+        memory.decision,
+        memory.labels,
+        memory.explain,
+        lambda id: memory.feedback(id, {"ann": True}),
+    ):
+        with pytest.raises(UnknownDecisionError):
+            call("nope")
+
+
+def test_a_source_can_be_revoked_and_heard_again(memory):
+    decision = memory.route(QUESTION)
+    memory.feedback(decision.id, RIGHT)
+    (source,) = memory.sources()
+    assert (source.name, source.lines, source.revoked) == ("default", 1, False)
+    assert memory.revoke("default") == 1
+    assert memory.labels(decision.id) == {}
+    with pytest.raises(InputError, match="revoked"):
+        memory.feedback(decision.id, {"ann": True})
+    assert memory.unrevoke("default") == 1
+    assert memory.labels(decision.id) == {"ann": 1.0, "bob": 1.0, "cyd": -1.0}
+
+
+def test_peers_come_and_go(memory):
+    memory.add_peer("dan")
+    memory.remove_peer("bob")
+    assert memory.peers == ("ann", "cyd", "dan")
+    with pytest.raises(InputError):
+        memory.add_peer("bob")
+
+
+def test_an_explanation_adds_up(memory):
+    for n in range(7):
+        memory.feedback(memory.route(f"What is {n} * 23?").id, {"ann": n % 3 > 0})
+    decision = memory.route(QUESTION)
+    why = memory.explain(decision.id, peer="ann", top=3)
+    assert (why.decision, why.peer, why.others) == (decision.id, "ann", 4)
+    assert why.score == pytest.approx(sum(term.share for term in why.contributions) + why.rest)
+    assert "effective events" in str(why)
+    assert 0.0 <= why.basis.from_pool <= 1.0
+
+
+def test_a_peer_that_changes_is_named(memory):
+    for n in range(100):
+        memory.feedback(memory.route(f"question {n % 7}").id, {"ann": n < 50, "bob": True, "cyd": True})
+    (drift,) = memory.drift()
+    assert drift.peer == "ann"
+    assert drift.was > 0.8 > 0.2 > drift.now
+    assert memory.decision(drift.since).id == drift.since
+
+
+def test_namespaces_do_not_see_each_other(make):
+    one, other = make(), make(["ann"])
+    decision = one.route(QUESTION)
+    with pytest.raises(UnknownDecisionError):
+        other.feedback(decision.id, {"ann": True})
+    assert (one.events, other.events) == (1, 0)
+
+
+def test_the_service_computes_what_a_memory_here_computes(make):
+    """Bit for bit: the same calls give the same numbers."""
+    memory, here = make(), SigmaMem(PEERS, encoder="hashed")
+    for n in range(30):
+        answers = {"ann": str(n % 4), "bob": str(n % 3), "cyd": "1"}
+        made = [m.decide(f"{n % 5} apples", answers) for m in (memory, here)]
+        for name in (
+            "read",
+            "peer",
+            "answer",
+            "scores",
+            "probs",
+            "effective",
+            "confidence",
+            "canons",
+            "tick",
+        ):
+            assert getattr(made[0], name) == getattr(made[1], name), name
+        for m, decision in zip((memory, here), made, strict=True):
+            m.feedback(decision.id, {"ann": n % 2 == 0, "cyd": (n % 7) / 7.0})
+
+
+# What needs the process that holds the memory.
+NOT_OVER_HTTP = {"select", "state", "reads", "replayed", "snapshot", "store"}
+
+
+def parameters(method):
+    found = inspect.signature(method).parameters.values()
+    return {each.name: (each.kind, each.default) for each in found}
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_clients_have_the_methods_of_a_memory(kind):
+    public = {name for name in dir(SigmaMem) if not name.startswith("_")}
+    assert public - NOT_OVER_HTTP <= set(dir(kind))
+    for name in public - NOT_OVER_HTTP:
+        theirs = getattr(SigmaMem, name)
+        if callable(theirs) and name not in ("namespace", "close"):
+            mine, expected = parameters(getattr(kind, name)), parameters(theirs)
+            if name == "feedback":  # the source is the key, and a response is always on disk
+                del expected["source"], expected["wait"]
+            assert mine == expected, name

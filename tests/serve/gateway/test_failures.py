@@ -1,0 +1,177 @@
+"""Upstreams that misbehave: the next best peer before the first byte, a clear error after it."""
+
+import asyncio
+import time
+
+import httpx2
+import openai
+import pytest
+
+from serve.gateway.conftest import ASK, ask, memory_of
+from serve.gateway.upstreams import (
+    EVENTS,
+    breaks_off,
+    chunk,
+    cuts_the_stream,
+    ends_too_early,
+    fails,
+    hangs,
+    says,
+    says_another_json,
+    says_no_json,
+    send_event,
+    stalls,
+    wait_until,
+)
+
+TOO_LONG = fails("400 Bad Request", {"error": {"message": "context too long", "type": "x", "code": None}})
+LIMITED = fails("429 Too Many Requests", headers="retry-after: 60\r\n")
+MOVED = fails("307 Temporary Redirect", headers="location: http://127.0.0.1:9/v1/chat/completions\r\n")
+MISBEHAVING = {
+    "500": fails(),
+    "429": LIMITED,
+    "wrong key": fails("401 Unauthorized"),
+    "too long": TOO_LONG,
+    "redirect": MOVED,
+    "no JSON": says_no_json,
+    "another JSON": says_another_json,
+    "slow": hangs,
+    "broken connection": breaks_off,
+}
+SHORT = {"bad": {"timeout": 0.3}}
+
+
+def first_to(mem, peer, other):
+    """Teach a memory to route to a peer."""
+    for _ in range(6):
+        mem.feedback(mem.route(ASK), {peer: True, other: False})
+    return mem
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("behave", MISBEHAVING.values(), ids=list(MISBEHAVING))
+def test_the_next_best_peer_answers_and_the_failure_is_no_wrong_answer(start, behave, stream):
+    gateway = start({"bad": behave, "good": says("391")}, peers=SHORT, explore=False)
+    mem = first_to(memory_of(gateway), "bad", "good")
+    before = mem.route(ASK).probs
+    created = gateway.client.chat.completions.with_raw_response.create(
+        model="sigma-mem", messages=ASK, stream=stream
+    )
+    answer = next(iter(created.parse())) if stream else created.parse()
+    assert answer.model == "good"
+    assert created.headers["x-sigma-mem-peer"] == "good"
+    assert created.headers["x-sigma-mem-attempts"] == "2"
+    assert list(answer.sigma_mem["failed"]) == ["bad"]
+    decision = mem.decision(answer.id)
+    assert (decision.peer, decision.served) == ("bad", "good")
+    assert mem.route(ASK).probs == pytest.approx(before, abs=0.01)  # an event went by, without a label
+
+
+@pytest.mark.parametrize("behave", [cuts_the_stream, ends_too_early, stalls])
+def test_after_the_first_byte_nobody_else_is_asked(start, behave):
+    gateway = start({"bad": behave, "good": says("391")}, peers=SHORT, explore=False)
+    first_to(memory_of(gateway), "bad", "good")
+    stream = gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True)
+    assert next(stream).choices[0].delta.content == "half "
+    with pytest.raises(openai.APIError, match="broke off"):
+        list(stream)
+    assert gateway.servers["good"].requests == []
+
+
+def test_502_when_nobody_answers_and_no_secret_leaves(start):
+    gateway = start({"ann": fails(), "bob": breaks_off})
+    with pytest.raises(openai.InternalServerError) as error:
+        ask(gateway)
+    assert error.value.status_code == 502
+    assert error.value.body["type"] == "server_error"
+    assert "ann answered 500" in error.value.message
+    assert "secret" not in error.value.message
+    assert "127.0.0.1" not in error.value.message
+
+
+def test_a_request_that_everyone_refuses_is_the_clients_to_mend(start):
+    gateway = start({"ann": TOO_LONG, "bob": TOO_LONG})
+    with pytest.raises(openai.BadRequestError, match="context too long"):
+        ask(gateway)
+    for _ in range(4):
+        with pytest.raises(openai.BadRequestError):
+            ask(gateway)
+    assert len(gateway.servers["ann"].requests) == 5  # a refusal opens no circuit
+
+
+def test_the_deadline_holds_over_all_peers(start):
+    gateway = start({"ann": hangs, "bob": hangs, "cat": hangs}, deadline=0.6)
+    began = time.monotonic()
+    with pytest.raises(openai.InternalServerError):
+        ask(gateway)
+    assert time.monotonic() - began < 3.0
+
+
+def test_a_circuit_opens_after_three_failures_and_the_peer_is_left_alone(start):
+    gateway = start({"bad": fails(), "good": says("391")}, explore=False)
+    mem = first_to(memory_of(gateway), "bad", "good")
+    answers = [ask(gateway) for _ in range(6)]
+    assert [a.sigma_mem["attempts"] for a in answers] == [2, 2, 2, 1, 1, 1]
+    assert len(gateway.servers["bad"].requests) == 3
+    last = mem.decision(answers[-1].id)
+    assert (last.peer, last.served, last.details["among"]) == ("good", None, ["good"])
+
+
+def test_a_rate_limit_is_respected_at_once(start):
+    gateway = start({"bad": LIMITED, "good": says("391")}, explore=False)
+    first_to(memory_of(gateway), "bad", "good")
+    assert [ask(gateway).sigma_mem["attempts"] for _ in range(3)] == [2, 1, 1]
+
+
+def test_a_client_that_leaves_ends_the_upstreams_stream(start):
+    async def talks(server, body, writer):
+        writer.write(EVENTS.encode())
+        while True:
+            send_event(writer, chunk({"content": "and "}))
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    gateway = start({"ann": talks})
+    with httpx2.stream(
+        "POST",
+        f"{gateway.url}/v1/chat/completions",
+        json={"model": "sigma-mem", "messages": ASK, "stream": True},
+    ) as response:
+        next(response.iter_bytes())
+    wait_until(lambda: gateway.servers["ann"].closed)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b'{"model": "sigma-mem"}',
+        b'{"model": "sigma-mem", "messages": []}',
+        b'{"model": 3, "messages": [{}]}',
+        b'{"model": "sigma-mem", "messages": [{}], "stream": "yes"}',
+        b'{"model": "sigma-mem", "messages": [{}], "sigma_mem": 3}',
+        b'{"model": "sigma-mem", "messages": [NaN]}',
+        b"[" * 100_000,
+    ],
+    ids=range(9),
+)
+def test_bad_requests_have_openais_error_body(shared, body):
+    response = httpx2.post(f"{shared.url}/v1/chat/completions", content=body)
+    assert response.status_code == 400
+    assert set(response.json()["error"]) == {"message", "type", "code", "param"}
+
+
+def test_messages_that_say_nothing_are_still_answered(shared):
+    """Whether they make sense is for the upstream to say."""
+    for messages in ([{}], [3], [{"role": "user", "content": [{"type": "image_url"}]}], [{"role": "user"}]):
+        body = {"model": "sigma-mem", "messages": messages}
+        assert httpx2.post(f"{shared.url}/v1/chat/completions", json=body).status_code == 200
+    lone = b'{"model": "sigma-mem", "messages": [{"role": "user", "content": "\\ud800 7"}]}'
+    assert httpx2.post(f"{shared.url}/v1/chat/completions", content=lone).status_code == 200
+
+
+def test_an_unknown_model_is_404(shared):
+    with pytest.raises(openai.NotFoundError) as error:
+        ask(shared, model="sigma-mem/ask-everyone")
+    assert error.value.code == "model_not_found"

@@ -1,0 +1,140 @@
+"""``model="sigma-mem"``: the official client against the gateway, over upstreams on loopback."""
+
+import asyncio
+import shutil
+
+import openai
+import pytest
+
+from serve.gateway.conftest import ASK, ask, memory_of
+from serve.gateway.upstreams import says
+from sigma_mem import SigmaMem
+from sigma_mem.errors import UnknownDecisionError
+
+
+def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
+    gateway = start({"ann": says("391")}, peers={"ann": {"model": "ann-large", "output_price": 2.0}})
+    raw = gateway.client.chat.completions.with_raw_response.create(model="sigma-mem", messages=ASK, seed=7)
+    answer = raw.parse()
+    assert answer.choices[0].message.content == "391"
+    assert answer.model == "ann"
+    assert answer.usage.total_tokens == 15
+    assert answer.service_tier == "default"  # a field that the gateway does not know
+    headers = {key: raw.headers[f"x-sigma-mem-{key}"] for key in ("decision", "peer", "attempts", "cost")}
+    mem = memory_of(gateway)
+    decision = mem.decision(answer.id)
+    assert headers == {"decision": decision.id, "peer": "ann", "attempts": "1", "cost": "1e-05"}
+    assert float(raw.headers["x-sigma-mem-confidence"]) == pytest.approx(decision.confidence, abs=1e-5)
+    assert answer.sigma_mem["decision"] == decision.id
+    assert decision.ref == answer.id
+    (body,) = gateway.servers["ann"].bodies
+    assert body == {"model": "ann-large", "messages": ASK, "seed": 7}
+
+
+def test_the_async_client_too(start):
+    gateway = start({"ann": says("391"), "bob": says("381")})
+
+    async def ask():
+        async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="none") as client:
+            return await asyncio.gather(
+                *(client.chat.completions.create(model="sigma-mem", messages=ASK) for _ in range(8))
+            )
+
+    answers = asyncio.run(ask())
+    assert {a.choices[0].message.content for a in answers} <= {"391", "381"}
+    assert len({a.id for a in answers}) == 8
+
+
+def test_a_stream_passes_chunks_under_our_id_and_the_peers_name(start):
+    gateway = start({"ann": says("It is 391")})
+    with gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True) as stream:
+        chunks = list(stream)
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "It is 391 "
+    assert {c.model for c in chunks} == {"ann"}
+    (id,) = {c.id for c in chunks}
+    mem = memory_of(gateway)
+    assert mem.decision(id).peer == "ann"
+    assert chunks[0].sigma_mem["decision"] == mem.decision(id).id
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+def test_usage_at_the_end_of_a_stream_only_where_it_was_asked_for(start):
+    gateway = start({"ann": says("It is 391")}, peers={"ann": {"input_price": 1.0}})
+    create = gateway.client.chat.completions.create
+    without = list(create(model="sigma-mem", messages=ASK, stream=True))
+    with_usage = list(
+        create(model="sigma-mem", messages=ASK, stream=True, stream_options={"include_usage": True})
+    )
+    assert all(c.choices for c in without)
+    assert with_usage[-1].usage.total_tokens == 15
+    assert with_usage[-1].sigma_mem["cost"] == pytest.approx(10 / 1e6)
+    assert all(body["stream_options"] == {"include_usage": True} for body in gateway.servers["ann"].bodies)
+
+
+def test_routes_explore_unless_told_otherwise(start):
+    gateway = start({"ann": says("1"), "bob": says("2")})
+    mem = memory_of(gateway)
+    by_default = mem.decision(ask(gateway).id)
+    assert by_default.read == "exploring-route"
+    assert by_default.propensity == 0.5
+    fixed = mem.decision(ask(gateway, explore=False).id)
+    assert (fixed.read, fixed.propensity) == ("calibrated-route", 1.0)
+    settled = start({"ann": says("1"), "bob": says("2")}, explore=False)
+    assert memory_of(settled).decision(ask(settled).id).propensity == 1.0
+
+
+def test_options_restrict_and_connect_decisions(start):
+    gateway = start({"ann": says("1"), "bob": says("2"), "cat": says("3")})
+    mem = memory_of(gateway)
+    served = {ask(gateway, among=["bob", "cat"]).model for _ in range(8)}
+    assert served <= {"bob", "cat"}
+    first = ask(gateway, among=["cat"])
+    again = ask(gateway, among=["bob"], after=first.id)
+    assert again.model == "bob"
+    assert mem.decision(again.id).event == mem.decision(first.id).event
+    for wrong in (
+        {"among": ["dan"]},
+        {"among": []},
+        {"explore": "yes"},
+        {"colour": 1},
+        {"after": "chatcmpl-0"},
+    ):
+        with pytest.raises((openai.BadRequestError, openai.NotFoundError)) as refused:
+            ask(gateway, **wrong)
+        assert set(refused.value.body) == {"message", "type", "code", "param"}
+
+
+def test_namespaces_are_apart(start):
+    gateway = start({"ann": says("1")})
+    asyncio.run(gateway.context.memories.create("team-b", ["ann", "zoe"]))
+    answer = ask(gateway, namespace="team-b")
+    assert memory_of(gateway, "team-b").decision(answer.id).ref == answer.id
+    with pytest.raises(UnknownDecisionError):
+        memory_of(gateway).decision(answer.id)
+    with pytest.raises(openai.NotFoundError):
+        ask(gateway, namespace="team-c")
+
+
+def test_observing_changes_nothing_and_records_what_would_have_been(start):
+    gateway = start({"ann": says("1"), "bob": says("2")}, observe="bob")
+    answer = ask(gateway)
+    decision = memory_of(gateway).decision(answer.id)
+    assert answer.model == decision.served == "bob"
+    assert decision.peer == "ann"
+
+
+def test_a_decision_is_on_disk_before_its_id_leaves_and_holds_no_text(start, tmp_path):
+    file = tmp_path / "memory.db"
+    gateway = start({"ann": says("the answer is 391")}, path=str(file))
+    answer = gateway.client.chat.completions.create(
+        model="sigma-mem", messages=[{"role": "user", "content": "Where did Zebulon hide?"}]
+    )
+    assert not any(b"Zebulon" in part.read_bytes() for part in tmp_path.iterdir())
+    shutil.copytree(tmp_path, tmp_path / "power-cut")  # what would be there if it had ended now
+    with SigmaMem(path=tmp_path / "power-cut" / "memory.db") as mem:
+        assert mem.decision(answer.id).ref == answer.id
+
+
+def test_texts_are_kept_where_asked_for(start):
+    gateway = start({"ann": says("391")}, keep_text=True)
+    assert memory_of(gateway).decision(ask(gateway).id).question == "What is 17 * 23?"

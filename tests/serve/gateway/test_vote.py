@@ -1,0 +1,121 @@
+"""``model="sigma-mem/vote"``: everyone is asked, and the memory votes among those that answered."""
+
+import time
+
+import httpx2
+import openai
+import pytest
+
+from serve.gateway.conftest import ASK, ask, memory_of
+from serve.gateway.upstreams import breaks_off, fails, hangs, says
+
+VOTE = "sigma-mem/vote"
+
+
+def events_of(gateway, **body):
+    """The lines of a streamed vote, with the seconds at which they came."""
+    began = time.monotonic()
+    asked = {"model": VOTE, "messages": ASK, "stream": True, **body}
+    with httpx2.stream("POST", f"{gateway.url}/v1/chat/completions", json=asked, timeout=30) as response:
+        assert response.status_code == 200
+        return response.headers, [(time.monotonic() - began, line) for line in response.iter_lines() if line]
+
+
+def test_equal_answers_win_and_usage_and_cost_are_summed(start):
+    priced = {name: {"input_price": 1.0, "output_price": 2.0} for name in ("ann", "bob", "cat")}
+    gateway = start({"ann": says("381"), "bob": says("The answer is 391."), "cat": says("391")}, peers=priced)
+    raw = gateway.client.chat.completions.with_raw_response.create(model=VOTE, messages=ASK)
+    answer = raw.parse()
+    assert answer.model in ("bob", "cat")
+    assert answer.usage.total_tokens == 45
+    assert answer.usage.prompt_tokens_details.cached_tokens == 3
+    assert raw.headers["x-sigma-mem-attempts"] == "3"
+    assert float(raw.headers["x-sigma-mem-cost"]) == pytest.approx(3 * (10 * 1.0 + 5 * 2.0) / 1e6)
+    decision = memory_of(gateway).decision(answer.id)
+    assert decision.read == "calibrated-vote"
+    assert decision.canons["bob"] == decision.canons["cat"] != decision.canons["ann"]
+
+
+def test_a_panel_is_those_that_are_named(start):
+    gateway = start({"ann": says("381"), "bob": says("391"), "cat": says("391")})
+    answer = ask(gateway, VOTE, among=["bob", "cat"])
+    assert answer.sigma_mem["attempts"] == 2
+    assert gateway.servers["ann"].requests == []
+
+
+def test_a_vote_goes_on_with_whoever_answered(start):
+    behaviours = {"ann": fails(), "bob": says("391"), "cat": hangs, "dan": breaks_off}
+    gateway = start(behaviours, peers={"cat": {"timeout": 0.3}})
+    answer = ask(gateway, VOTE)
+    assert answer.model == "bob"
+    assert answer.sigma_mem["failed"] == {
+        "ann": "answered 500",
+        "cat": "took too long",
+        "dan": "could not be reached or broke off (RemoteProtocolError)",
+    }
+    assert list(memory_of(gateway).decision(answer.id).canons) == ["bob"]
+
+
+def test_502_when_nobody_answered(start):
+    gateway = start({"ann": fails(), "bob": breaks_off})
+    for stream in (False, True):
+        with pytest.raises(openai.InternalServerError) as error:
+            gateway.client.chat.completions.create(model=VOTE, messages=ASK, stream=stream)
+        assert error.value.status_code == 502
+
+
+def test_where_no_answer_can_be_read_the_most_competent_peer_serves(start):
+    gateway = start({"ann": says(""), "bob": says(" ")})
+    mem = memory_of(gateway)
+    for _ in range(4):
+        mem.feedback(mem.route(ASK), {"ann": False, "bob": True})
+    answer = ask(gateway, VOTE)
+    decision = mem.decision(answer.id)
+    assert (decision.peer, decision.served, answer.model) == (None, "bob", "bob")
+
+
+def test_calls_of_a_tool_vote_by_name_and_arguments(start):
+    def calls(arguments):
+        return [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": arguments}}]
+
+    gateway = start(
+        {
+            "ann": says(None, tool_calls=calls('{"a": 1, "b": 2}')),
+            "bob": says(None, tool_calls=calls('{"b": 9}')),
+            "cat": says(None, tool_calls=calls('{"b": 2,  "a": 1}')),
+        }
+    )
+    assert ask(gateway, VOTE).model in ("ann", "cat")
+
+
+def test_a_streamed_vote_is_the_winner_in_chunks(start):
+    gateway = start({"ann": says("391"), "bob": says("391")})
+    create = gateway.client.chat.completions.create
+    chunks = list(create(model=VOTE, messages=ASK, stream=True, stream_options={"include_usage": True}))
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "391"
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    assert chunks[-1].usage.total_tokens == 30
+    (id,) = {c.id for c in chunks}
+    assert memory_of(gateway).decision(id).peer == chunks[0].model
+    assert all(
+        "stream" not in body and "stream_options" not in body for body in gateway.servers["ann"].bodies
+    )
+
+
+def test_comments_come_while_a_vote_waits(start, monkeypatch):
+    monkeypatch.setattr("sigma_mem.serve.gateway.streaming._EVERY", 0.1)
+    gateway = start({"ann": says("391", seconds=0.6)})
+    headers, lines = events_of(gateway)
+    assert headers["content-type"].startswith("text/event-stream")
+    comments = [line for _, line in lines if line.startswith(":")]
+    assert len(comments) >= 2
+    assert lines[0][1].startswith(":")
+    assert lines[0][0] < 0.6
+    assert lines[-1][1] == "data: [DONE]"
+
+
+def test_a_vote_that_fails_after_its_first_comment_ends_in_an_error_event(start, monkeypatch):
+    monkeypatch.setattr("sigma_mem.serve.gateway.streaming._EVERY", 0.1)
+    gateway = start({"ann": hangs}, peers={"ann": {"timeout": 0.4}})
+    with pytest.raises(openai.APIError, match="no upstream answered"):
+        list(gateway.client.chat.completions.create(model=VOTE, messages=ASK, stream=True))
