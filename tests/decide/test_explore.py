@@ -11,7 +11,8 @@ from sigma_mem.memory.state import Reading
 
 def reading(prob, effective, pseudo=5.0):
     prob = np.array(prob, dtype=float)
-    return Reading(np.zeros(len(prob)), np.array(effective, dtype=float), prob, pseudo, prob, prob[None])
+    zeros, labels = np.zeros(len(prob)), np.array(effective, dtype=float)
+    return Reading(zeros, labels, prob, pseudo, near=prob, overall=prob[:, None], local=prob)
 
 
 def test_propensities_are_how_often_a_normal_draw_is_the_largest():

@@ -158,7 +158,7 @@ def overall_by_horizon(c, groups, settings):
 
 
 def claims(phis, c, groups, settings, phi):
-    """Mean label at φ (P,) and at every horizon (P, H), after these events."""
+    """Mean label at φ (P,), at every horizon (P, H), and at φ by the fast one of them, after these events."""
     s = settings
     overall, agreed = overall_by_horizon(c, groups, s)
     prior = overall[-1]
@@ -173,21 +173,26 @@ def claims(phis, c, groups, settings, phi):
     M, N = competence(phis, c, s.gamma, 1.0)
     score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
     mean = (score + s.strength * prior) / (effective + s.strength)
-    return mean, overall.T
+    fast = max(0, len(s.horizons) - 3)
+    M, N = competence(phis, c, s.horizons[fast], 1.0)
+    score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
+    prior = mean + overall[fast] - overall[-1]
+    return mean, overall.T, (score + s.strength * prior) / (effective + s.strength)
 
 
-def mixed(near, overall, said, c):
-    """p̂ from a mean label near φ (P,) and overall rates (P, H), weighed by what was said before labels c.
+def mixed(near, overall, local, said, c):
+    """p̂ from mean labels near φ (P,), overall (P, H) and near φ lately, weighed by what was said before c.
 
-    What was said is (T, P, H + 1): near and overall then. Weights change after every 16 labelled events.
+    What was said is (T, P, H + 2): near, overall, local then. Weights change after every 16 labelled events.
     """
     n_horizons = overall.shape[1]
     if n_horizons == 1:
         return (1.0 + near) / 2.0
-    likelihood, weights, labelled = np.zeros(n_horizons), np.ones(n_horizons), 0
+    likelihood, weights, labelled = np.zeros(n_horizons + 1), np.ones(n_horizons + 1), 0
     for then, row in zip(said.astype(float), c, strict=True):
         likelihood *= 0.99
-        claimed = (1.0 + np.clip(then[:, :1] + then[:, 1:] - then[:, -1:], -0.97, 0.97)) / 2.0
+        by_horizon = then[:, :1] + then[:, 1:-1] - then[:, -2:-1]
+        claimed = (1.0 + np.clip(np.column_stack((by_horizon, then[:, -1])), -0.97, 0.97)) / 2.0
         for p in range(len(row)):
             if not np.isnan(row[p]):
                 r = (row[p] + 1.0) / 2.0
@@ -196,8 +201,13 @@ def mixed(near, overall, said, c):
             labelled += 1
             if labelled % 16 == 0:
                 weights = np.exp(likelihood - likelihood.max())
-    weights = weights * 3.0 ** np.arange(n_horizons)
-    return (1.0 + np.clip(near + overall @ weights / weights.sum() - overall[:, -1], -0.97, 0.97)) / 2.0
+    weights = weights * np.append(3.0 ** np.arange(n_horizons), 0.1 * 3.0 ** (n_horizons - 1))
+    weights /= weights.sum()
+    if weights[-1] < 0.2:  # too little for the local claim: its weight is the fast horizon's
+        weights[max(0, n_horizons - 3)] += weights[-1]
+        weights[-1] = 0.0
+    said_now = np.column_stack((near[:, None] + overall - overall[:, -1:], local))
+    return (1.0 + np.clip(said_now @ weights, -0.97, 0.97)) / 2.0
 
 
 def copies(groups, gamma):

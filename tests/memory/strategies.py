@@ -13,7 +13,7 @@ from sigma_mem.memory.agreement import agreement_labels
 
 @dataclass(frozen=True, repr=False)
 class Stream:
-    """phis (T, rank), labels c (T, P), NaN where missing, groups (T, P), times (T,), claims (T, P, H + 1)."""
+    """phis (T, rank), labels c (T, P), NaN where missing, groups (T, P), times (T,), claims (T, P, H + 2)."""
 
     phis: np.ndarray
     c: np.ndarray
@@ -35,7 +35,7 @@ class Stream:
     def plain(self):
         """The same stream for a memory as the paper has it: one horizon, no agreement."""
         settings = replace(self.settings, horizons=(self.settings.gamma,), agreement=False)
-        return replace(self, settings=settings, claims=self.claims[:, :, :2])
+        return replace(self, settings=settings, claims=self.claims[:, :, :3])
 
     def decide(self, state, t):
         """Begin event t and write its agreement and which answers are equal; returns its tick."""
@@ -105,7 +105,7 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
         c=labels(rng, shape, 0.0 if complete else draw(shares), draw(shares)),
         groups=rng.integers(-2, 3, size=shape),
         times=1.7e9 + np.cumsum(rng.exponential(draw(st.sampled_from([0.1, 3.0])), n_events)),
-        claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(settings.horizons) + 1)).astype(np.float16),
+        claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(settings.horizons) + 2)).astype(np.float16),
         settings=settings,
     )
 

@@ -14,11 +14,7 @@ from sigma_mem.demo.agents import PEERS, team
 from sigma_mem.demo.screen import progress_line, screen
 from sigma_mem.demo.story import Notice, Step, Story
 from sigma_mem.demo.tasks import Task, draw, is_right
-from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
-
-# A short memory, for a short stream with a sudden change: half of what is known fades within 69 events.
-SETTINGS = Settings(gamma=0.99, gamma_g=0.99, eta_g=0.01)
 
 Show = Callable[[SigmaMem, Story, Step, list[Notice]], None]  # called after every task, with what is new
 
@@ -37,7 +33,7 @@ def run(
     """
     story = Story(tasks, fault_at=tasks // 2)
     with ExitStack() as stack:
-        mem = stack.enter_context(SigmaMem(PEERS, memory, settings=SETTINGS))
+        mem = stack.enter_context(SigmaMem(PEERS, memory))
         show: Show | None = None
         if console is not None and console.is_terminal:
             live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
@@ -92,7 +88,6 @@ def _lines(console: Console) -> Show:
 def _frames(live: Live) -> Show:
     """A live screen, for a terminal."""
     blocks = (live.console.encoding or "").lower().startswith("utf")
-    half_life = math.log(2) / SETTINGS.rate
     next_frame = next_why = 0.0
 
     def show(mem: SigmaMem, story: Story, step: Step, notices: list[Notice]) -> None:
@@ -105,6 +100,6 @@ def _frames(live: Live) -> Show:
         if now >= next_why or last:  # long enough to be read
             next_why = now + 2.5
             story.look(mem, step)
-        live.update(screen(story, half_life, blocks), refresh=True)
+        live.update(screen(story, blocks), refresh=True)
 
     return show

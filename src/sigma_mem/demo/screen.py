@@ -83,13 +83,13 @@ def _accuracy(story: Story, blocks: bool, window: int = 100) -> Table:
     return table
 
 
-def screen(story: Story, half_life: float, blocks: bool = True) -> RenderableType:
+def screen(story: Story, blocks: bool = True) -> RenderableType:
     """Everything that is shown at one moment, at most 24 lines of 80 columns."""
     done = len(story.accuracy)
     head = Text("Σ-Mem demo  ", style="bold")
     head.append(bar(done / story.tasks, 20, blocks), style="magenta")
     head.append(f"  task {done} of {story.tasks}", style="none")
-    head.append(f"   memory half-life {half_life:.0f} events", style="dim")
+    head.append(f"   {story.recent:.0%} of trust is recent", style="dim")
     pairs = ", ".join(f"{a}–{b} {g:+.2f}" for a, b, g in related_pairs(story.relation))
     related = ("Right and wrong together (G): ", "bold"), pairs
     lines: list[RenderableType] = [head, _trust(story, blocks), Text(""), _accuracy(story, blocks)]

@@ -141,6 +141,7 @@ class Story:
         self.notices: list[Notice] = []
         self.trust_at_fault: FloatArray | None = None
         self.relation: FloatArray = np.eye(len(PEERS))
+        self.recent = 0.0  # share of p̂
         self.why = ""
 
     def add(self, step: Step) -> list[Notice]:
@@ -161,9 +162,16 @@ class Story:
         return notices
 
     def look(self, mem: SigmaMem, step: Step) -> None:
-        """Read from the memory what only the screen wants: G, and why this task went where it went."""
+        """Read from the memory what only the screen wants: G, horizons, why this task went where it went."""
         self.relation = mem.state.G
+        self.recent = recent_share(mem)
         self.why = why(mem, step)
+
+
+def recent_share(mem: SigmaMem) -> float:
+    """How much of p̂ is claimed at other horizons than the slowest: it grows when something changes."""
+    mixing = mem.state.mixing
+    return 0.0 if mixing is None else 1.0 - mixing.slowest
 
 
 def related_pairs(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float]]:

@@ -7,8 +7,12 @@ The last few events are kept in a window in parallel form, where a score needs o
 only stores a row. A full window is folded into the matrices by one matrix product. Nothing is approximated,
 and a write costs less than touching P matrices on every event.
 
+The same events can be kept at several decay rates at once: they share the window's φ's, and one product
+reads all rates. What is named M and N is kept at the first rate.
+
 BLAS computes the last rows of a product, if they are not four, in another way than the others. Peers with
-equal records would get unequal last bits, and a tie would be none. So an odd pool ends with an empty peer.
+equal records would get unequal last bits, and a tie would be none. So an odd pool at an odd number of rates
+ends with an empty peer.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.symmetric import pack_symmetric, packed_size, pair_products, unpack_symmetric
 
 WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer window slows reads
 
@@ -26,37 +31,40 @@ WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer wi
 class Competence:
     """M and N of n_peers peers in rank dimensions, without the factor η (the state applies it).
 
+    Parameters
+    ----------
+    rates : float
+        −log γ of M and N, and of others like them that forget faster.
+
     Examples
     --------
     >>> import numpy as np
-    >>> k = Competence(n_peers=2, rank=3, rate=0.0)
+    >>> k = Competence(2, 3, 0.0)
     >>> k.write(np.array([1.0, 0, 0]), c=np.array([1.0, -1.0]), seen=np.array([1.0, 1.0]), tick=1)
     >>> score, evidence = k.score(np.array([0.6, 0.8, 0]), now=1)
     >>> score.round(2).tolist(), evidence.round(2).tolist()
     ([0.36, -0.36], [0.36, 0.36])
     """
 
-    def __init__(self, n_peers: int, rank: int, rate: float) -> None:
-        # The leading axis is 0 for M and 1 for N, the second one runs over peers.
-        kept = _even(n_peers)
-        arrays = {
-            "sums": np.zeros((2, kept, rank, rank)),
-            "traces": np.zeros((2, kept)),  # of the sums, window included
-            "coefficients": np.zeros((2, kept, WINDOW)),
-        }
-        self._use(DecayedSum(rate, arrays), n_peers)
+    def __init__(self, n_peers: int, rank: int, *rates: float) -> None:
+        self.n_peers, self.rank, self._kept = n_peers, rank, _room(n_peers, len(rates))
+        # The leading axis runs over rates, the second one is 0 for M and 1 for N, the third runs over peers.
+        self._shape = (len(rates), 2, self._kept)
+        sums = np.zeros((*self._shape, packed_size(rank)))  # packed: a read goes through half the memory
+        coefficients = np.zeros((*self._shape, WINDOW))
+        self._traces = np.zeros(self._shape[1:])  # of the sums at the first rate, window included
+        self.by_rate = [
+            DecayedSum(rate, {"packed": sums[i], "coefficients": coefficients[i]})
+            for i, rate in enumerate(rates)
+        ]
+        self.decayed = self.by_rate[0]
+        self.decayed.arrays["traces"] = self._traces
+        # Flat views: a row for every matrix, and a row of coefficients.
+        self._sums = sums.reshape(-1, packed_size(rank))
+        self._coefficients = coefficients.reshape(-1, WINDOW)
         self._phis = np.zeros((WINDOW, rank))
         self._filled = 0
         self._folded = False  # whether the matrices hold anything
-
-    def _use(self, decayed: DecayedSum, n_peers: int) -> None:
-        """Hold flat views of the arrays: rows of matrices, and (2P, WINDOW) coefficients."""
-        self.decayed, self.n_peers = decayed, n_peers
-        _, self._kept, self.rank, _ = decayed.arrays["sums"].shape
-        self._sums = decayed.arrays["sums"].reshape(-1, self.rank, self.rank)
-        self._rows = self._sums.reshape(-1, self.rank)
-        self._traces = decayed.arrays["traces"].reshape(-1)
-        self._coefficients = decayed.arrays["coefficients"].reshape(-1, WINDOW)
 
     # --- write ---------------------------------------------------------------------------
 
@@ -67,32 +75,34 @@ class Competence:
         """
         if self._filled == WINDOW:
             self._fold()
-        column = np.zeros(2 * self._kept)
-        column[: self.n_peers] = c
-        column[self._kept : self._kept + self.n_peers] = seen
-        column *= self.decayed.weight(tick)
+        column = np.zeros(self._shape)
+        column[:, 0, : self.n_peers] = c
+        column[:, 1, : self.n_peers] = seen
+        for i, decayed in enumerate(self.by_rate):
+            part = column[i]
+            part *= decayed.weight(tick)
         self._phis[self._filled] = phi
-        self._coefficients[:, self._filled] = column
-        self._traces += column  # tr φφᵀ = 1
+        self._coefficients[:, self._filled] = column.reshape(-1)
+        self._traces += column[0]  # tr φφᵀ = 1
         self._filled += 1
 
     def _fold(self) -> None:
-        for total, update in zip(self._sums, self._window(), strict=True):
+        for total, update in zip(self._sums, self._window(self._coefficients), strict=True):
             total += update
         self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
         self._folded = True
 
-    def _window(self) -> Iterator[FloatArray]:
-        """Σ_s coefficient·φ_sφ_sᵀ over the window, for M of every peer, then for N of every peer."""
+    def _window(self, coefficients: FloatArray) -> Iterator[FloatArray]:
+        """Σ_s coefficient·φ_sφ_sᵀ over the window, packed, for every row of coefficients."""
         columns = np.ascontiguousarray(self._phis.T)
         known: dict[bytes, FloatArray] = {}  # peers that are labelled on the same events share N's update
-        for half in 0.5 * self._coefficients:
+        for half in 0.5 * coefficients:
             key = half.tobytes()
             if key not in known:
                 product = (columns * half).dot(self._phis)
                 # A product of matrices is symmetric only up to rounding; x + xᵀ is symmetric bit for bit.
-                known[key] = product + product.T
+                known[key] = pack_symmetric(product + product.T)
             yield known[key]
 
     # --- read ----------------------------------------------------------------------------
@@ -104,43 +114,48 @@ class Competence:
 
     def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
         """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
+        score, evidence = self.undecayed_scores(phi)[0] * self.decayed.factor(now)
+        return score, evidence
+
+    def undecayed_scores(self, phi: FloatArray) -> FloatArray:
+        """Score and evidence at every rate, (rates, 2, P), each to be multiplied by its rate's `factor`."""
         # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
-        both = self._rows.dot(phi).reshape(-1, self.rank).dot(phi)
+        found = self._sums.dot(pair_products(phi))
         alignment = self._phis.dot(phi)
         alignment *= alignment
-        both += self._coefficients.dot(alignment)
-        both *= self.decayed.factor(now)
-        return self._apart(both)
+        found += self._coefficients.dot(alignment)
+        by_rate: FloatArray = found.reshape(self._shape)[:, :, : self.n_peers]
+        return by_rate
 
     def readout(self, phi: FloatArray, now: float) -> FloatArray:
         """M_pφ/η of every peer (eq:sigma_readout), shape (P, rank)."""
-        folded = self._sums[: self.n_peers] @ phi
+        folded = unpack_symmetric(self._sums[: self.n_peers], self.rank) @ phi
         recent = (self._coefficients[: self.n_peers] * (self._phis @ phi)) @ self._phis
         total: FloatArray = (folded + recent) * self.decayed.factor(now)
         return total
 
     def trace(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tr M_p/η and tr N_p/η: decayed sums of c and of labels, whatever the direction."""
-        return self._apart(self._traces * self.decayed.factor(now))
+        total, labels = self._traces[:, : self.n_peers] * self.decayed.factor(now)
+        return total, labels
 
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
-        both = self._sums + np.array(list(self._window()))
+        first = 2 * self._kept
+        packed = self._sums[:first] + np.array(list(self._window(self._coefficients[:first])))
+        both = unpack_symmetric(packed, self.rank)
         both *= self.decayed.factor(now)
-        return self._apart(both)
-
-    def _apart(self, both: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What belongs to M and to N, of the peers that there are."""
         return both[: self.n_peers], both[self._kept : self._kept + self.n_peers]
 
     # --- peers, merge, snapshot ----------------------------------------------------------
 
     def take(self, order: Sequence[int]) -> Competence:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        out = Competence(len(order), self.rank, self.decayed.rate)
-        kept = [*order, *[-1] * (_even(len(order)) - len(order))]
-        axes = {"sums": [1], "traces": [1], "coefficients": [1]}
-        out._use(self.decayed.take(kept, axes), len(order))
+        out = Competence(len(order), self.rank, *[decayed.rate for decayed in self.by_rate])
+        kept = [*order, *[-1] * (out._kept - len(order))]
+        axes = {"packed": [1], "traces": [1], "coefficients": [1]}
+        for mine, copied in zip(self.by_rate, out.by_rate, strict=True):
+            copied.unpack(mine.take(kept, axes).pack())
         out._phis[:] = self._phis
         out._filled, out._folded = self._filled, self._folded
         return out
@@ -155,35 +170,40 @@ class Competence:
         self._fold()
         copy = other.take(range(other.n_peers))
         copy._fold()
-        self.decayed.merge(copy.decayed, now)
+        for mine, others in zip(self.by_rate, copy.by_rate, strict=True):
+            mine.merge(others, now)
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        packed = self.decayed.pack()
-        peers = {name: packed[name][:, : self.n_peers] for name in self.decayed.arrays}
-        return {
-            **packed,
-            **peers,
-            "phis": self._phis[: self._filled],
-            "folded": np.array([int(self._folded)]),
-        }
+        out = {"phis": self._phis[: self._filled], "folded": np.array([int(self._folded)])}
+        for i, decayed in enumerate(self.by_rate):
+            packed = decayed.pack()
+            packed.update({name: array[:, : self.n_peers] for name, array in decayed.arrays.items()})
+            out.update({_packed_name(i, name): array for name, array in packed.items()})
+        return out
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
-        filled = len(packed["phis"])
-        arrays = {name: np.zeros_like(array) for name, array in self.decayed.arrays.items()}
-        arrays["sums"][:, : self.n_peers] = packed["sums"].reshape(2, -1, self.rank, self.rank)
-        arrays["traces"][:, : self.n_peers] = packed["traces"].reshape(2, -1)
-        # Snapshots of version 0.1 keep the filled columns of the window only.
-        columns = packed["coefficients"].size // (2 * self.n_peers)
-        kept = packed["coefficients"].reshape(2, self.n_peers, columns)
-        arrays["coefficients"][:, : self.n_peers, :columns] = kept
-        self.decayed.unpack({**packed, **arrays})
-        self._phis[:filled] = packed["phis"]
-        self._filled = filled
-        self._folded = bool(packed.get("folded", arrays["sums"]).any())  # version 0.1 does not say
+        if "sums" in packed:  # version 0.1 keeps whole matrices
+            sums = packed["sums"].reshape(-1, self.rank, self.rank)
+            packed = {**packed, "packed": pack_symmetric(sums)}
+        for i, decayed in enumerate(self.by_rate):
+            arrays = {name: np.zeros_like(array) for name, array in decayed.arrays.items()}
+            for name, array in arrays.items():
+                kept = packed[_packed_name(i, name)].reshape(2, self.n_peers, -1)
+                # Snapshots of version 0.1 keep the filled columns of the window only.
+                array.reshape(2, self._kept, -1)[:, : self.n_peers, : kept.shape[2]] = kept
+            decayed.unpack({**arrays, "anchor": packed[_packed_name(i, "anchor")]})
+        self._filled = len(packed["phis"])
+        self._phis[: self._filled] = packed["phis"]
+        self._folded = bool(packed.get("folded", packed["packed"]).any())  # version 0.1 does not say
 
 
-def _even(n_peers: int) -> int:
+def _packed_name(rate: int, name: str) -> str:
+    """M and N have the names that they have always had."""
+    return name if rate == 0 else f"{rate}.{name}"
+
+
+def _room(n_peers: int, n_rates: int) -> int:
     """Peers that there is room for; a single one has no other to be equal to."""
-    return n_peers + n_peers % 2 if n_peers > 1 else n_peers
+    return n_peers + n_peers * n_rates % 2 if n_peers > 1 else n_peers

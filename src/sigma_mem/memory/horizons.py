@@ -1,15 +1,17 @@
 """A peer's overall rate at several decay rates at once, and which of them predicts best now.
 
-One γ fits no stream: real models change under their names. M and N are kept at the slowest rate; `Horizons`
-keeps, for every rate, the sums that need no direction:
+One γ fits no stream: real models change under their names. M and N are kept at the slowest rate and at a fast
+one; `Horizons` keeps, for every rate, the sums that need no direction:
 
     tot_g,p = Σ γ_g^age c_p,   n_g,p = Σ γ_g^age,   and the level at which agreement becomes correctness.
 
 From these follows over_g,p, a peer's mean label at horizon g. What p̂ at φ would be by horizon g alone is
-its claim; `Mixing` learns which horizon claims best:
+its claim. A peer that changes at one kind of task only is seen by the last claim, which has M and N at the
+fast rate; `Mixing` learns which one claims best:
 
-    claim_g = near_p + over_g,p − over_slow,p,   near_p = (φᵀM_pφ/η + s·prior_p)/(φᵀN_pφ/η + s),
-    p̂       = near_p + Σ_g u_g·over_g,p − over_slow,p,
+    claim_g     = near_p + over_g,p − over_slow,p,   near_p = (φᵀM_pφ/η + s·prior_p)/(φᵀN_pφ/η + s),
+    claim_local = local_p = (φᵀM_fast,pφ/η + s·claim_fast)/(φᵀN_fast,pφ/η + s),   (fast: g = `fast_horizon`)
+    p̂           = Σ u·claim = near_p + Σ_g u_g·(over_g,p − over_slow,p) + u_local·(local_p − near_p),
 
 with u ∝ u0·exp(L), L the decayed log-likelihood of earlier claims, over the pool. With one horizon and
 without agreement this is the estimate of version 0.1.
@@ -18,6 +20,7 @@ without agreement this is the estimate of version 0.1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -31,7 +34,9 @@ Number = TypeVar("Number", float, FloatArray)
 
 BATCH = 16  # scored events after which the weights of the horizons are brought up to date
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
-_LEAST = 1e-200  # of a decay that is divided by
+_LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
+_SURE = 0.2  # and is left out of p̂ below this weight, so that its noise costs nothing where nothing changed
+LEAST = 1e-200  # of a decay that is divided by
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _BELIEVED = 50.0  # labelled events at which agreement's deviation counts half
 
@@ -165,7 +170,7 @@ class Horizons:
         return self._means(levels, grown, agreed)
 
     def _factors(self, now: float) -> list[float]:
-        return [max(decayed.factor(now), _LEAST) for decayed in self._decayed]
+        return [max(decayed.factor(now), LEAST) for decayed in self._decayed]
 
     def _means(
         self, levels: Sequence[float], grown: Sequence[float], differences: FloatArray | None = None
@@ -204,25 +209,42 @@ class Horizons:
             mine.merge(others, now)
 
 
-# --- which horizon to believe ------------------------------------------------------------
+# --- which claim to believe --------------------------------------------------------------
 
 
-def rounded(near: FloatArray, overall: FloatArray) -> NDArray[np.float16]:
-    """What a ledger keeps of the claims, (P, H + 1): near and over.
+def fast_horizon(n_horizons: int) -> int:
+    """The horizon at which M and N are kept beside the slowest one: 0.99 of the default four."""
+    return max(0, n_horizons - 3)
+
+
+def rounded(near: FloatArray, overall: FloatArray, local: FloatArray) -> NDArray[np.float16]:
+    """What a ledger keeps of the claims, (P, H + 2): near, over and local.
 
     Claims are scored as rounded, so that live and replay agree.
     """
-    return np.concatenate((near[..., None], overall), axis=-1, dtype=np.float16, casting="same_kind")
+    parts = (near[..., None], overall, local[..., None])
+    return np.concatenate(parts, axis=-1, dtype=np.float16, casting="same_kind")
+
+
+def with_local(recorded: NDArray[np.float16]) -> NDArray[np.float16]:
+    """A line's claims without a local one, (P, H + 1), completed by the fast horizon's in its place.
+
+    >>> with_local(np.array([[0.5, 0.25, 0.0]], dtype=np.float16)).tolist()
+    [[0.5, 0.25, 0.0, 0.75]]
+    """
+    near, over = recorded[:, 0].astype(np.float64), recorded[:, 1:].astype(np.float64)
+    return rounded(near, over, near + over[:, fast_horizon(over.shape[1])] - over[:, -1])
 
 
 def claims(recorded: NDArray[np.float16]) -> FloatArray:
-    """p̂ by every horizon, (..., P, H), from what a ledger keeps, (..., P, H + 1)."""
-    parts = recorded.astype(np.float64)
-    return probability(bounded(parts[..., :1] + parts[..., 1:] - parts[..., -1:]))
+    """p̂ by every claim, (..., P, H + 1), from what a ledger keeps, (..., P, H + 2)."""
+    claimed = recorded[..., 1:].astype(np.float64)
+    claimed[..., :-1] += recorded[..., :1].astype(np.float64) - claimed[..., -2:-1]
+    return probability(bounded(claimed))
 
 
 def log_likelihood(claimed: FloatArray, c: FloatArray) -> FloatArray:
-    """Of the labels, by every horizon's claims, (..., P, H); 0 where there is no label or was no claim."""
+    """Of the labels, by every claim, (..., P, H + 1); 0 where there is no label or was no claim."""
     r = 0.5 * (c[..., None] + 1.0)
     found = r * np.log(claimed) + (1.0 - r) * np.log1p(-claimed)
     out: FloatArray = np.where(found == found, found, 0.0)
@@ -230,33 +252,58 @@ def log_likelihood(claimed: FloatArray, c: FloatArray) -> FloatArray:
 
 
 def mixture(likelihood: FloatArray) -> FloatArray:
-    """u: weight of every horizon, (..., H), from its decayed log-likelihood.
+    """u: weight of every claim, (..., H + 1), from its decayed log-likelihood.
 
-    >>> mixture(np.zeros(4)).round(3).tolist()
-    [0.025, 0.075, 0.225, 0.675]
+    While the local claim is unsure, its weight is that of its prior, the fast horizon's claim.
+
+    >>> mixture(np.zeros(5)).round(3).tolist()
+    [0.023, 0.134, 0.211, 0.632, 0.0]
     """
-    likely = likelihood + np.log(_SLOWER) * np.arange(likelihood.shape[-1])
+    likely = likelihood + _prior(likelihood.shape[-1])
     u: FloatArray = np.exp(likely - likely.max(axis=-1, keepdims=True))
     u /= u.sum(axis=-1, keepdims=True)
+    local, fast = u[..., -1], u[..., fast_horizon(u.shape[-1] - 1)]
+    unsure = np.where(local < _SURE, local, 0.0)
+    fast += unsure
+    local -= unsure
     return u
 
 
+@lru_cache
+def _prior(n_claims: int) -> FloatArray:
+    """How likely every claim is beforehand, as a logarithm."""
+    slower = np.log(_SLOWER) * np.arange(n_claims - 1)
+    return np.append(slower, slower[-1] + np.log(_LOCAL))
+
+
 class Mixing:
-    """The log-likelihood of every horizon's claims, and the weights (H,) that follow from it.
+    """The log-likelihood of every claim, and the weights (H + 1,) that follow from it.
 
     A scored event waits until there are `BATCH` of them, because sixteen cost little more than one. So
     the weights lag by a few labels; the sums do not, once `score_waiting` is called.
     """
 
-    def __init__(self, n_peers: int, n_horizons: int, rate: float) -> None:
-        self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_horizons))})
-        self.weights = mixture(np.zeros(n_horizons))
+    def __init__(self, n_peers: int, n_claims: int, rate: float) -> None:
+        self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_claims))})
+        self.weights = mixture(np.zeros(n_claims))
         self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
+
+    @property
+    def local(self) -> float:
+        """The weight of the local claim."""
+        return self.weights.item(-1)
+
+    @property
+    def slowest(self) -> float:
+        """The weight of the slowest horizon's claim."""
+        return self.weights.item(-2)
 
     def write(
         self, recorded: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float, now: float
     ) -> None:
-        """Take an event's labels, (P,), their weights, and what was claimed at the decision, (P, H + 1)."""
+        """Take an event's labels, (P,), their weights, and what was claimed at the decision, (P, H + 2)."""
+        if recorded.shape[1] == len(self.weights):  # of a line from before there was a local claim
+            recorded = with_local(recorded)
         self._waiting.append((recorded, c, weight, tick))
         if len(self._waiting) == BATCH:
             self.score_waiting(now)
@@ -297,12 +344,12 @@ class Mixing:
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        n_peers, n_horizons = self.decayed.arrays["likelihood"].shape
+        n_peers, n_claims = self.decayed.arrays["likelihood"].shape
         waiting = [
             np.concatenate((recorded.ravel().astype(np.float64), c, weight, [tick]))
             for recorded, c, weight, tick in self._waiting
         ]
-        width = (n_horizons + 3) * n_peers + 1
+        width = (n_claims + 3) * n_peers + 1
         return {
             **self.decayed.pack(),
             "weights": self.weights,
@@ -313,9 +360,9 @@ class Mixing:
         """Continue from packed arrays."""
         self.decayed.unpack(packed)
         self.weights = packed["weights"].copy()
-        n_peers, n_horizons = self.decayed.arrays["likelihood"].shape
+        n_peers, n_claims = self.decayed.arrays["likelihood"].shape
         self._waiting = []
-        for row in packed["waiting"].reshape(-1, (n_horizons + 3) * n_peers + 1):
+        for row in packed["waiting"].reshape(-1, (n_claims + 3) * n_peers + 1):
             parts, c, weight = np.split(row[:-1], [-2 * n_peers, -n_peers])
             recorded = parts.reshape(n_peers, -1).astype(np.float16)
             self._waiting.append((recorded, c.copy(), weight.copy(), float(row[-1])))

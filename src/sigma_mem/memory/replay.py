@@ -104,7 +104,12 @@ def replay(
     total, labels, readable, asked = np.split(sums_of[:, :-3], 4, axis=1)
     all_same, all_pairs, labelled = sums_of[:, -3:].T
     prior = prior_pairs(c.shape[1], settings.revision)
-    prob = _mixed(c, score, effective, agreement, agreed, settings, chunk)
+    if len(settings.horizons) > 1:
+        fast = settings.horizons[horizons.fast_horizon(len(settings.horizons))]
+        lately = _kernel_sums(phis, values[:2], fast, chunk)
+    else:
+        lately = []
+    prob = _mixed(c, score, effective, lately, agreement, agreed, settings, chunk)
     return Replay(
         score=settings.step * score,
         effective=effective,
@@ -154,12 +159,19 @@ def _mixed(
     c: FloatArray,
     score: FloatArray,
     effective: FloatArray,
+    lately: Sequence[FloatArray],
     agreement: FloatArray,
     agreed: Sequence[FloatArray],
     settings: Settings,
     chunk: int,
 ) -> FloatArray:
-    """p̂ before every event, (T, P), mixed over horizons; `agreed` are agreement's kernel sums."""
+    """p̂ before every event, (T, P), mixed over claims.
+
+    Parameters
+    ----------
+    lately, agreed : arrays (T, P)
+        Kernel sums of labels at the fast rate, and of agreement; none where there is no such thing.
+    """
     s, n_peers = settings, c.shape[1]
     local = s.local_strength(n_peers)
     each = horizons.contributions(c, agreement)
@@ -180,9 +192,12 @@ def _mixed(
         moved = horizons.with_deviation(prior, near, sums[:, -2, -1:])
         prior = np.where(asked.any(axis=1, keepdims=True), moved, prior)
     near = shrunk_mean(score, effective, prior, local)
-    if len(s.horizons) == 1:
+    if not lately:
         return probability(near)
-    claimed = horizons.claims(horizons.rounded(near, overall))
+    beyond = overall - overall[:, :, -1:]
+    recent = beyond[:, :, horizons.fast_horizon(beyond.shape[2])]
+    at_fast = shrunk_mean(lately[0], lately[1], near + recent, local)
+    claimed = horizons.claims(horizons.rounded(near, overall, at_fast))
     scored = horizons.log_likelihood(claimed, c).sum(axis=1)
     likelihood = _decayed_before(scored, math.exp(-s.mixing_rate), chunk)
     # The weights change after every BATCH labelled events, and stand between.
@@ -190,7 +205,8 @@ def _mixed(
     last = np.searchsorted(labelled, labelled // horizons.BATCH * horizons.BATCH) + 1
     before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
     u = horizons.mixture(likelihood[before])
-    return probability(horizons.bounded(near + (u[:, None] * overall).sum(axis=2) - overall[:, :, -1]))
+    change = (u[:, None, :-1] * beyond).sum(axis=2) + u[:, -1:] * (at_fast - near)
+    return probability(horizons.bounded(near + change))
 
 
 def _beside_copies(groups: NDArray[np.intp], gamma: float, chunk: int) -> tuple[FloatArray, FloatArray]:

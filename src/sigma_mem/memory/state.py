@@ -21,7 +21,7 @@ from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons, Mixing, bounded
+from sigma_mem.memory.horizons import LEAST, Horizons, Mixing, bounded, fast_horizon
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
 
@@ -37,7 +37,8 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
-    near, overall : mean label at φ, and at every horizon whatever the φ, (P, H): what p̂ is made of
+    near, overall, local : mean label at φ, at every horizon whatever the φ, (P, H), and at φ lately:
+        what p̂ is made of
     """
 
     score: FloatArray
@@ -46,10 +47,11 @@ class Reading(NamedTuple):
     pseudo: float
     near: FloatArray
     overall: FloatArray
+    local: FloatArray
 
     def recorded(self) -> NDArray[np.float16]:
-        """What every horizon claims, as a ledger keeps it, (P, H + 1)."""
-        return horizons_.rounded(self.near, self.overall)
+        """What is claimed, as a ledger keeps it, (P, H + 2)."""
+        return horizons_.rounded(self.near, self.overall, self.local)
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
@@ -61,7 +63,8 @@ class _Overall(NamedTuple):
 
     now: float
     by_horizon: FloatArray  # mean label, (P, H)
-    change: FloatArray | None  # Σ_g u_g·over_g − over_slow, (P,); None with one horizon
+    change: FloatArray  # Σ_g u_g·(over_g − over_slow), (P,); 0 with one horizon
+    recent: FloatArray  # over_fast − over_slow, (P,)
     agreed: FloatArray | None  # mean agreement, (P,); None where none was seen
 
 
@@ -105,16 +108,16 @@ class SigmaState:
         self._due = -math.inf  # before this no part's anchor moves
         self._overall_known: _Overall | None = None  # until something is written
         rate = self.settings.rate
-        self.competence = Competence(len(self.peers), rank, rate)
+        rates = self.settings.horizon_rates
+        several = len(rates) > 1
+        fast = [rates[fast_horizon(len(rates))]] if several else []
+        self.competence = Competence(len(self.peers), rank, rate, *fast)
         self.relation = Relation(len(self.peers), self.settings.rate_g)
         self.wrong_answers = WrongAnswers(rank, rate)
         self.readability = Readability(len(self.peers), rate)
         self.features = TextFeatures(n_features, rate)
-        rates = self.settings.horizon_rates
         self.horizons = Horizons(len(self.peers), rates)
-        self.mixing = (
-            Mixing(len(self.peers), len(rates), self.settings.mixing_rate) if len(rates) > 1 else None
-        )
+        self.mixing = Mixing(len(self.peers), len(rates) + 1, self.settings.mixing_rate) if several else None
         self.confidence = Confidence(rate)
         self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
         looks_for_copies = self.settings.agreement and self.settings.revision > 1
@@ -176,13 +179,13 @@ class SigmaState:
         """Count ages from here, the first event, and not from 1970."""
         self._begun = True
         self.now = time
-        for decayed in self._sums().values():
+        for decayed in self._sums():
             decayed.origin = time
 
     def _advance(self, now: float) -> None:
         self.now = now
         if now >= self._due:
-            sums = self._sums().values()
+            sums = self._sums()
             for decayed in sums:
                 decayed.advance(now)
             self._due = min(decayed.due for decayed in sums)
@@ -201,16 +204,27 @@ class SigmaState:
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self.settings.local_strength(len(self.peers))
-        score, effective = self.competence.score(phi, now)
+        sums = self.competence.undecayed_scores(phi)  # where the strength of a prior can grow instead
+        score, effective = sums[0]
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.by_horizon[:, -1]
         if self.agreement is not None and overall.agreed is not None:
             near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
-        near = shrunk_mean(score, effective, prior, strength)
-        mean = near if overall.change is None else bounded(near + overall.change)
-        score *= self._eta
-        return Reading(score, effective, probability(mean), strength, near, overall.by_horizon)
+        factor = self.competence.decayed.factor(now)
+        near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
+        local = mean = near
+        if self.mixing is not None:
+            total, labels = sums[1]
+            fast = max(self.competence.by_rate[1].factor(now), LEAST)
+            local = shrunk_mean(total, labels, near + overall.recent, strength / fast)
+            mean = near + overall.change
+            if self.mixing.local:
+                mean += self.mixing.local * (local - near)
+            bounded(mean)
+        score *= factor * self._eta
+        effective *= factor
+        return Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
 
     def _overall(self, now: float) -> _Overall:
         """What does not depend on φ; computed once between two writes."""
@@ -232,15 +246,19 @@ class SigmaState:
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
         overall.flags.writeable = False  # readings hand it out, and it is read again
-        change = None
+        beyond = overall - overall[:, -1:]
+        recent = change = beyond[:, -1]
         if self.mixing is not None:  # term by term, so that equal peers get equal bits
-            change = np.add.reduce(self.mixing.weights * overall, axis=1) - overall[:, -1]
-        return _Overall(now, overall, change, agreed)
+            change = np.add.reduce(self.mixing.weights[:-1] * beyond, axis=1)
+            recent = beyond[:, fast_horizon(beyond.shape[1])]
+        return _Overall(now, overall, change, recent, agreed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         overall = self._overall(self.now)
-        mean = overall.by_horizon[:, -1] + (0.0 if overall.change is None else overall.change)
+        mean = overall.by_horizon[:, -1] + overall.change
+        if self.mixing is not None:
+            mean += self.mixing.local * overall.recent
         return probability(mean), self.competence.trace(self.now)[1]
 
     def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -325,8 +343,8 @@ class SigmaState:
             None where nobody was asked.
         agreement : array (P,)
             Agreement labels of the event, NaN where there is none; None for none at all.
-        claims : array (P, H + 1)
-            What every horizon claimed at the decision, as recorded; NaN for a peer it knew nothing of.
+        claims : array (P, H + 2)
+            What was claimed at the decision, as recorded; NaN for a peer it knew nothing of.
         departed, departed_groups : sequence
             Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
         """
@@ -483,21 +501,24 @@ class SigmaState:
 
     def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation]:
         parts: dict[str, Competence | DecayedSum | Mixing | Relation] = {
-            **self._sums(),
+            **self._other_sums(),
             **self._competences(),
             "relation": self.relation,
         }
         return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
-    def _sums(self) -> dict[str, DecayedSum]:
+    def _sums(self) -> list[DecayedSum]:
+        """Everything that decays."""
+        kept = [decayed for part in self._competences().values() for decayed in part.by_rate]
+        return [*kept, *self._other_sums().values(), *([] if self.mixing is None else [self.mixing.decayed])]
+
+    def _other_sums(self) -> dict[str, DecayedSum]:
         return {
-            **{name: part.decayed for name, part in self._competences().items()},
             "relation": self.relation.decayed,
             "readability": self.readability.decayed,
             "features": self.features.decayed,
             "confidence": self.confidence.decayed,
             **self.horizons.decayed(),
-            **({} if self.mixing is None else {"mixing": self.mixing.decayed}),
             **({} if self.copies is None else {"copies": self.copies.decayed}),
         }
 

@@ -98,7 +98,7 @@ class EventState:
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What every horizon claimed of these peers, (P, H + 1); NaN for one not in the pool then."""
+        """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
         if self._claims is None:
             return None
         raw, then = self._claims

@@ -65,7 +65,7 @@ def decision_record(
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
-    What every horizon claimed of every peer, (P, H + 1), is kept as float16, in the order of the scores;
+    What was claimed of every peer, (P, H + 2), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
     agreement labels, (P,), where they depend on who copies whom; others follow from the canons.
 

@@ -37,15 +37,16 @@ def pack_fold(fold: Fold) -> bytes:
 def unpack_fold(fold: Fold, body: bytes) -> None:
     """Let a new fold continue from a packed state.
 
-    Reads that are new since then get a column of their own. A state with other text features, one that did
-    not look for copies yet, or one whose adaptive read started from another one, is left alone: the ledger
-    has everything.
+    Reads that are new since then get a column of their own. A state with other text features, one that lacks
+    something that is learned now, or one whose adaptive read started from another one, is left alone: the
+    ledger has everything.
     """
     meta, arrays = unpack_arrays(body)
     names = fold.registry.names
     if meta.get("features", meta.get("signs")) != FEATURES_VERSION or meta["reads"][0] != names[0]:
         return
-    if fold.state.copies is not None and "state.copies.pairs" not in arrays:
+    learned = {f"state.{name}" for name in fold.state.pack()}
+    if fold.state.settings.revision > 1 and not learned <= arrays.keys():
         return
     fold.state.set_peers(meta["peers"])
     _unpack(fold.state, arrays, "state.")
