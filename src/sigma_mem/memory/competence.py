@@ -162,8 +162,9 @@ class Competence:
 
     def scale(self, factors: FloatArray) -> None:
         """Multiply M and N of every peer by a factor, (P,)."""
-        for array in self.decayed.arrays.values():
-            array.reshape(2, self._kept, -1)[:, : self.n_peers] *= factors[:, None]
+        for decayed in self.by_rate:
+            for array in decayed.arrays.values():
+                array.reshape(2, self._kept, -1)[:, : self.n_peers] *= factors[:, None]
 
     def merge(self, other: Competence, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
