@@ -80,9 +80,12 @@ def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("1")])[1].wait()
     epoch = store.epoch
-    _, ticket = store.append("ns", [record("2", bad={1})])
+    writer = store._tables._writer
+    writer.execute("PRAGMA max_page_count = 1")
+    _, ticket = store.append("ns", [record("2", text="y" * 50_000)])
     with pytest.raises(StoreError):
         ticket.wait()
+    writer.execute("PRAGMA max_page_count = 100000")
     with pytest.raises(StoreError, match="Rebuild from the ledger"):
         store.append("ns", [record("of 2", kind="feedback", event="2")], epoch=epoch)
     store.append("ns", [record("3")], epoch=epoch + 1)[1].wait()  # has the number that "2" had

@@ -192,14 +192,23 @@ def test_text_that_has_no_utf8_form_is_refused_before_it_is_queued(path, record)
     store.close()
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes"])
-def test_a_body_that_is_not_json_is_refused_by_its_ticket(path, record, value):
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes", nested(5000)])
+def test_a_body_that_is_not_json_is_refused_before_it_is_queued_and_costs_nobody_else(path, record, value):
     store = SqliteStore(path)
-    _, ticket = store.append("ns", [record("1", value=value)])
-    with pytest.raises(StoreError, match="'1' has a body that is not JSON"):
-        ticket.wait()
+    _, other = store.append("other", [record("1")])
+    with pytest.raises(InputError, match="'1' has a body that is not JSON"):
+        store.append("ns", [record("1", value=value)])
+    other.wait()
+    assert store.epoch == 0
     assert list(store.records("ns")) == []
-    assert store.append("ns", [record("1", value=1)])[0] == 1
+    assert store.append("ns", [record("1", value=1)])[0] == 2
     store.close()
 
 

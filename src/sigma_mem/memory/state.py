@@ -177,10 +177,10 @@ class SigmaState:
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
-        self._begun = True
         self.now = time
         for decayed in self._sums():
             decayed.origin = time
+        self._begun = True  # last: an interrupt may come in between
 
     def _advance(self, now: float) -> None:
         self.now = now

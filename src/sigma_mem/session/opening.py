@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sigma_mem.encode import ENCODERS, CustomEncoder, Encoder, open_encoder
 from sigma_mem.encode.custom import Embed
-from sigma_mem.errors import EncoderMismatchError, InputError
+from sigma_mem.errors import ConflictError, EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.lines import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
@@ -39,7 +39,10 @@ def open_memory(
         )
     state = SigmaState(peers, size, settings)  # checks peers
     opening = Opening(state.peers, size, state.settings, _name(found))
-    store.append(namespace, [open_record(opening, time)])[1].wait()
+    try:
+        store.append(namespace, [open_record(opening, time)])[1].wait()
+    except ConflictError:  # another thread was first
+        return open_memory(store, namespace, peers, rank, encoder, settings, time)
     return opening, found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import time as _time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -40,7 +39,7 @@ from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
-from sigma_mem.session.journal import Journal
+from sigma_mem.session.journal import Journal, shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.learning import Learned, learn_stream
 from sigma_mem.session.lines import decision_record, ref_record
@@ -152,8 +151,6 @@ class SigmaMem:
         self._durable = durable == "all"
         self._keep_text = keep_text
         self._rng = np.random.default_rng(seed)
-        self._boot = secrets.token_hex(4)  # decisions of another run never share an id with ours
-        self._count = 0
         self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
         self._closed = False
@@ -164,7 +161,9 @@ class SigmaMem:
                 self.store, namespace, peers, rank, encoder, settings, clock()
             )
             self._opening = opening
-            self._journal = Journal(self.store, namespace, opening, reads, snapshot_every)
+            self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
+            with self._journal:
+                pass  # load it now: a damaged memory does not open
             if peers is not None and not checked_pool(peers, self.peers):
                 if not sync:
                     raise other_pool_error(peers, self.peers, namespace)
@@ -815,7 +814,7 @@ class SigmaMem:
             direction = self._direction(question, phi)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
-            id = event_id = self._next_id or f"{self._boot}-{self._count + 1}"
+            id = event_id = self._next_id or self._journal.new_id()
             tick = state.next_tick(time)
             earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
             if earlier is not None:
@@ -892,7 +891,6 @@ class SigmaMem:
             line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
             names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
             ticket = self._journal.append(line, *names)
-            self._count += 1
         if self._durable:
             ticket.wait()
         return decision

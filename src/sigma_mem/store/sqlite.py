@@ -9,8 +9,10 @@ from pathlib import Path
 
 from sigma_mem.errors import InputError, StoreCorruptError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
-from sigma_mem.store.database import LockFile, Tables, checksum, open_to_read, open_to_write
-from sigma_mem.store.writer import Writer, refuse_other_epoch
+from sigma_mem.store.lockfile import LockFile
+from sigma_mem.store.rows import checksum, encoded
+from sigma_mem.store.tables import Tables, open_to_read, open_to_write
+from sigma_mem.store.writer import Writer, refuse_other_epoch, refuse_unwritable
 
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 
@@ -25,7 +27,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
-        self._path = Path(path)
+        self._path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
         self._closed = False
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
@@ -64,8 +66,8 @@ class SqliteStore:
         """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
         writer = self._writable()
         for r in records:
-            _refuse_unwritable(namespace, r.kind, r.id, r.event)
-        return writer.append(namespace, records, epoch)
+            refuse_unwritable(namespace, r.kind, r.id, r.event)
+        return writer.append(namespace, records, [_body(r) for r in records], epoch)
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
@@ -99,7 +101,7 @@ class SqliteStore:
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
-        _refuse_unwritable(source)
+        refuse_unwritable(source)
         self._settle_queue()
         last = self._tables.last()
         return self._paged(
@@ -115,7 +117,7 @@ class SqliteStore:
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`. Returns once it is durable."""
         writer = self._writable()
-        _refuse_unwritable(namespace)
+        refuse_unwritable(namespace)
         writer.drain()
         durable, now = writer.position()
         refuse_other_epoch(epoch, now)
@@ -195,14 +197,13 @@ class SqliteStore:
             self._lock.forget()
 
 
-def _refuse_unwritable(*texts: str) -> None:
-    """Raise for text that has no UTF-8 form, before it is queued."""
-    for text in texts:
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(f"got text that is not valid Unicode ({error}); clean it first") from error
+def _body(record: Record) -> bytes:
+    """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
+    try:
+        return encoded(record.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"{record.kind} {record.id!r} has a body that is not JSON: {error}"
+        raise InputError(f"{what}; expected text, finite numbers, lists and mappings") from error
 
 
 _opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
