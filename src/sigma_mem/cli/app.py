@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from sigma_mem.cli import bench, center, data, decisions, peers, train
 from sigma_mem.cli.demo import demo
+from sigma_mem.cli.forget import forget
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
@@ -35,7 +36,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(plot)
     app.command()(drift)
     app.command("import")(import_)
-    for command in (learn, backup, export, restore, refold, merge):
+    for command in (forget, learn, backup, export, restore, refold, merge):
         app.command()(command)
     app.add_typer(peers.app, name="peers")
     app.add_typer(bench.app, name="bench")

@@ -13,7 +13,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import phi_from_bytes, recorded_features
+from sigma_mem.session.lines import is_forgotten, phi_from_bytes, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -192,6 +192,8 @@ def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[
     events: dict[str, EventState] = {}
     silent = set(revoked)
     for record in records:
+        if is_forgotten(record):
+            continue
         if record.kind == "revoke":
             silent.add(record.body["source"])
         elif record.kind == "unrevoke":

@@ -20,7 +20,7 @@ from sigma_mem.memory import SigmaState
 from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
 from sigma_mem.session.event import EventLabels, EventState, events_of
-from sigma_mem.session.lines import Opening
+from sigma_mem.session.lines import Opening, is_forgotten
 from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
 
@@ -84,8 +84,8 @@ class Fold:
                 self._apply_rename(record, seq)
             case "served":
                 self._apply_served(record, seq)
-            case "open" | "ref":
-                pass  # the one is taken by __init__, the other is looked up in the store
+            case "open" | "ref" | "forget":
+                pass  # taken by __init__, looked up in the store, and done by whoever appended it
             case kind:
                 raise StoreVersionError(
                     f"line {seq} of the ledger is a {kind!r}, which this version of sigma-mem does not know; "
@@ -94,6 +94,10 @@ class Fold:
         self.seq = seq
 
     def _apply_decision(self, record: Record, seq: int) -> None:
+        if is_forgotten(record):
+            if record.id == record.event:
+                self.state.begin_event(record.body["time"])
+            return
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
             begun = EventState(record)
@@ -113,6 +117,10 @@ class Fold:
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
     def _apply_feedback(self, record: Record, seq: int) -> None:
+        if is_forgotten(record):
+            if record.body["tick"] > self.state.now:  # it was the first label, and moved the decay axis on
+                self.state.begin_labels(record.body["tick"])
+            return
         event = self.event(record.event, before=seq)
         if event is None:
             return
@@ -228,7 +236,7 @@ class Fold:
             return event.standings[source]  # as when it spoke first
         return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
 
-    def line(self, decision: str) -> Record:
+    def line(self, decision: str, *, forgotten: bool = False) -> Record:
         """The line of a decision; of a ref, that of its event's last decision."""
         line = self._store.find(self._namespace, "decision", decision)
         if line is None and (event := self.event_named(decision)) is not None:
@@ -239,6 +247,8 @@ class Fold:
                 f"decision {decision!r} is not in namespace {self._namespace!r}; "
                 "expected the id of a decision of this memory, or the ref of its event"
             )
+        if is_forgotten(line) and not forgotten:
+            raise UnknownDecisionError(f"decision {decision!r} was forgotten; nothing is left but its id")
         return line
 
     def _keep(self, id: str, event: EventState) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -94,6 +94,14 @@ class Journal:
             self.snapshot_if_possible()
         return ticket
 
+    def erase(self, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Append a line and leave only small bodies of earlier ones; the state starts from the ledger again.
+
+        Returns once it is durable. Holds the lock already.
+        """
+        self._epoch = _STALE
+        self.store.erase(self.namespace, small, record)
+
     def new_id(self) -> str:
         """An id for a decision that no other has, in this run or another. Holds the lock already."""
         while not self._boot:
@@ -134,7 +142,11 @@ class Journal:
     def _follow(self) -> None:
         """Apply what another process appended meanwhile."""
         epoch, self._epoch = self._epoch, _STALE
-        self._replay(self._fold)
+        for record in self.store.records(self.namespace, after=self._fold.seq):
+            if record.kind == "forget":  # what was applied is no longer what the ledger says
+                self._load()
+                return
+            self._fold.apply(record, record.seq)
         self._epoch = epoch
 
     def _replay(self, fold: Fold) -> int:

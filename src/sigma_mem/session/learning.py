@@ -34,8 +34,9 @@ def learn_stream(
         ref = f"{stream.name}:{event.id}"
         with mem._journal as fold:
             there = fold.event_named(ref)
-        if there is not None and (mem.labels(there) or not event.correct):
-            known += 1
+            earlier = None if there is None else fold.event(there)
+        if there is not None and (earlier is None or earlier.said or not event.correct):
+            known += 1  # or it was forgotten, and stays so
             continue
         if there is None:
             made = mem.decide(event.question, event.answers, ref=ref) if event.answers else None

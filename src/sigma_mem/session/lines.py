@@ -33,6 +33,7 @@ class Opening:
     rank: int
     settings: Settings
     encoder: Mapping[str, str]  # name and version
+    keep_text: bool | None = None  # whether texts are kept; None in a memory of before, where callers say so
 
 
 def open_record(opening: Opening, time: float) -> Record:
@@ -44,15 +45,16 @@ def open_record(opening: Opening, time: float) -> Record:
         "encoder": dict(opening.encoder),
         "time": time,
     }
+    if opening.keep_text is not None:
+        body["keep_text"] = opening.keep_text
     return Record("open", "open", "", body)
 
 
 def opening_from(record: Record) -> Opening:
     """What the first line says."""
     body = record.body
-    return Opening(
-        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
-    )
+    settings = Settings.from_record(body["settings"])
+    return Opening(tuple(body["peers"]), body["rank"], settings, body["encoder"], body.get("keep_text"))
 
 
 def decision_record(
@@ -136,6 +138,11 @@ def decided_at(record: Record) -> float:
 def is_forgotten(record: Record) -> bool:
     """Whether only the place of this line is left."""
     return "forgotten" in record.body
+
+
+def forget_record(events: Sequence[str], time: float) -> Record:
+    """These events were forgotten; their lines keep their places only."""
+    return Record("forget", f"{events[0]}+{len(events) - 1}", "", {"events": list(events), "time": time})
 
 
 def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:

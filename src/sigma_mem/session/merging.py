@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.forgetting import small_body
 from sigma_mem.session.journal import Journal
-from sigma_mem.session.lines import Opening, peer_record, reset_record, revoke_record
+from sigma_mem.session.lines import Opening, is_forgotten, peer_record, reset_record, revoke_record
 from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.base import Record, Store
 
@@ -49,8 +50,8 @@ def merged_opening(one: Ledger, two: Ledger) -> Opening:
 
 def append_merged(journal: Journal, one: Ledger, two: Ledger) -> None:
     """Fill a new memory with the lines of both."""
-    last = 0.0
-    for time, _, line in merge_sorted(*(_timed(ledger, i) for i, ledger in enumerate((one, two)))):
+    last, forgotten = 0.0, _forgotten(one) | _forgotten(two)
+    for time, _, line in merge_sorted(_timed(one, 0, forgotten), _timed(two, 1, forgotten)):
         last = time
         with journal as fold:
             fitted = _fitted(journal, fold, line)
@@ -65,13 +66,24 @@ def append_merged(journal: Journal, one: Ledger, two: Ledger) -> None:
     journal.store.flush()
 
 
-def _timed(ledger: Ledger, number: int) -> Iterator[tuple[float, int, Record]]:
+def _emptied(line: Record) -> Record:
+    return line._replace(body=small_body(line), phi=b"")
+
+
+def _forgotten(ledger: Ledger) -> set[str]:
+    """Events that a memory was told to forget."""
+    lines = ledger.store.records(ledger.namespace, until=ledger.seq)
+    return {line.event for line in lines if is_forgotten(line)}
+
+
+def _timed(ledger: Ledger, number: int, forgotten: set[str]) -> Iterator[tuple[float, int, Record]]:
     """Lines to copy, with a time that never goes back, so that each ledger keeps its order."""
     time = 0.0
     for line in ledger.store.records(ledger.namespace, until=ledger.seq):
         time = max(time, line.body.get("time", time))
         if line.kind in _COPIED:
-            yield time, number, ledger.pool.translated(line)
+            gone = line.event in forgotten and not is_forgotten(line) and line.kind != "ref"
+            yield time, number, _emptied(line) if gone else ledger.pool.translated(line)
         elif (share := _share(line)) < 1.0:
             names = ledger.pool.names_since(line.seq - 1)
             peer = names.get(line.body["peer"], line.body["peer"])
@@ -97,6 +109,8 @@ def _fitted(journal: Journal, fold: Fold, line: Record) -> Record | None:
 
 def _of_both(journal: Journal, fold: Fold, before: Record, line: Record) -> Record | None:
     same_event = before.event == line.event
+    if same_event and is_forgotten(before):
+        return None
     if line.kind == "feedback" and same_event:
         if all(before.body[key] == line.body[key] for key in ("labels", "source")):
             return None
@@ -117,13 +131,13 @@ def replaced(fold: Fold, line: Record) -> Record | None:
     if line.kind == "decision":
         time = line.body["time"]
         tick, event = fold.state.next_tick(time), None
-        if line.id != line.event:
+        if line.id != line.event and not is_forgotten(line):
             event = fold.event(line.event)
             if event is None:
                 return None
             tick = event.tick
         return line._replace(seq=0, body={**line.body, "tick": tick, "now": fold.state.moment(time)})
-    if line.kind == "feedback":
+    if line.kind == "feedback" and not is_forgotten(line):
         event = fold.event(line.event)
         if event is None:
             return None

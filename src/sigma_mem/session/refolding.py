@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sigma_mem.answers.features import NO_ANSWERS, Answers
 from sigma_mem.decide import Read
-from sigma_mem.encode import Encoder, open_encoder
+from sigma_mem.encode import Encoder
+from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.memory import Settings
 from sigma_mem.session.lines import Opening, decision_from, is_forgotten
 from sigma_mem.session.merging import replaced
+from sigma_mem.session.opening import choose_encoder
 from sigma_mem.session.tabular import Tabular
 from sigma_mem.store.base import Record
 
@@ -84,13 +86,18 @@ RefoldReport = tuple[int, float | None, float | None, tuple[Difference, ...]]
 
 
 def refolded_opening(
-    old: Opening, had: Encoder | None, settings: Settings | None, encoder: str | Encoder | None
+    old: Opening,
+    had: Encoder | None,
+    settings: Settings | None,
+    encoder: str | Embed | Encoder | None,
+    keep_text: bool | None,
 ) -> tuple[Opening, Encoder | None]:
     """What the new memory is made of, and its encoder."""
-    opening = replace(old, settings=settings or old.settings)
-    if encoder is None:
+    keeps = old.keep_text is not False if keep_text is None else keep_text
+    opening = replace(old, settings=settings or old.settings, keep_text=keeps)
+    chosen = None if encoder is None else choose_encoder(encoder, None)
+    if chosen is None:
         return opening, had
-    chosen = open_encoder(encoder) if isinstance(encoder, str) else encoder
     named = {"name": chosen.name, "version": chosen.version}
     return replace(opening, rank=chosen.rank, encoder=named), chosen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time as _time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -38,11 +38,12 @@ from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.forgetting import forget_events
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal, shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.learning import Learned, learn_stream
-from sigma_mem.session.lines import decision_record, ref_record
+from sigma_mem.session.lines import decision_record, is_forgotten, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.merging import Ledger, append_merged, merged_opening
@@ -105,9 +106,10 @@ class SigmaMem:
     durable : {"feedback", "all"}
         Feedback is acknowledged once it is on disk. A decision is written behind, within
         milliseconds, unless "all".
-    keep_text : bool
-        Whether questions and answers are kept in the ledger (explanations quote them). Without them the
-        ledger keeps numbers only: φ, which answers were equal, and the text features of each.
+    keep_text : bool, optional
+        Whether questions and answers are kept in the ledger (explanations quote them), by default so. Without
+        them the ledger keeps numbers only: φ, which answers were equal, and the text features of each. It is
+        recorded with a new memory, and holds whenever that is opened.
     reads : Reads
         The reads that `vote`, `route` and `decide` know.
     seed : int, optional
@@ -139,7 +141,7 @@ class SigmaMem:
         readonly: bool = False,
         store: Store | None = None,
         durable: Literal["feedback", "all"] = "feedback",
-        keep_text: bool = True,
+        keep_text: bool | None = None,
         snapshot_every: int = 4096,
         reads: Reads = READS,
         seed: int | None = None,
@@ -149,7 +151,6 @@ class SigmaMem:
         self._center = center
         self._registry = reads
         self._durable = durable == "all"
-        self._keep_text = keep_text
         self._rng = np.random.default_rng(seed)
         self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
@@ -158,9 +159,10 @@ class SigmaMem:
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
-                self.store, namespace, peers, rank, encoder, settings, clock()
+                self.store, namespace, peers, rank, encoder, settings, keep_text, clock()
             )
             self._opening = opening
+            self._keep_text = keep_text is not False if opening.keep_text is None else opening.keep_text
             self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
             with self._journal:
                 pass  # load it now: a damaged memory does not open
@@ -197,6 +199,11 @@ class SigmaMem:
         return dict(self._opening.encoder)
 
     @property
+    def keep_text(self) -> bool:
+        """Whether questions and answers are kept in the ledger."""
+        return self._keep_text
+
+    @property
     def state(self) -> SigmaState:
         """The live state, to read from; it is written through `feedback` only."""
         with self._journal as fold:
@@ -224,7 +231,7 @@ class SigmaMem:
         settings: Settings | None = None,
         center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
-        keep_text: bool = True,
+        keep_text: bool | None = None,
         snapshot_every: int = 4096,
         seed: int | None = None,
     ) -> SigmaMem:
@@ -571,7 +578,7 @@ class SigmaMem:
             end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
             pool_changes = fold.pool
         lines = [pool_changes.translated(x) for x in self.store.records(self._namespace, until=end)]
-        made = (line for line in lines if line.kind == "decision")
+        made = (line for line in lines if line.kind == "decision" and not is_forgotten(line))
         return histories(made, events_of(lines, revoked), pool if peers is None else peers)
 
     def labels(self, decision: str | Decision) -> Mapping[str, float]:
@@ -614,6 +621,33 @@ class SigmaMem:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
         with self._journal:
             return self._journal.replayed()
+
+    # --- forget --------------------------------------------------------------------------
+
+    def forget(
+        self,
+        decision: str | Decision | Iterable[str | Decision] | None = None,
+        *,
+        before: Moment | None = None,
+        text: str | None = None,
+    ) -> int:
+        """Forget events for good: their texts, φ and labels, and their share of all that was learned.
+
+        The memory is then as if they had been decided with nothing known of them, and never labelled: the
+        clock, the ages of other events and all ids stay. Their bytes leave the file as well. What later
+        decisions claimed stays as it was recorded; `refold` computes it again. Takes as long as a replay.
+        Returns how many events were forgotten.
+
+        Parameters
+        ----------
+        decision : str, Decision or several of them
+            Any decision on the event, its id, or the event's ref.
+        before : float, datetime or str
+            Forget all events decided before this moment.
+        text : str
+            Forget all events in whose question or answers this text occurs, in upper or lower case.
+        """
+        return forget_events(self._journal, decision, before, text, self._clock())
 
     # --- move ----------------------------------------------------------------------------
 
@@ -681,7 +715,8 @@ class SigmaMem:
         path: str | os.PathLike[str] | None = None,
         *,
         settings: Settings | None = None,
-        encoder: str | Encoder | None = None,
+        encoder: str | Embed | Encoder | None = None,
+        keep_text: bool | None = None,
         namespace: str = "default",
     ) -> Refolded:
         """Make a new memory from this ledger: every decision is made again, and every label taken again.
@@ -696,10 +731,12 @@ class SigmaMem:
             Of the new memory; those of this one by default.
         encoder : str or Encoder, optional
             To encode the questions again, which must have been kept; by default every φ stays.
+        keep_text : bool, optional
+            Whether the new memory keeps texts; as this one by default.
         namespace : str
             Of the new memory.
         """
-        opening, chosen = refolded_opening(self._opening, self._encoder, settings, encoder)
+        opening, chosen = refolded_opening(self._opening, self._encoder, settings, encoder, keep_text)
         with self._journal as fold:
             until = fold.seq
         task = RecordedTask()

@@ -84,6 +84,12 @@ class Store(Protocol):
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
 
+    def erase(self, namespace: str, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Append a record and, in the same unit, leave of earlier ones, by seq, only a small body and no φ.
+
+        The namespace's snapshot is dropped. Returns once it is durable, and none of the old bodies is left.
+        """
+
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot, after all records up to its seq are durable.
 

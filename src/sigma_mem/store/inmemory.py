@@ -4,7 +4,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -128,6 +128,21 @@ class InMemoryStore:
         with self._lock:
             found = self._open(namespace).by_source.items()
             return dict(sorted((name, len(positions)) for name, positions in found if isinstance(name, str)))
+
+    def erase(self, namespace: str, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Forget bodies; see `Store.erase`."""
+        with self._lock:
+            held = self._open(namespace)
+            refuse_known(namespace, [record], held.by_id.__contains__)
+            kept = [
+                (seq, Record(r.kind, r.id, r.event, dict(small[seq])) if seq in small else r)
+                for seq, r in held.records
+            ]
+            held.snapshot = None
+            held.indexed = 0
+            held.by_source = {}
+            self._last += 1
+            held.records = [*kept, (self._last, record)]  # the one step from which on it is done
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""

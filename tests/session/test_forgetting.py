@@ -1,0 +1,229 @@
+"""Forget: texts, φ and labels are gone, from the file as well; the clock and all ids stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sigma_mem import Settings, SigmaMem
+from sigma_mem.cli.app import run
+from sigma_mem.errors import InputError, UnknownDecisionError
+
+PEERS = ("ann", "bob", "cat")
+SECRET = "xylophone-4711"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def play(mem: SigmaMem, n: int, secret: int | None = None, leave_out: int | None = None) -> list[str]:
+    """Decide and label events; one of them is secret, or only routed and never labelled."""
+    rng = np.random.default_rng(7)
+    ids = []
+    for i in range(n):
+        phi = rng.normal(size=4)
+        phi /= np.linalg.norm(phi)
+        said = {peer: bool(rng.random() < 0.5) for peer in PEERS}
+        text = SECRET if i == secret else f"task {i}"
+        answers = {peer: f"{SECRET} {k % 2}" if i == secret else str(k % 2) for k, peer in enumerate(PEERS)}
+        if i == leave_out:
+            ids.append(mem.route(phi=phi).id)
+            continue
+        d = mem.decide(text, answers, phi=phi)
+        mem.feedback(d.id, said, source="default" if i % 3 else "other")
+        ids.append(d.id)
+    return ids
+
+
+def memory(path: Path | None = None, **options: object) -> SigmaMem:
+    return SigmaMem(PEERS, path, rank=4, clock=Clock(), **options)
+
+
+def assert_bits(a, b) -> None:
+    for part in ("state", "reads"):
+        packed, others = getattr(a, part).pack(), getattr(b, part).pack()
+        for name, array in packed.items():
+            assert array.tobytes() == others[name].tobytes(), (part, name)
+
+
+@pytest.fixture(params=["process", "file"])
+def where(request, tmp_path: Path) -> Path | None:
+    return tmp_path / "memory.db" if request.param == "file" else None
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(gamma=0.9), Settings(decay="labelled")])
+def test_a_forgotten_event_is_as_if_never_labelled(where, settings: Settings) -> None:
+    mem, never = memory(where, settings=settings), memory(settings=settings)
+    ids = play(mem, 20, secret=5)
+    play(never, 20, leave_out=5)
+    if settings.decay == "labelled":  # the axis moved on for the label that is gone, and stays there
+        other = memory(settings=settings)
+        play(other, 20, secret=5)
+        now = other.state.now
+    else:
+        now = never.state.now
+    assert mem.forget(ids[5]) == 1
+    assert mem.events == 20
+    assert mem.state.now == now
+    if settings.decay == "event":
+        for name in ("M", "N", "G"):
+            np.testing.assert_allclose(getattr(mem.state, name), getattr(never.state, name), atol=1e-13)
+        phi = np.eye(4)[0]
+        assert mem.state.alternatives(phi) == pytest.approx(never.state.alternatives(phi), rel=1e-12)
+        agreed = [m.state.agreement.matrices(now)[0] for m in (mem, never)]
+        np.testing.assert_allclose(*agreed, atol=1e-13)
+    assert_bits(mem, mem.replayed())
+    mem.close()
+
+
+def test_nothing_is_left_but_the_id(where) -> None:
+    mem = memory(where)
+    ids = play(mem, 8, secret=3)
+    vote = mem.vote(f"{SECRET} again", {"ann": "1"}, after=ids[3])
+    assert mem.forget(vote) == 1
+    for call in (mem.decision, mem.labels, mem.explain, lambda id: mem.feedback(id, {"ann": True})):
+        for id in (ids[3], vote.id):
+            with pytest.raises(UnknownDecisionError, match="was forgotten"):
+                call(id)
+    with pytest.raises(UnknownDecisionError, match="was forgotten"):
+        mem.vote("x", {"ann": "1"}, after=ids[3])
+    assert mem.forget(ids[3]) == 0
+    assert len(mem.decisions()) == 7
+    assert len(mem.history("ann")) == 7
+    mem.explain(ids[7])
+    mem.drift()
+    mem.sources()
+    with pytest.raises(UnknownDecisionError, match="is not in namespace"):
+        mem.forget("nobody")
+    mem.feedback(mem.route(phi=np.eye(4)[0]).id, {"ann": True})  # and on
+    assert_bits(mem, mem.replayed())
+    mem.close()
+
+
+def test_forget_by_time_and_by_text(where) -> None:
+    mem = memory(where)
+    ids = play(mem, 10, secret=8)
+    middle = mem.decision(ids[4]).time
+    assert mem.forget(before=middle) == 4
+    assert [d.id for d in mem.decisions()] == ids[:3:-1]
+    assert mem.forget(text=SECRET.upper()) == 1
+    assert mem.forget(text=SECRET) == 0
+    assert mem.forget([ids[9], ids[5], ids[9]]) == 2
+    assert [d.id for d in mem.decisions()] == [ids[7], ids[6], ids[4]]
+    assert mem.events == 10
+    assert_bits(mem, mem.replayed())
+    for bad in ({}, {"decision": ids[6], "text": "x"}, {"text": " "}):
+        with pytest.raises(InputError, match="expected"):
+            mem.forget(**bad)
+    mem.close()
+
+
+def test_revoking_and_amending_around_a_forgotten_event_is_exact(where) -> None:
+    mem, never = memory(where), memory()
+    ids, others = play(mem, 12, secret=6), play(never, 12, leave_out=6)
+    mem.forget(ids[6])
+    for one, names in ((mem, ids), (never, others)):
+        one.revoke("other")
+        one.feedback(names[1], {"ann": 0.5}, amend=True)
+        one.reset_peer("bob", keep=0.5)
+        one.feedback(names[2], {"bob": 0.5}, amend=True)
+    np.testing.assert_allclose(mem.state.M, never.state.M, atol=1e-13)
+    assert_bits(mem, mem.replayed())
+    mem.close()
+
+
+def test_no_byte_of_the_text_is_left_in_any_file(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    mem = memory(path, snapshot_every=8)
+    ids = play(mem, 30, secret=11)
+    mem.route(f"also {SECRET}", phi=np.eye(4)[1])
+    mem.feedback(ids[2], {"ann": 0.25}, amend=True)
+    phi = mem.decision(ids[11]).phi
+    mem.store.flush()
+
+    def found(needle: bytes) -> list[str]:
+        return [file.name for file in tmp_path.iterdir() if needle in file.read_bytes()]
+
+    needles = [SECRET.encode(), phi.tobytes(), phi.astype("<f4").tobytes()]
+    assert found(needles[0])  # it was there
+    assert mem.forget(text=SECRET) == 2
+    assert [found(needle) for needle in needles] == [[], [], []]
+    mem.vote("and on", {"ann": "1", "bob": "2"}, phi=np.eye(4)[0])
+    mem.snapshot()
+    assert [found(needle) for needle in needles] == [[], [], []]
+    mem.close()
+    assert [found(needle) for needle in needles] == [[], [], []]
+    with SigmaMem(path=path) as again:
+        assert again.events == 32
+        assert_bits(again, again.replayed())
+
+
+def test_a_reader_that_follows_forgets_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with memory(path) as mem, SigmaMem(path=path, readonly=True) as reader:
+        ids = play(mem, 6, secret=2)
+        assert len(reader.decisions()) == 6
+        mem.forget(ids[2])
+        assert len(reader.decisions()) == 5
+        assert_bits(reader, mem)
+        mem.feedback(ids[1], {"ann": 0.5}, amend=True)
+        assert_bits(reader, mem)
+
+
+def test_forgotten_events_stay_forgotten_when_a_memory_moves(where, tmp_path: Path) -> None:
+    mem = memory(where)
+    ids = play(mem, 9, secret=4)
+    mem.backup(tmp_path / "before.db")
+    mem.forget(ids[4])
+    mem.export(tmp_path / "memory.jsonl")
+    assert SECRET not in (tmp_path / "memory.jsonl").read_text()
+    for moved in (SigmaMem.restore(tmp_path / "memory.jsonl"), mem.refold().memory):
+        assert moved.events == 9
+        assert len(moved.decisions()) == 8
+    mem.backup(tmp_path / "after.db")
+    assert SECRET.encode() not in (tmp_path / "after.db").read_bytes()
+    with SigmaMem(path=tmp_path / "before.db", readonly=True) as before:  # a copy that remembers
+        for merged in (mem.merge(before), before.merge(mem)):
+            assert merged.events == 9
+            assert ids[4] not in [d.id for d in merged.decisions()]
+            np.testing.assert_allclose(merged.state.M, mem.state.M, atol=1e-13)
+    mem.close()
+
+
+def test_the_command(tmp_path: Path, capsys) -> None:
+    path = str(tmp_path / "memory.db")
+    with memory(path) as mem:
+        ids = play(mem, 6, secret=2)
+    assert run(["forget", "-m", path, ids[0]]) == 0
+    assert "1 event" in capsys.readouterr().out
+    assert run(["forget", "-m", path, "--text", SECRET, "--json"]) == 0
+    assert capsys.readouterr().out == '{"forgotten": 1}\n'
+    assert run(["forget", "-m", path, "--before", "2026-01-01"]) == 0
+    assert "4 events" in capsys.readouterr().out
+    assert run(["forget", "-m", path]) == 2
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_keep_text_belongs_to_the_memory(tmp_path: Path, keep: bool) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, rank=4, keep_text=keep) as mem:
+        assert mem.keep_text is keep
+        mem.route("one", phi=np.eye(4)[0])
+    with SigmaMem(path=path) as mem:
+        assert mem.keep_text is keep
+        d = mem.route("two", phi=np.eye(4)[0])
+        assert (mem.decision(d.id).question == "two") is keep
+        assert mem.refold().memory.keep_text is keep
+        assert mem.namespace("other", ["x"], rank=2, keep_text=not keep).keep_text is not keep
+    with pytest.raises(InputError, match=r"refold\(keep_text="):
+        SigmaMem(path=path, keep_text=not keep)
+    with SigmaMem(path=path) as mem:
+        without = mem.refold(keep_text=False).memory
+        assert without.decisions()[0].question is None
