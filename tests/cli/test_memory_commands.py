@@ -57,6 +57,18 @@ def test_round_trip_on_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert seen["decisions"][1]["labels"] == {"a": 1.0, "b": -1.0, "c": -0.5}
 
 
+def test_ask_goes_on_by_its_ref(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(tmp_path / "memory.db"), "--ref", "t7"]
+    first = values(capsys, "ask", *file, "--peers", "a,b,c", "--encoder", "hashed", QUESTION)
+    assert (first["next"], first["asked"]) == ("a", [])
+    second = values(capsys, "ask", *file, QUESTION, "-a", "a=391")
+    assert (second["next"], second["asked"], second["answer"]) == ("b", ["a"], "391")
+    third = values(capsys, "ask", *file, QUESTION, "-a", "b=391")
+    assert (third["next"], third["asked"], third["event"]) == (None, ["a", "b"], first["event"])
+    assert run(["ask", *file, QUESTION]) == 0
+    assert "enough: the rest would change the answer with a chance of 0%" in capsys.readouterr().out
+
+
 def test_canon_says_how_answers_are_compared(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vote = ["vote", "--memory", str(memory), QUESTION, "-a", 'bob={"x": 1, "y": 2}', "-a", 'cy={"y":2,"x":1}']
     for read in ("calibrated-vote", "adaptive"):

@@ -235,6 +235,31 @@ def confidence(
 
 
 @app.command()
+@experiment_command
+def panel(
+    stream: StreamFile,
+    change: Annotated[
+        list[float] | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Stop once the chance that the rest would change the answer is at most this; several times "
+            "for several. Default: 0.05, 0.1, 0.2, 0.3, 0.5.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Asking only as many as needed: accuracy against mean calls, beside asking everyone."""
+    from sigma_mem.bench.experiments.panel import CHANGES, panel_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return panel_table(e.stream, e.phis, change or CHANGES, e.setup)
+
+
+@app.command()
 def encoder(
     names: Annotated[
         str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")

@@ -113,7 +113,7 @@ class Fold:
                 self._write_agreement(event, before)
             if event.canons != canons and self.state.copies is not None:
                 self._write_copies(event, canons)
-            if "confidence_claims" in record.body:
+            if "confidence_claims" in record.body and not _asks_on(record):
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
     def _apply_feedback(self, record: Record, seq: int) -> None:
@@ -337,6 +337,11 @@ class Fold:
         if kept is not None:
             written.scale_peers(kept)
             self.state.merge(written)
+
+
+def _asks_on(record: Record) -> bool:
+    """Whether a line is a step of a panel that goes on: its answer is not the outcome."""
+    return bool(record.body["details"].get("panel", {}).get("next"))
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:

@@ -94,7 +94,7 @@ def decision_record(
         else _numbered(decision.canons),
         "features": [FEATURES_VERSION, dict(decision.features)] if decision.features else _NO_FEATURES,
         "reads": dict(decision.reads) if decision.reads else _NONE,
-        "details": dict(decision.details) if decision.details else _NONE,
+        "details": _kept_details(decision.details, keep_text) if decision.details else _NONE,
     }
     if claims is not None:
         body["claims"] = b64encode(claims.astype("<f2", copy=False).tobytes()).decode()
@@ -105,6 +105,14 @@ def decision_record(
     if decision.ref is not None:
         body["ref"] = decision.ref
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
+
+
+def _kept_details(details: Mapping[str, Any], keep_text: bool) -> dict[str, Any]:
+    """Details as a line keeps them: without text, no answer that a panel took."""
+    if keep_text or "panel" not in details:
+        return dict(details)
+    panel = {key: value for key, value in details["panel"].items() if key != "added"}
+    return {**details, "panel": panel}
 
 
 def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:

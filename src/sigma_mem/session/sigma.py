@@ -43,13 +43,14 @@ from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal, shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.learning import Learned, learn_stream
-from sigma_mem.session.lines import decision_record, is_forgotten, ref_record
+from sigma_mem.session.lines import decision_from, decision_record, is_forgotten, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.merging import Ledger, append_merged, merged_opening
 from sigma_mem.session.moving import export_ledger, read_ledger, restore_ledger
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
+from sigma_mem.session.panel import Limits, Panel, Step
 from sigma_mem.session.peers import (
     append_departure,
     append_join,
@@ -63,8 +64,9 @@ from sigma_mem.session.pool import PoolChanges
 from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.session.votes import effective_votes
 from sigma_mem.store.backup import backup_store
-from sigma_mem.store.base import Store
+from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
 from sigma_mem.streams import Stream
 
@@ -399,6 +401,53 @@ class SigmaMem:
         """
         return append_served(self._journal, id_of(decision), peer, self._clock())
 
+    def ask(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> Panel:
+        """Ask peers one after the other, until the rest would hardly change the answer.
+
+        `panel.next` is the peer to ask, `panel.add(peer, answer)` takes its answer and says whether that is
+        enough, `panel.decision` is the outcome. All of it is one event, and every step is in the ledger.
+        After a restart the same `ref`, or `after` with any step, goes on where the panel stood; in a memory
+        that keeps no texts it begins again with nobody asked.
+
+        Parameters
+        ----------
+        question, phi, explore, canon, among, after, ref
+            As for `route` and `vote`. With `explore` the first peer is drawn as an exploring route draws it:
+            for where only those who were asked will be labelled.
+        change : float
+            Stop once the chance that the peers not asked would change the answer is at most this.
+        confidence : float, optional
+            Stop as well once the answer is at least this sure.
+        calls : int, optional
+            Ask at most so many.
+        """
+        limits = Limits(change, confidence, calls, among)
+        task, route = question_text(question), self._registry["calibrated-route"]
+        first = self._decide(task, phi, after, route, ref=ref, explore=explore, among=among)
+
+        def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
+            given = prepare_answers(task, answers, canon, self.settings.text_features)
+            return self._decide(task, None, first.event, None, given, step=step)
+
+        panel = Panel(first, limits, canon, decide)
+        if first.id != first.event:
+            lines = self.store.of_event(self._namespace, first.event)
+            panel.resume(decision_from(line) for line in lines if _is_step(line))
+        return panel
+
     # --- feedback ------------------------------------------------------------------------
 
     def feedback(
@@ -562,6 +611,32 @@ class SigmaMem:
         """How far each peer can be trusted whatever the task. Only looks."""
         with self._journal as fold:
             return TrustTable(fold.state.clock, trust_overall(fold.state), {})
+
+    def effective_votes(
+        self,
+        answers: GivenAnswers,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Canon = "auto",
+    ) -> dict[str, float]:
+        """How many independent votes each answer's supporters are worth, by canonical answer. Only looks.
+
+        Nine peers that err together may be worth two votes. Learned from how far the confidence in earlier
+        agreements held; without a question, whatever the task.
+        """
+        task = question_text(question)
+        given = prepare_answers(task, answers, canon, self.settings.text_features)
+        direction = np.zeros(self.rank) if task is None and phi is None else self._direction(task, phi)
+        with self._journal as fold:
+            state = fold.state
+            moment, given = state.moment(self._clock()), given.in_pool(state.peers)
+            reading = state.read(direction, moment)
+            view = _view(state, reading, direction, given, None, state.copying(moment))
+            votes = effective_votes(state, view)
+            canons = given.canons()
+        by_group = dict(zip(view.groups.tolist(), (canons.get(peer) for peer in state.peers), strict=True))
+        return {canon: float(votes[group]) for group, canon in sorted(by_group.items()) if canon is not None}
 
     def history(self, peer: str) -> History:
         """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
@@ -840,6 +915,7 @@ class SigmaMem:
         explore: bool = False,
         among: Sequence[str] | None = None,
         min_confidence: float | None = None,
+        step: Step | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         earlier = None if after is None else id_of(after)
@@ -902,6 +978,8 @@ class SigmaMem:
                 if of_set < min_confidence:
                     chosen = None
                     details |= {"abstained": {"peer": peer, "confidence": of_set, "expected": min_confidence}}
+            if step is not None:
+                details |= {"panel": step(state, view, confidence)}
             decision = Decision(
                 id=id,
                 event=event_id,
@@ -957,6 +1035,10 @@ class SigmaMem:
         if not wanted:
             return None, {}
         return judge_answers(self._center, question or "", phi, answers.by_peer, state)
+
+
+def _is_step(line: Record) -> bool:
+    return line.kind == "decision" and "panel" in line.body["details"]
 
 
 def _view(
