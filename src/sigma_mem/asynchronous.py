@@ -124,6 +124,7 @@ class AsyncSigmaMem:
     history = _in_thread(SigmaMem.history)
     histories = _in_thread(SigmaMem.histories)
     explain = _in_thread(SigmaMem.explain)
+    advice = _in_thread(SigmaMem.advice)
     drift = _in_thread(SigmaMem.drift)
     replayed = _in_thread(SigmaMem.replayed)
     snapshot = _in_thread(SigmaMem.snapshot)

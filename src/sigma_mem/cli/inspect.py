@@ -114,6 +114,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "effective_votes": effective_votes(state.G),
         "copies": _copies(state),
         "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "advice": [str(found) for found in mem.advice()],
         "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
@@ -179,6 +180,8 @@ def _print(values: dict[str, Any]) -> None:
         for x in values["drift"]
     )
     out.print(f"drift: {changed or 'none'}", markup=False)
+    for advice in values["advice"]:
+        out.print(f"note: {advice}", markup=False)
 
 
 def _table(title: str, *columns: str) -> Table:

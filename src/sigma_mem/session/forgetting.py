@@ -15,6 +15,7 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.lines import forget_record, is_forgotten
 from sigma_mem.session.listing import Moment, seconds_of
+from sigma_mem.session.logs import LOG
 from sigma_mem.session.naming import id_of
 from sigma_mem.store.base import Record
 
@@ -44,6 +45,7 @@ def forget_events(
         if not small:
             return 0
         journal.erase(small, forget_record(events, time))
+    LOG.info("memory %r: %d events forgotten", journal.namespace, len(events))
     return len(events)
 
 

@@ -13,6 +13,7 @@ from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.lines import Opening
+from sigma_mem.session.logs import LOG
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket
 from sigma_mem.store.forking import Level, fork_safe
@@ -114,8 +115,11 @@ class Journal:
         """Save derived state; on a full disk go on without it: the ledger has everything."""
         try:
             self.snapshot()
-        except StoreError:
+        except StoreError as error:
             self._unsaved = 0  # try again after as many lines
+            LOG.warning(
+                "memory %r: no snapshot was saved (%s); the next start replays more", self.namespace, error
+            )
 
     def snapshot(self) -> None:
         """Save derived state."""

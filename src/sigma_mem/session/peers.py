@@ -7,6 +7,7 @@ from sigma_mem.memory import SigmaState
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.lines import peer_record, rename_record, reset_record
+from sigma_mem.session.logs import LOG
 from sigma_mem.store.base import Record
 
 
@@ -31,6 +32,7 @@ def append_reset(journal: Journal, peer: str, keep: float, time: float) -> None:
         _check_member(fold, peer)
         ticket = journal.append(reset_record(peer, _checked_keep(keep), len(fold.pool), time))
     ticket.wait()
+    LOG.info("memory %r: peer %r was reset and keeps %g of its record", journal.namespace, peer, keep)
 
 
 def append_rename(journal: Journal, old: str, new: str, keep: float, time: float) -> None:
@@ -45,6 +47,7 @@ def append_rename(journal: Journal, old: str, new: str, keep: float, time: float
             )
         ticket = journal.append(rename_record(old, new, _checked_keep(keep), len(fold.pool), time))
     ticket.wait()
+    LOG.info("memory %r: peer %r is now %r and keeps %g of its record", journal.namespace, old, new, keep)
 
 
 def sync_pool(journal: Journal, peers: Sequence[str], time: float) -> None:

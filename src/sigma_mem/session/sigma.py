@@ -32,6 +32,7 @@ from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for, rank_advice
 from sigma_mem.session.building import build_store
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
@@ -45,6 +46,7 @@ from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_de
 from sigma_mem.session.learning import Learned, learn_stream
 from sigma_mem.session.lines import decision_from, decision_record, is_forgotten, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
+from sigma_mem.session.logs import LOG
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.merging import Ledger, append_merged, merged_opening
 from sigma_mem.session.moving import export_ledger, read_ledger, restore_ledger
@@ -154,6 +156,7 @@ class SigmaMem:
         self._registry = reads
         self._durable = durable == "all"
         self._rng = np.random.default_rng(seed)
+        self._warned: set[str] = set()
         self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
         self._closed = False
@@ -172,6 +175,7 @@ class SigmaMem:
                 if not sync:
                     raise other_pool_error(peers, self.peers, namespace)
                 sync_pool(self._journal, peers, clock())
+            self._warn([rank_advice(opening.rank)])
         except BaseException:
             if self._owns_store:
                 self.store.close()
@@ -682,6 +686,14 @@ class SigmaMem:
         before = self.store.records(self._namespace, until=line.seq - 1)
         return replace(explain(line, before, self.settings, peer, top), served=made.served)
 
+    def advice(self) -> list[Advice]:
+        """What there is to say about how the memory is used, with remedies; each is also logged once.
+
+        That happens after 256 events, then after twice as many, and so on.
+        """
+        with self._journal as fold:
+            return advice_for(fold, self.store, self._namespace, self._opening.encoder["name"])
+
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.
 
@@ -1006,9 +1018,19 @@ class SigmaMem:
             line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
             names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
             ticket = self._journal.append(line, *names)
+            events = fold.state.clock
         if self._durable:
             ticket.wait()
+        if events >= FIRST_CHECK and events & (events - 1) == 0 and event_id == id:
+            self._warn(self.advice())
         return decision
+
+    def _warn(self, found: Iterable[Advice | None]) -> None:
+        """Log what was not said before."""
+        for advice in found:
+            if advice is not None and advice.about not in self._warned:
+                self._warned.add(advice.about)
+                LOG.warning("memory %r: %s", self._namespace, advice)
 
     def _direction(self, question: str | None, phi: ArrayLike | None) -> FloatArray:
         """φ as it was handed in, or of the question."""
