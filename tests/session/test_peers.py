@@ -116,6 +116,20 @@ def test_a_replaced_peer_leaves_a_share_to_its_successor() -> None:
     same_bits(mem, mem.replayed())
 
 
+def test_an_explanation_adds_up_after_a_reset_and_a_renaming() -> None:
+    mem = memory()
+    teach(mem, 4, ann=True, bob=False)
+    mem.reset_peer("bob", keep=0.5)
+    mem.rename_peer("bob", "rob")
+    teach(mem, 2, ann=True, rob=False)
+    made = mem.route(phi=PHI)
+    mem.rename_peer("rob", "robert")
+    found = mem.explain(made, peer="rob", top=9)
+    assert len(found.contributions) == 6
+    assert sum(term.share for term in found.contributions) == pytest.approx(found.score, rel=1e-12)
+    assert sorted(term.weight for term in found.contributions) == [0.5] * 4 + [1.0] * 2
+
+
 def test_a_removed_peer_returns_by_an_explicit_word_with_nothing_known() -> None:
     mem, never = memory(), memory()
     ids = teach(mem, ann=True, bob=False)

@@ -678,13 +678,13 @@ class SigmaMem:
             How many events to list.
         """
         with self._journal as fold:
-            line = fold.line(id_of(decision))
+            line, changes = fold.line(id_of(decision)), PoolChanges(fold.pool)
             made = as_served(fold, line)
         pool = made.scores
         if peer is not None and peer not in pool:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
         before = self.store.records(self._namespace, until=line.seq - 1)
-        return replace(explain(line, before, self.settings, peer, top), served=made.served)
+        return replace(explain(line, before, self.settings, peer, top, changes), served=made.served)
 
     def advice(self) -> list[Advice]:
         """What there is to say about how the memory is used, with remedies; each is also logged once.
