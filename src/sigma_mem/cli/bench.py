@@ -260,6 +260,32 @@ def panel(
 
 
 @app.command()
+@experiment_command
+def topics(
+    stream: StreamFile,
+    seeds: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    pools: Annotated[
+        str | None, typer.Option(help="In place of orders: pools of these sizes, separated by commas.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Pools of each size.")] = 10,
+    ratios: Ratios = "0,0.9",
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What it gains to tell the memory each event's domain as its topic, and what false topics cost."""
+    from sigma_mem.bench.experiments.topics import drawn_pools, ordered, topics_table
+
+    at = numbers_of(ratios, "--ratios")
+    with options.experiment(stream, limit=limit) as e:
+        if pools is None:
+            parts = ordered(e.stream, range(options.seed, options.seed + seeds))
+        else:
+            parts = drawn_pools(e.stream, [int(size) for size in numbers_of(pools, "--pools")], draws)
+        return topics_table(e.stream, e.phis, parts, at, e.setup)
+
+
+@app.command()
 def encoder(
     names: Annotated[
         str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")

@@ -132,6 +132,10 @@ class RunOptions:
     phi: Annotated[Path | None, typer.Option("--phi", help="A learned φ, made by  sigma-mem train phi.")] = (
         None
     )
+    topics: Annotated[
+        Literal["domain", "shuffled"] | None,
+        typer.Option(help="Tell the memory each event's domain as its topic, or that of another event."),
+    ] = None
     report: Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")] = None
     as_json: Json = False
 
@@ -188,7 +192,7 @@ class RunOptions:
         domains: Sequence[str] | None = None,
     ) -> tuple[Stream, FloatArray]:
         """Load a stream in the order asked for, and encode its questions."""
-        from sigma_mem.streams import load_stream
+        from sigma_mem.streams import load_stream, with_topics
 
         seed = self.seed if self.order == "shuffled" else None
         whole = load_stream(file)
@@ -196,6 +200,8 @@ class RunOptions:
         stream = whole.select(peers=chosen, domains=domains, seed=seed, limit=limit)
         if not len(stream):
             raise InputError(f"{file} has no event left; expected at least one: check --peers and --limit")
+        if self.topics is not None:
+            stream = with_topics(stream, self.topics, self.seed)
         return stream, encoder.encode([event.question for event in stream])
 
     def _drawn(self, peers: Sequence[str]) -> Sequence[str]:

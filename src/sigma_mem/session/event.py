@@ -32,6 +32,7 @@ class EventState:
     __slots__ = (
         "_claims",
         "_phi",
+        "_topic_claims",
         "agreement",
         "canons",
         "confidence",
@@ -46,6 +47,7 @@ class EventState:
         "served_lines",
         "standings",
         "tick",
+        "topics",
     )
 
     def __init__(self, record: Record) -> None:
@@ -58,7 +60,9 @@ class EventState:
         self.features: Mapping[str, Sequence[float]] = _NONE
         self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
         self.agreement: Mapping[str, float] = _NONE
+        self.topics: tuple[str, ...] = tuple(record.body.get("topics", ()))
         self._claims = _claims(record)
+        self._topic_claims = _claims(record, "topic_claims")
         self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
@@ -90,6 +94,7 @@ class EventState:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             self._claims = _claims(record)
+            self._topic_claims = _claims(record, "topic_claims")
             recorded = _recorded_agreement(body)
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
             self.confidence = body.get("confidence_claims", ())
@@ -99,15 +104,11 @@ class EventState:
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
-        if self._claims is None:
-            return None
-        raw, then = self._claims
-        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
-        if tuple(then) == peers:
-            return recorded
-        by_peer = dict(zip(then, recorded, strict=True))
-        nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
-        return np.array([by_peer.get(peer, nothing) for peer in peers])
+        return _by_peer(self._claims, peers)
+
+    def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool then."""
+        return _by_peer(self._topic_claims, peers)
 
     def forget(self, source: str) -> None:
         """Leave out what a revoked source said."""
@@ -181,10 +182,25 @@ def _recorded_agreement(body: Mapping[str, Any]) -> dict[str, float] | None:
     return {peer: a for peer, a in zip(body["scores"], labels, strict=True) if a == a}  # not NaN
 
 
-def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
-    """What every horizon claimed, as the line keeps it, and the peers it is about, in order."""
-    raw = record.body.get("claims")
+def _claims(record: Record, key: str = "claims") -> tuple[str, Mapping[str, float]] | None:
+    """What was claimed, as the line keeps it, and the peers it is about, in order."""
+    raw = record.body.get(key)
     return None if raw is None else (raw, record.body["scores"])
+
+
+def _by_peer(
+    claims: tuple[str, Mapping[str, float]] | None, peers: tuple[str, ...]
+) -> NDArray[np.float16] | None:
+    """Recorded claims of these peers, a row each; NaN for one not in the pool then."""
+    if claims is None:
+        return None
+    raw, then = claims
+    recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
+    if tuple(then) == peers:
+        return recorded
+    by_peer = dict(zip(then, recorded, strict=True))
+    nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+    return np.array([by_peer.get(peer, nothing) for peer in peers])
 
 
 def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:

@@ -287,6 +287,8 @@ class Fold:
             claims=event.claimed(state.peers),
             departed=[c[peer] for peer in left],
             departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
+            topics=event.topics,
+            topic_claims=event.topics_claimed(state.peers) if event.topics else None,
         )
         self._take_share(state, kept)
         state = self.state

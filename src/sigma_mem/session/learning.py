@@ -39,8 +39,11 @@ def learn_stream(
             known += 1  # or it was forgotten, and stays so
             continue
         if there is None:
-            made = mem.decide(event.question, event.answers, ref=ref) if event.answers else None
-            there = (made or mem.route(event.question, ref=ref)).id
+            topic = event.topics or None
+            if event.answers:
+                there = mem.decide(event.question, event.answers, ref=ref, topic=topic).id
+            else:
+                there = mem.route(event.question, ref=ref, topic=topic).id
             events += 1
         if event.correct:
             mem.feedback(there, {peer: float(c) for peer, c in event.correct.items()}, source=source)

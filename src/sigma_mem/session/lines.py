@@ -20,7 +20,7 @@ from sigma_mem.memory.combination import Standing
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
-_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims")
+_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims", "topic_claims")
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 
@@ -64,12 +64,14 @@ def decision_record(
     claims: NDArray[np.float16] | None = None,
     confidence_claims: Sequence[Any] = (),
     agreement: FloatArray | None = None,
+    topic_claims: NDArray[np.float16] | None = None,
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
     What was claimed of every peer, (P, H + 2), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
-    agreement labels, (P,), where they depend on who copies whom; others follow from the canons.
+    agreement labels, (P,), where they depend on who copies whom; others follow from the canons. What every
+    share of the topics claimed, (P, B), is kept as what horizons claimed is.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -104,6 +106,10 @@ def decision_record(
         body["confidence_claims"] = list(confidence_claims)
     if decision.ref is not None:
         body["ref"] = decision.ref
+    if decision.topics:
+        body["topics"] = list(decision.topics)
+    if topic_claims is not None:
+        body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -127,6 +133,7 @@ def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
     body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
     body["features"] = dict(recorded_features(record))
+    body["topics"] = tuple(body.get("topics", ()))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
         body["details"] = {**details, "text_log_odds": details.pop("lean")}

@@ -141,7 +141,8 @@ def refold_into(
 
 def _decided_again(new: SigmaMem, line: Record, again: bool) -> str | None:
     made = decision_from(line)
-    if again and not made.question:
+    alone = not made.phi.any()  # topics alone were known
+    if again and not made.question and not alone:
         raise InputError(
             f"decision {made.id!r} has no text, so it cannot be encoded again; expected a memory that keeps "
             "text, or refold without encoder="
@@ -156,10 +157,11 @@ def _decided_again(new: SigmaMem, line: Record, again: bool) -> str | None:
     try:
         return new._decide(
             made.question,
-            None if again else made.phi,
+            None if again or alone else made.phi,
             None if made.id == made.event else made.event,
             _read(new, made.read, bool(made.canons)),
             answers,
+            topic=made.topics or None,
             among=made.details.get("among"),
             min_confidence=made.details.get("abstained", {}).get("expected"),
         ).peer

@@ -32,6 +32,7 @@ from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for, rank_advice
 from sigma_mem.session.building import build_store
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
@@ -66,6 +67,7 @@ from sigma_mem.session.pool import PoolChanges
 from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.session.topics import Topic, share_details, topics_of_event
 from sigma_mem.session.votes import effective_votes
 from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Record, Store
@@ -76,8 +78,8 @@ GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
 _EVERYONE = slice(None)
-_NO_TASK = "neither question nor phi was given; expected one of them"
 _NEVER = 2**62  # lines until a snapshot
+_NO_TASK = "neither question, phi nor topic was given; expected one of them"
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
@@ -276,6 +278,7 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -286,7 +289,7 @@ class SigmaMem:
         ----------
         question : str or list of messages, optional
             The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
-            is given.
+            or `topic` is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
         read : str
@@ -294,6 +297,9 @@ class SigmaMem:
         explore : bool
             Thompson sampling, for where only the chosen peer will be labelled: the others are tried as
             well, and the decision reports its propensity.
+        topic : str or sequence of str, optional
+            What you know of the task's kind: its field, tool, language or tenant. A topic is new where it
+            was not named before. Topic alone, question alone or both.
         among : sequence of str, optional
             The candidates: only these can be chosen, and the propensity is over them alone.
         after : str or Decision, optional
@@ -304,7 +310,7 @@ class SigmaMem:
         """
         question = question_text(question)
         chosen = _named(self._registry.routes, read)
-        return self._decide(question, phi, after, chosen, ref=ref, explore=explore, among=among)
+        return self._decide(question, phi, after, chosen, ref=ref, topic=topic, explore=explore, among=among)
 
     def vote(
         self,
@@ -314,6 +320,7 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -325,7 +332,7 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, after, ref
+        question, phi, topic, after, ref
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
@@ -346,7 +353,7 @@ class SigmaMem:
         question = question_text(question)
         given = self._prepared(question, answers, canon, among)
         share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, chosen, given, ref=ref, min_confidence=share)
+        return self._decide(question, phi, after, chosen, given, ref=ref, topic=topic, min_confidence=share)
 
     def select(
         self,
@@ -355,6 +362,7 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -365,7 +373,7 @@ class SigmaMem:
         """
         task = question_text(question)
         given = self._prepared(task, answers, canon, among)
-        return self._decide(task, phi, after, self._registry["select"], given, ref=ref)
+        return self._decide(task, phi, after, self._registry["select"], given, ref=ref, topic=topic)
 
     def decide(
         self,
@@ -374,6 +382,7 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -387,7 +396,7 @@ class SigmaMem:
         question = question_text(question)
         given = self._prepared(question, answers, canon, among)
         share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, None, given, ref=ref, min_confidence=share)
+        return self._decide(question, phi, after, None, given, ref=ref, topic=topic, min_confidence=share)
 
     def served(self, decision: str | Decision, peer: str | None = None) -> Decision:
         """Say who really answered, where a caller takes another peer than the decision chose.
@@ -410,6 +419,7 @@ class SigmaMem:
         question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
         canon: Canon = "auto",
         among: Sequence[str] | None = None,
@@ -428,7 +438,7 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, explore, canon, among, after, ref
+        question, phi, topic, explore, canon, among, after, ref
             As for `route` and `vote`. With `explore` the first peer is drawn as an exploring route draws it:
             for where only those who were asked will be labelled.
         change : float
@@ -440,7 +450,7 @@ class SigmaMem:
         """
         limits = Limits(change, confidence, calls, among)
         task, route = question_text(question), self._registry["calibrated-route"]
-        first = self._decide(task, phi, after, route, ref=ref, explore=explore, among=among)
+        first = self._decide(task, phi, after, route, ref=ref, topic=topic, explore=explore, among=among)
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
             given = prepare_answers(task, answers, canon, self.settings.text_features)
@@ -605,16 +615,28 @@ class SigmaMem:
 
         return Decisions(iterate)
 
-    def trust(self, question: Question | None = None, *, phi: ArrayLike | None = None) -> TrustByPeer:
+    def trust(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+    ) -> TrustByPeer:
         """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
-        direction = self._direction(question_text(question), phi)
+        topics, task = checked_topics(topic), question_text(question)
+        alone = bool(topics) and phi is None and not task
+        direction = np.zeros(self.rank) if alone else self._direction(task, phi)
         with self._journal as fold:
-            return trust_at(fold.state, direction, fold.state.moment(self._clock()))
+            return trust_at(fold.state, direction, fold.state.moment(self._clock()), topics)
 
-    def table(self) -> TrustTable:
-        """How far each peer can be trusted whatever the task. Only looks."""
+    def table(self, topics: Sequence[str] | None = None) -> TrustTable:
+        """How far each peer can be trusted whatever the task, and on these topics (default: all). Looks."""
         with self._journal as fold:
-            return TrustTable(fold.state.clock, trust_overall(fold.state), {})
+            state, moment = fold.state, fold.state.moment(self._clock())
+            names = (() if state.topics is None else state.topics.names) if topics is None else topics
+            nothing = np.zeros(self.rank)
+            by_topic = {name: trust_at(state, nothing, moment, checked_topics(name)) for name in names}
+            return TrustTable(state.clock, trust_overall(state), by_topic)
 
     def effective_votes(
         self,
@@ -924,12 +946,14 @@ class SigmaMem:
         answers: Answers = NO_ANSWERS,
         *,
         ref: str | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
         among: Sequence[str] | None = None,
         min_confidence: float | None = None,
         step: Step | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
+        topics = checked_topics(topic)
         earlier = None if after is None else id_of(after)
         if ref is not None:
             with self._journal as fold:
@@ -950,10 +974,13 @@ class SigmaMem:
                         "leave out phi, or leave out after and ref for a new event"
                     )
                 direction, tick = event.phi, event.tick
+                topics = topics_of_event(event, earlier, topics)
+            elif direction is None and topics:
+                direction = np.zeros(self.rank)
             elif direction is None:
                 raise InputError(_NO_TASK)
             moment = state.moment(time)
-            reading = state.read(direction, moment)
+            reading = state.read(direction, moment, topics)
             utility: FloatArray | None = None
             details: dict[str, Any] = {}
             if answers.by_peer:
@@ -1010,12 +1037,14 @@ class SigmaMem:
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
                 reads={} if read else _choices_by_name(peers, outcome),
-                details=details,
+                details=details | share_details(reading.topics),
                 ref=ref,
+                topics=topics,
             )
             recorded = None if state.mixing is None else reading.recorded()
+            by_share = None if reading.topics is None else reading.topics.claims
             agreement = None if copying is None else _agreement(view, answers, copying, peers)
-            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
+            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement, by_share)
             names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
             ticket = self._journal.append(line, *names)
             events = fold.state.clock

@@ -9,6 +9,7 @@ from sigma_mem.streams.counterfactual import Attack, attack_plan, counterfactual
 from sigma_mem.streams.jsonl import load_stream, save_stream
 from sigma_mem.streams.reveal import Bandit, Delayed, Dishonest, Everything, Noisy, Reveal, Revealed, Share
 from sigma_mem.streams.stream import Stream
+from sigma_mem.streams.topics import with_topics
 
 __all__ = [
     "Attack",
@@ -25,4 +26,5 @@ __all__ = [
     "counterfactual",
     "load_stream",
     "save_stream",
+    "with_topics",
 ]
