@@ -211,3 +211,18 @@ def test_the_commands(tmp_path, capsys) -> None:
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()[-4:]] == ["ann", "rob", "dan", "kit"]
     assert run(["peers", "add", "kit", "-m", path]) == 2
+
+
+def test_a_reset_counts_in_topics_too() -> None:
+    mem = memory()
+    for _ in range(10):
+        d = mem.route(phi=PHI, topic="law")
+        mem.feedback(d.id, {"ann": True, "bob": False})
+    before = mem.trust(topic="law")["ann"]
+    mem.reset_peer("ann", keep=0.5)
+    after = mem.trust(topic="law")["ann"]  # weights of the shares of topics have changed as well
+    assert after.effective == pytest.approx(0.5 * before.effective, rel=0.1)
+    mem.feedback(d.id, {"ann": False}, amend=True)
+    same_bits(mem, mem.replayed())
+    assert mem.refold().differences == ()
+    assert list(mem.table().topics) == ["law"]
