@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ small = st.integers(0, 31)
 operations = st.lists(st.tuples(st.sampled_from(KINDS), small, small, small), max_size=25)
 ROUNDS = settings.get_current_profile_name() == "endurance"
 WRITER = Path(__file__).with_name("keeping_writer.py")
+BUILDER = Path(__file__).with_name("keeping_builder.py")
 
 
 def memory(path: Path | None, clock: list[float]) -> SigmaMem:
@@ -140,3 +142,33 @@ def test_a_killed_memory_is_what_was_acknowledged(tmp_path: Path, rounds: int) -
         f"{rounds} kills after {sum(done for done, _ in counts)} of {sum(of for _, of in counts)} operations"
     )
     assert sum(done for done, _ in counts) > rounds
+
+
+def killed_build(folder: Path, what: str, seed: int) -> bool:
+    """Kill a refold or merge at some moment; return whether it was complete by then."""
+    target = folder / f"{what}-{seed}.db"
+    child = subprocess.Popen(
+        [sys.executable, BUILDER, what, folder / "one.db", folder / "two.db", target], stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert child.stdout.readline() == b"ready\n"
+    time.sleep(float(np.random.default_rng(seed).uniform(0.0, 1.0)))
+    child.send_signal(signal.SIGKILL)
+    child.stdout.close()
+    child.wait()
+    if not target.exists():
+        return False
+    with SigmaMem(path=target, readonly=True) as mem:
+        assert mem.events == (30 if what == "refold" else 60)
+    return True
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.endurance)])
+def test_a_killed_refold_or_merge_leaves_a_whole_memory_or_none(tmp_path: Path, rounds: int) -> None:
+    todo = [(kind, i, i, i) for i in range(30) for kind in ("decide", "label")]
+    for name in ("one.db", "two.db"):
+        played(todo, tmp_path / name)[0].close()
+    before = (tmp_path / "one.db").read_bytes()
+    done = [killed_build(tmp_path, what, seed) for seed in range(rounds) for what in ("refold", "merge")]
+    print(f"{sum(done)} of {len(done)} were complete")
+    assert (tmp_path / "one.db").read_bytes() == before
