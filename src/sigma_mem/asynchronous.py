@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -31,11 +31,12 @@ def _in_thread(
 def _wrapped(
     method: Callable[Concatenate[SigmaMem, P], SigmaMem],
 ) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, AsyncSigmaMem]]:
-    """The same for a method that returns another memory."""
+    """The same for a method that returns another memory, and may take one, wrapped or not."""
 
     @wraps(method)
     async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
-        return AsyncSigmaMem(await asyncio.to_thread(method, self.mem, *args, **kwargs))
+        plain: list[Any] = [x.mem if isinstance(x, AsyncSigmaMem) else x for x in args]
+        return AsyncSigmaMem(await asyncio.to_thread(partial(method, self.mem, *plain, **kwargs)))
 
     return call
 
