@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _TOPICS = 12  # that are printed
 
+_TREND = 20_000  # lines at the end of a ledger that a trend is made of
+
 
 def inspect(
     memory: MemoryFile,
@@ -84,7 +86,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     rate, labels = state.overall()
     overall = mem.table().overall
     compared = state.agreement_evidence(np.zeros(state.rank))[1]
-    spectrum, records = eigenvalues(state.M), mem.histories()
+    spectrum, records = eigenvalues(state.M), mem.histories(lines=_TREND)
     peers = {
         peer: {
             "prob": float(rate[i]),

@@ -673,14 +673,21 @@ class SigmaMem:
                 )
         return self.histories([peer])[peer]
 
-    def histories(self, peers: Sequence[str] | None = None) -> dict[str, History]:
-        """The records of these peers, of the whole pool by default, in one pass over the ledger."""
+    def histories(
+        self, peers: Sequence[str] | None = None, *, lines: int | None = None
+    ) -> dict[str, History]:
+        """The records of these peers, of the whole pool by default, in one pass over the ledger.
+
+        With `lines`, only over so many lines at its end.
+        """
         with self._journal as fold:
             end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
             pool_changes = fold.pool
-        lines = [pool_changes.translated(x) for x in self.store.records(self._namespace, until=end)]
-        made = (line for line in lines if line.kind == "decision" and not is_forgotten(line))
-        return histories(made, events_of(lines, revoked), pool if peers is None else peers)
+        start = 0 if lines is None else max(0, end - lines)
+        read = self.store.records(self._namespace, after=start, until=end)
+        past = [pool_changes.translated(line) for line in read]
+        made = (line for line in past if line.kind == "decision" and not is_forgotten(line))
+        return histories(made, events_of(past, revoked), pool if peers is None else peers)
 
     def labels(self, decision: str | Decision) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
