@@ -72,6 +72,8 @@ class Decision:
         Who really answered, where the caller said so.
     topics : tuple of str
         What the caller knew of the task's kind, sorted.
+    cost : float, optional
+        What the calls of the event are expected to cost, or cost where `served` said so; None without prices.
     """
 
     id: str
@@ -95,6 +97,7 @@ class Decision:
     ref: str | None = None
     served: str | None = None
     topics: tuple[str, ...] = ()
+    cost: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, φ as a list."""

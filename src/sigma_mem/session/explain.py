@@ -134,7 +134,7 @@ def explain(
     changes = PoolChanges() if pool is None else pool
     past = events_of(changes.translated(line, until=decision.seq) for line in before)
     now = decided_at(decision)
-    events = {id: event for id, event in past.items() if name in event.labels().c}
+    events = {id: event for id, event in past.items() if name in event.evidence(event.labels().c)}
     ids = list(events)
     said = [event.labels() for event in events.values()]
     labels = np.array([event.c[name] for event in said])

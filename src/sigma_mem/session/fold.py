@@ -19,7 +19,8 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
-from sigma_mem.session.event import EventLabels, EventState, events_of
+from sigma_mem.session.costs import Costs
+from sigma_mem.session.event import Charge, EventLabels, EventState, events_of
 from sigma_mem.session.lines import Opening, is_forgotten
 from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
@@ -49,6 +50,7 @@ class Fold:
         self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
         settings = opening.settings
         self.sources = Sources(settings.trusted, settings.rate, opening.rank)
+        self.costs = Costs(len(opening.peers), opening.rank, settings.rate)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.pool = PoolChanges()
@@ -84,6 +86,8 @@ class Fold:
                 self._apply_rename(record, seq)
             case "served":
                 self._apply_served(record, seq)
+            case "price":
+                self.costs.apply_price(record)
             case "open" | "ref" | "forget":
                 pass  # taken by __init__, looked up in the store, and done by whoever appended it
             case kind:
@@ -95,26 +99,37 @@ class Fold:
 
     def _apply_decision(self, record: Record, seq: int) -> None:
         if is_forgotten(record):
-            if record.id == record.event:
-                self.state.begin_event(record.body["time"])
+            self._apply_forgotten(record)
             return
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
             begun = EventState(record)
             begun.seq = seq
             self._keep(record.id, begun)
-        if not record.body["canons"]:
+        if "pacing" in record.body:
+            self.costs.apply_pacing(record, self.state.peers)
+        if not (record.body["canons"] or "costs" in record.body or "pacing" in record.body):
             return
         event = self.event(record.event, before=seq)
         if event is not None:
-            before, canons = event.agreement, event.canons
+            before, canons, charges = event.agreement, event.compared_canons, event.charges
             event.apply(record)
+            self._recharge(event, charges)
             if event.agreement != before:
                 self._write_agreement(event, before)
-            if event.canons != canons and self.state.copies is not None:
+            if event.compared_canons != canons and self.state.copies is not None:
                 self._write_copies(event, canons)
             if "confidence_claims" in record.body and not _asks_on(record):
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
+
+    def _apply_forgotten(self, record: Record) -> None:
+        """A decision of which only its place, and what it cost, is left."""
+        if record.id == record.event:
+            self.state.begin_event(record.body["time"])
+        if "pacing" in record.body:
+            self.costs.apply_pacing(record, self.state.peers)
+        for peer, *charge in record.body.get("charges", ()):
+            self.costs.spend(peer, Charge(*charge))
 
     def _apply_feedback(self, record: Record, seq: int) -> None:
         if is_forgotten(record):
@@ -162,7 +177,17 @@ class Fold:
     def _apply_served(self, record: Record, seq: int) -> None:
         event = self.event(record.event, before=seq)
         if event is not None:
+            charges = event.charges
             event.apply(record)
+            self._recharge(event, charges)
+
+    def _recharge(self, event: EventState, before: Mapping[str, Charge]) -> None:
+        if event.charges is not before:
+            kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+            peers = self.state.peers
+            if kept is not None:  # of a peer that left and returned, nothing from before is known
+                peers = tuple(peer if share else "" for peer, share in zip(peers, kept, strict=True))
+            self.costs.recharge(before, event, peers, self.state.now)
 
     def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
         """Events that a source labelled, in the order of its lines."""
@@ -170,6 +195,7 @@ class Fold:
 
     def _apply_peer(self, record: Record, seq: int) -> None:
         peer = record.body["peer"]
+        before = self.state.peers
         if record.body["joins"]:
             self.state.add_peer(peer)
             self.departed.discard(peer)
@@ -178,6 +204,7 @@ class Fold:
             self.state.remove_peer(peer)
             self.departed.add(peer)
             keep = 1.0
+        self.costs.set_peers(before, self.state.peers)
         self.pool.add(PeerChange(seq, peer, None, keep))
 
     def _apply_reset(self, record: Record, seq: int) -> None:
@@ -189,6 +216,7 @@ class Fold:
         peer, becomes, keep = (record.body[key] for key in ("peer", "becomes", "keep"))
         self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
         self.state.rename_peer(peer, becomes)
+        self.costs.rename_peer(peer, becomes)
         self.pool.add(PeerChange(seq, peer, becomes, keep))
         self._events.clear()  # they are read again, with the names of now
 
@@ -273,24 +301,26 @@ class Fold:
     def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
         """Add an event's labels to every sum; sign −1 takes them back."""
         phi, tick, c, weight = event.phi, event.tick, said.c, said.weight
-        state, kept = self._state_to_write(event)
-        left = tuple(peer for peer in c if peer in self.departed) if self.departed else ()
-        groups = event.groups((*state.peers, *left))
-        state.write(
-            phi,
-            _aligned(state.peers, c),
-            tick,
-            weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
-            sign=sign,
-            groups=None if groups is None else groups[: len(state.peers)],
-            agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
-            claims=event.claimed(state.peers),
-            departed=[c[peer] for peer in left],
-            departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
-            topics=event.topics,
-            topic_claims=event.topics_claimed(state.peers) if event.topics else None,
-        )
-        self._take_share(state, kept)
+        fair = event.evidence(c)
+        if fair:
+            state, kept = self._state_to_write(event)
+            left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
+            groups = event.groups((*state.peers, *left))
+            state.write(
+                phi,
+                _aligned(state.peers, fair),
+                tick,
+                weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
+                sign=sign,
+                groups=None if groups is None else groups[: len(state.peers)],
+                agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
+                claims=event.claimed(state.peers),
+                departed=[fair[peer] for peer in left],
+                departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
+                topics=event.topics,
+                topic_claims=event.topics_claimed(state.peers) if event.topics else None,
+            )
+            self._take_share(state, kept)
         state = self.state
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
@@ -301,6 +331,9 @@ class Fold:
             label = event.answer_label(peer, c)
             if label == label:  # NaN differs from itself
                 state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
+        for peer, guess in event.guess.items():
+            if peer in c:
+                self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - guess, tick, sign)
         if event.reads:
             labels = event.read_labels(self.registry, c)
             same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
@@ -318,7 +351,7 @@ class Fold:
     def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
         """Write which of the event's answers are equal, in place of what earlier answers were."""
         state, kept = self._state_to_write(event)
-        for canons, sign in ((before, -1.0), (event.canons, 1.0)):
+        for canons, sign in ((before, -1.0), (event.compared_canons, 1.0)):
             if canons:
                 left = (peer for peer in canons if peer in self.departed)
                 groups = group_answers([canons.get(peer) for peer in (*state.peers, *left)])

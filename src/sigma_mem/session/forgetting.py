@@ -41,7 +41,7 @@ def forget_events(
             events = _matching(journal, _decided_before(seconds_of(before)))
         else:
             events = _matching(journal, _with_text(text or ""))
-        small = {line.seq: small_body(line) for event in events for line in _lines(journal, event)}
+        small = {x.seq: small_body(x, fold) for event in events for x in _lines(journal, event)}
         if not small:
             return 0
         journal.erase(small, forget_record(events, time))
@@ -49,9 +49,17 @@ def forget_events(
     return len(events)
 
 
-def small_body(line: Record) -> dict[str, Any]:
-    """What stays of a line of a forgotten event: when it was, and where on the decay axis."""
-    kept = {key: line.body[key] for key in ("time", "tick", "now") if key in line.body}
+def small_body(line: Record, fold: Fold) -> dict[str, Any]:
+    """What stays of a line of a forgotten event: when it was, where on the decay axis, and what it cost."""
+    event, small = fold.event(line.event), bare_body(line)
+    if line.kind == "decision" and line.id == line.event and event is not None and event.charges:
+        small["charges"] = [[peer, *charge] for peer, charge in event.charges.items()]
+    return small
+
+
+def bare_body(line: Record) -> dict[str, Any]:
+    """What stays of any forgotten line: when it was, where on the decay axis, and how it counts in a budget."""
+    kept = {key: line.body[key] for key in ("time", "tick", "now", "pacing") if key in line.body}
     return {"forgotten": True, **kept}
 
 

@@ -14,13 +14,17 @@ from typing import NamedTuple
 
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.session.fold import Fold
-from sigma_mem.session.forgetting import small_body
+from sigma_mem.session.forgetting import bare_body
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.lines import Opening, is_forgotten, peer_record, reset_record, revoke_record
 from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.base import Record, Store
 
-_COPIED = ("decision", "ref", "served", "feedback")
+_COPIED = ("decision", "ref", "served", "feedback", "price")
+
+_EMPTIED = ("decision", "served", "feedback")
+
+Forgotten = dict[str, dict[tuple[str, str], Record]]
 
 
 class Ledger(NamedTuple):
@@ -50,7 +54,7 @@ def merged_opening(one: Ledger, two: Ledger) -> Opening:
 
 def append_merged(journal: Journal, one: Ledger, two: Ledger) -> None:
     """Fill a new memory with the lines of both."""
-    last, forgotten = 0.0, _forgotten(one) | _forgotten(two)
+    last, forgotten = 0.0, _forgotten(one, two)
     for time, _, line in merge_sorted(_timed(one, 0, forgotten), _timed(two, 1, forgotten)):
         last = time
         with journal as fold:
@@ -66,24 +70,32 @@ def append_merged(journal: Journal, one: Ledger, two: Ledger) -> None:
     journal.store.flush()
 
 
-def _emptied(line: Record) -> Record:
-    return line._replace(body=small_body(line), phi=b"")
+def _forgotten(one: Ledger, two: Ledger) -> Forgotten:
+    """What is left of events that one of the memories was told to forget, by event, kind and id.
+
+    A line that only the other one has is left out but for its place.
+    """
+    found: Forgotten = {}
+    for ledger in (one, two):
+        for line in ledger.store.records(ledger.namespace, until=ledger.seq):
+            if is_forgotten(line):
+                found.setdefault(line.event, {})[line.kind, line.id] = ledger.pool.translated(line)
+    for ledger in (one, two):
+        for event, lines in found.items():
+            for line in ledger.store.of_event(ledger.namespace, event):
+                if line.kind in _EMPTIED:
+                    lines.setdefault((line.kind, line.id), line._replace(body=bare_body(line), phi=b""))
+    return found
 
 
-def _forgotten(ledger: Ledger) -> set[str]:
-    """Events that a memory was told to forget."""
-    lines = ledger.store.records(ledger.namespace, until=ledger.seq)
-    return {line.event for line in lines if is_forgotten(line)}
-
-
-def _timed(ledger: Ledger, number: int, forgotten: set[str]) -> Iterator[tuple[float, int, Record]]:
+def _timed(ledger: Ledger, number: int, forgotten: Forgotten) -> Iterator[tuple[float, int, Record]]:
     """Lines to copy, with a time that never goes back, so that each ledger keeps its order."""
     time = 0.0
     for line in ledger.store.records(ledger.namespace, until=ledger.seq):
         time = max(time, line.body.get("time", time))
         if line.kind in _COPIED:
-            gone = line.event in forgotten and not is_forgotten(line) and line.kind != "ref"
-            yield time, number, _emptied(line) if gone else ledger.pool.translated(line)
+            emptied = forgotten.get(line.event, {}).get((line.kind, line.id))
+            yield time, number, emptied or ledger.pool.translated(line)
         elif (share := _share(line)) < 1.0:
             names = ledger.pool.names_since(line.seq - 1)
             peer = names.get(line.body["peer"], line.body["peer"])
@@ -101,6 +113,8 @@ def _fitted(journal: Journal, fold: Fold, line: Record) -> Record | None:
     """A line as the new ledger needs it; None where it is there already."""
     if line.kind == "reset":
         return reset_record(line.body["peer"], line.body["keep"], len(fold.pool), line.body["time"])
+    if line.kind == "price":
+        return line._replace(id=str(fold.costs.price_lines), seq=0)
     before = journal.store.find(journal.namespace, line.kind, line.id)
     if before is not None:  # both memories are copies of one that was, or an id was used twice
         return _of_both(journal, fold, before, line)

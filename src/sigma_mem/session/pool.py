@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 from sigma_mem.store.base import Record
 
-_BY_PEER = ("scores", "probs", "effective", "canons", "labels")  # mappings by peer, in bodies of lines
+_BY_PEER = (
+    "scores",
+    "probs",
+    "effective",
+    "canons",
+    "labels",
+    "costs",
+)  # mappings by peer, in bodies of lines
 
 
 class PeerChange(NamedTuple):
@@ -113,8 +120,16 @@ def renamed(record: Record, names: Mapping[str, str]) -> Record:
             body[key] = {of(peer): value for peer, value in body[key].items()}
     if body.get("reads"):
         body["reads"] = {read: of(peer) for read, peer in body["reads"].items()}
-    if "peer" in body:
-        body["peer"] = of(body["peer"])
+    for key in ("peer", "chosen"):
+        if key in body:
+            body[key] = of(body[key])
+    if "pacing" in body:
+        body["pacing"] = {**body["pacing"], "at": {of(p): x for p, x in body["pacing"]["at"].items()}}
+    if "panel" in body.get("details", {}):
+        panel = body["details"]["panel"]
+        body["details"] = {**body["details"], "panel": {**panel, "first": of(panel.get("first"))}}
+    if "charges" in body:
+        body["charges"] = [[of(peer), *charge] for peer, *charge in body["charges"]]
     for key in ("features", "signs"):
         if body.get(key):
             version, features = body[key]

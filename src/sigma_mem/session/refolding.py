@@ -13,6 +13,7 @@ from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.memory import Settings
+from sigma_mem.session.limits import RouteLimits
 from sigma_mem.session.lines import Opening, decision_from, is_forgotten
 from sigma_mem.session.merging import replaced
 from sigma_mem.session.opening import choose_encoder
@@ -22,7 +23,7 @@ from sigma_mem.store.base import Record
 if TYPE_CHECKING:
     from sigma_mem.session.sigma import SigmaMem
 
-_COPIED = ("peer", "reset", "rename", "revoke", "unrevoke", "ref", "served")
+_COPIED = ("peer", "reset", "rename", "revoke", "unrevoke", "ref", "served", "price")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _decided_again(new: SigmaMem, line: Record, again: bool) -> str | None:
         if made.peer in by_peer and made.answer is not None:
             by_peer[made.peer] = Answer(made.answer, made.canons[made.peer])
         answers = Answers(by_peer, made.features if new.settings.text_features else {})
-    new._next_id = made.id
+    new._next_id, panel = made.id, made.details.get("panel")
     try:
         return new._decide(
             made.question,
@@ -162,8 +163,9 @@ def _decided_again(new: SigmaMem, line: Record, again: bool) -> str | None:
             _read(new, made.read, bool(made.canons)),
             answers,
             topic=made.topics or None,
-            among=made.details.get("among"),
+            limits=RouteLimits(among=made.details["among"]) if "among" in made.details else None,
             min_confidence=made.details.get("abstained", {}).get("expected"),
+            step=None if panel is None else lambda *_: panel,
         ).peer
     finally:
         new._next_id = None
