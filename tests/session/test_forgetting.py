@@ -227,3 +227,27 @@ def test_keep_text_belongs_to_the_memory(tmp_path: Path, keep: bool) -> None:
     with SigmaMem(path=path) as mem:
         without = mem.refold(keep_text=False).memory
         assert without.decisions()[0].question is None
+
+
+def test_what_was_spent_stays(where) -> None:
+    mem = memory(where)
+    mem.set_price("ann", per_call=0.5)
+    mem.set_price("bob", per_call=0.25)
+    ids = play(mem, 6, secret=2)
+    mem.served(ids[2], "ann", cost=2.0)
+    mem.served(ids[3], "bob", cost=1.0)
+    spent = mem.spent()
+    assert spent.total > 3.0
+    mem.forget(ids[2])
+    assert mem.spent() == spent
+    mem.rename_peer("ann", "anna")
+    assert mem.spent().total == spent.total
+    assert mem.spent().by_peer["anna"] == spent.by_peer["ann"]
+    assert mem.prices()["anna"].per_call == 0.5
+    mem.served(ids[3], "bob", cost=0.5)
+    assert mem.spent().total == pytest.approx(spent.total - 0.5)
+    replayed = mem.replayed()
+    assert replayed.costs.pack()[0] == mem._journal._fold.costs.pack()[0]
+    assert mem.refold().memory.spent().by_peer.keys() == mem.spent().by_peer.keys()
+    assert mem.merge(memory()).spent().total == pytest.approx(mem.spent().total)
+    mem.close()

@@ -58,7 +58,7 @@ def small_body(line: Record, fold: Fold) -> dict[str, Any]:
 
 
 def bare_body(line: Record) -> dict[str, Any]:
-    """What stays of any forgotten line: when it was, where on the decay axis, and how it counts in a budget."""
+    """What stays of any forgotten line: when it was, where on the decay axis, how it counts in a budget."""
     kept = {key: line.body[key] for key in ("time", "tick", "now", "pacing") if key in line.body}
     return {"forgotten": True, **kept}
 
