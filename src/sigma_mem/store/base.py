@@ -84,12 +84,6 @@ class Store(Protocol):
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
 
-    def erase(self, namespace: str, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
-        """Append a record and, in the same unit, leave of earlier ones, by seq, only a small body and no φ.
-
-        The namespace's snapshot is dropped. Returns once it is durable, and none of the old bodies is left.
-        """
-
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot, after all records up to its seq are durable.
 
@@ -99,6 +93,13 @@ class Store(Protocol):
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""
+
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines by smaller ones and drop their φ, and append the line that says so.
+
+        One unit, durable when it returns. The lines keep number, kind, id and event, and their place in the
+        chain. The namespace's snapshot is dropped, and no byte of the old bodies is left in a file.
+        """
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""

@@ -6,6 +6,7 @@ is refused is left as it was.
 
 import re
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from importlib.resources import files
@@ -15,6 +16,7 @@ from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
+CHAIN = 4  # the migration that copies every line
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
 
@@ -85,18 +87,33 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
-def migrate(db: sqlite3.Connection, version: int) -> None:
+def migrate(db: sqlite3.Connection, version: int, copy_lines: Callable[[sqlite3.Connection], None]) -> None:
     """Apply the missing migrations, all or none of them."""
-    missing = migrations()[version:]
-    if not missing:
+    if version == len(migrations()):
         return
-    marks = f"PRAGMA application_id = {APPLICATION_ID:d};\nPRAGMA user_version = {len(migrations()):d};"
     try:
-        db.executescript("\n".join(("BEGIN IMMEDIATE;", *missing, marks, "COMMIT;")))
-    except sqlite3.Error:
+        db.execute("BEGIN IMMEDIATE")
+        for number, script in enumerate(migrations()[version:], start=version + 1):
+            for statement in _statements(script):
+                db.execute(statement)
+            if number == CHAIN:
+                copy_lines(db)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+        db.execute(f"PRAGMA user_version = {len(migrations()):d}")
+        db.execute("COMMIT")
+    finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script one by one: `executescript` would commit what came before."""
+    lines = ""
+    for line in script.splitlines(keepends=True):
+        lines += line
+        if sqlite3.complete_statement(lines):
+            yield lines
+            lines = ""
 
 
 def _has_sqlite_header(path: Path) -> bool:

@@ -129,21 +129,6 @@ class InMemoryStore:
             found = self._open(namespace).by_source.items()
             return dict(sorted((name, len(positions)) for name, positions in found if isinstance(name, str)))
 
-    def erase(self, namespace: str, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
-        """Forget bodies; see `Store.erase`."""
-        with self._lock:
-            held = self._open(namespace)
-            refuse_known(namespace, [record], held.by_id.__contains__)
-            kept = [
-                (seq, Record(r.kind, r.id, r.event, dict(small[seq])) if seq in small else r)
-                for seq, r in held.records
-            ]
-            held.snapshot = None
-            held.indexed = 0
-            held.by_source = {}
-            self._last += 1
-            held.records = [*kept, (self._last, record)]  # the one step from which on it is done
-
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""
         with self._lock:
@@ -156,6 +141,20 @@ class InMemoryStore:
         """The last snapshot, if any."""
         with self._lock:
             return self._open(namespace).snapshot
+
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
+        refuse_unwritable(namespace, record.kind, record.id, record.event)
+        with self._lock:
+            held = self._open(namespace)
+            refuse_known(namespace, [record], held.by_id.__contains__)
+            kept = [
+                (seq, r._replace(body=dict(bodies[seq]), phi=b"") if seq in bodies else r)
+                for seq, r in held.records
+            ]
+            held.snapshot = None
+            self._last += 1
+            held.records = [*kept, (self._last, record)]  # the one step from which on it is done
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""

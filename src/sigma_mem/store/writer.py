@@ -43,7 +43,7 @@ class Batch:
         return list(self._by_event.get((namespace, event), {}).values())
 
     def _index(self) -> None:
-        for namespace, record, _ in self.records[self._indexed :]:  # to do it twice does no harm
+        for namespace, record, *_ in self.records[self._indexed :]:  # to do it twice does no harm
             self._by_id[namespace, record.kind, record.id] = record
             if record.event:
                 self._by_event.setdefault((namespace, record.event), {})[record.seq] = record
@@ -118,9 +118,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
         self._thread.start()
 
-    def append(
-        self, namespace: str, records: Sequence[Record], bodies: Sequence[bytes], epoch: int | None
-    ) -> tuple[int, Batch]:
+    def append(self, unit: Sequence[Queued], epoch: int | None) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
         while (full := self._full()) is not None:
             full.drain()
@@ -128,12 +126,10 @@ class Writer:
             if self._stopped:
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
-            refuse_known(namespace, records, lambda key: self._is_known(namespace, *key))
+            namespace = unit[0].namespace if unit else ""
+            refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
             first = self._newest() + 1
-            queued = [
-                Queued(namespace, Record(r.kind, r.id, r.event, r.body, r.phi, seq), body)
-                for seq, (r, body) in enumerate(zip(records, bodies, strict=True), first)
-            ]
+            queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in enumerate(unit, first)]
             if not self._filling.records:
                 self._bell.put(None)
             self._filling.records += queued  # the one step from which on they are queued
