@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +13,7 @@ import pytest
 
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.cli.app import run
-from sigma_mem.errors import InputError, UnknownDecisionError
+from sigma_mem.errors import InputError, StoreBusyError, UnknownDecisionError
 
 PEERS = ("ann", "bob", "cat")
 SECRET = "xylophone-4711"
@@ -139,30 +143,83 @@ def test_revoking_and_amending_around_a_forgotten_event_is_exact(where) -> None:
     mem.close()
 
 
-def test_no_byte_of_the_text_is_left_in_any_file(tmp_path: Path) -> None:
+def stored_bytes(path: Path, text: str) -> list[bytes]:
+    """Pieces of everything that the file holds of events with this text, packed, that nothing else has."""
+    with SigmaMem(path=path, readonly=True) as mem, closing(sqlite3.connect(path)) as db:
+        events = [d.event for d in mem.decisions(text=text)]
+        secret = {x.seq for event in events for x in mem.store.of_event("default", event) if x.kind != "ref"}
+        rows = db.execute("SELECT seq, body, phi FROM record").fetchall()
+    whole = [text.encode(), *(part for seq, *parts in rows if seq in secret for part in parts)]
+    others = b" ".join(part for seq, *parts in rows if seq not in secret for part in parts)
+    pieces = [part[at : at + 12] for part in whole for at in range(0, len(part) - 11, 4)]
+    return [piece for piece in pieces if piece not in others and len(set(piece)) > 6]
+
+
+def left_in(folder: Path, pieces: list[bytes]) -> set[str]:
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    return {name for name, content in files.items() if any(piece in content for piece in pieces)}
+
+
+def test_no_byte_is_left_in_any_file(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     mem = memory(path, snapshot_every=8)
     ids = play(mem, 30, secret=11)
-    mem.route(f"also {SECRET}", phi=np.eye(4)[1])
+    mem.route(f"also {SECRET} " + "and more of it " * 400, phi=np.eye(4)[1])
     mem.feedback(ids[2], {"ann": 0.25}, amend=True)
-    phi = mem.decision(ids[11]).phi
     mem.store.flush()
-
-    def found(needle: bytes) -> list[str]:
-        return [file.name for file in tmp_path.iterdir() if needle in file.read_bytes()]
-
-    needles = [SECRET.encode(), phi.tobytes(), phi.astype("<f4").tobytes()]
-    assert found(needles[0])  # it was there
+    pieces = stored_bytes(path, SECRET)
+    assert len(pieces) > 20
+    assert left_in(tmp_path, pieces)  # it was there
     assert mem.forget(text=SECRET) == 2
-    assert [found(needle) for needle in needles] == [[], [], []]
+    assert left_in(tmp_path, pieces) == set()
     mem.vote("and on", {"ann": "1", "bob": "2"}, phi=np.eye(4)[0])
     mem.snapshot()
-    assert [found(needle) for needle in needles] == [[], [], []]
+    assert left_in(tmp_path, pieces) == set()
     mem.close()
-    assert [found(needle) for needle in needles] == [[], [], []]
+    assert left_in(tmp_path, pieces) == set()
     with SigmaMem(path=path) as again:
         assert again.events == 32
         assert_bits(again, again.replayed())
+        assert again.store.verify() == 1 + 30 * 2 + 4
+
+
+def test_a_kill_before_the_bytes_are_gone_is_made_good_by_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with memory(path) as mem:
+        ids = play(mem, 20, secret=11)
+        pieces = stored_bytes(path, SECRET)
+    script = f"""
+import os, signal
+from sigma_mem import SigmaMem
+from sigma_mem.store.tables import Tables
+Tables.finish_erasure = lambda self: os.kill(os.getpid(), signal.SIGKILL) if self.read("erasures") else None
+SigmaMem(path={str(path)!r}).forget({ids[11]!r})
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    assert left_in(tmp_path, pieces)
+    with SigmaMem(path=path) as mem:
+        assert left_in(tmp_path, pieces) == set()
+        assert len(mem.decisions()) == 19
+        assert_bits(mem, mem.replayed())
+    assert left_in(tmp_path, pieces) == set()
+
+
+def test_a_reader_in_the_middle_of_the_file_is_said(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "memory.db"
+    monkeypatch.setattr("sigma_mem.store.database.BUSY_SECONDS", 0.1)
+    with memory(path) as mem, closing(sqlite3.connect(path)) as reader:
+        ids = play(mem, 4, secret=1)
+        mem.store.flush()
+        pieces = stored_bytes(path, SECRET)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM record").fetchone()
+        with pytest.raises(StoreBusyError, match="are forgotten, but another process reads"):
+            mem.forget(ids[1])
+        assert len(mem.decisions()) == 3
+        reader.execute("COMMIT")
+    with SigmaMem(path=path):
+        pass
+    assert left_in(tmp_path, pieces) == set()
 
 
 def test_a_reader_that_follows_forgets_as_well(tmp_path: Path) -> None:
