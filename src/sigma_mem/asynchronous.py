@@ -8,7 +8,9 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sigma_mem.events import Answer
 from sigma_mem.session import SigmaMem
+from sigma_mem.session.panel import Panel
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,6 +40,37 @@ def _wrapped(
     return call
 
 
+class AsyncPanel:
+    """A `Panel` for use with await: `next`, `change`, `answers` and `decision` are the panel's."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+
+    async def add(self, peer: str, answer: str | Answer | None) -> bool:
+        """`Panel.add`, in a thread."""
+        return await asyncio.to_thread(self.panel.add, peer, answer)
+
+    next = property(lambda self: self.panel.next)
+    change = property(lambda self: self.panel.change)
+    answers = property(lambda self: self.panel.answers)
+    decision = property(lambda self: self.panel.decision)
+
+    def __repr__(self) -> str:
+        return repr(self.panel)
+
+
+def _with_panel(
+    method: Callable[Concatenate[SigmaMem, P], Panel],
+) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, AsyncPanel]]:
+    """The same for a method that returns a panel."""
+
+    @wraps(method)
+    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncPanel:
+        return AsyncPanel(await asyncio.to_thread(method, self.mem, *args, **kwargs))
+
+    return call
+
+
 class AsyncSigmaMem:
     """Wrap a SigmaMem, which is thread-safe, for use with await; it has the same methods.
 
@@ -61,6 +94,11 @@ class AsyncSigmaMem:
     select = _in_thread(SigmaMem.select)
     decide = _in_thread(SigmaMem.decide)
     served = _in_thread(SigmaMem.served)
+    set_price = _in_thread(SigmaMem.set_price)
+    prices = _in_thread(SigmaMem.prices)
+    spent = _in_thread(SigmaMem.spent)
+    ask = _with_panel(SigmaMem.ask)
+    effective_votes = _in_thread(SigmaMem.effective_votes)
     feedback = _in_thread(SigmaMem.feedback)
     revoke = _in_thread(SigmaMem.revoke)
     unrevoke = _in_thread(SigmaMem.unrevoke)

@@ -140,6 +140,34 @@ def test_decisions_come_newest_first(memory):
     assert [decision.id for decision in memory.decisions(3)] == made[:1:-1]
 
 
+def test_decisions_can_be_filtered_and_paged(memory):
+    made = [memory.route(f"question {n}").id for n in range(4)]
+    memory.vote("something else", ANSWERS)
+    assert [d.id for d in memory.decisions(read="calibrated-route", last=2)] == made[:1:-1]
+    assert [d.id for d in memory.decisions(before=made[2])] == made[1::-1]
+    assert [d.answer for d in memory.decisions(text="ELSE")] == ["391"]
+    assert [d.id for d in memory.decisions(until=1.0)] == []
+    assert len(memory.decisions(since="2020-01-01")) == 5
+    with pytest.raises(InputError):
+        list(memory.decisions(since="last week"))
+
+
+def test_looking_leaves_no_trace(memory):
+    for n in range(6):
+        memory.feedback(memory.route(QUESTION).id, scores={"ann": 1.0, "bob": n / 5})
+    trust, table = memory.trust(QUESTION), memory.table()
+    assert list(trust) == PEERS
+    assert trust["ann"].prob > trust["bob"].prob
+    assert trust["ann"].interval[0] < trust["ann"].prob < trust["ann"].interval[1]
+    assert (table.events, table.overall["ann"].prob > 0.5) == (6, True)
+    history = memory.history("bob")
+    assert [entry.label for entry in history] == pytest.approx([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0])
+    assert set(memory.histories()) == set(PEERS)
+    assert memory.events == 6
+    with pytest.raises(InputError):
+        memory.history("zoe")
+
+
 def test_one_event_can_have_two_decisions(memory):
     first = memory.route(QUESTION)
     second = memory.vote(None, ANSWERS, after=first.id)

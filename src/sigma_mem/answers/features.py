@@ -140,6 +140,11 @@ def prepare_answers(
     return Answers(found, {peer: rows[peer] for peer in readable})
 
 
+def read_answer(peer: str, given: str | Answer | None, canon: Canon) -> Answer:
+    """A peer's answer with its canon; no text and no canon where it gave none."""
+    return _answer(peer, given, canon_function(canon))
+
+
 def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | None]) -> Answer:
     if given is None:
         return Answer("", None)

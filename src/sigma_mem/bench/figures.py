@@ -72,6 +72,23 @@ def shaded(
     return _saved(axes, "accuracy (%)", "events with feedback (%)", title, path)
 
 
+def against(
+    lines: Mapping[str, Sequence[tuple[float, float]]],
+    levels: Mapping[str, float],
+    x_label: str,
+    title: str,
+    path: Path,
+) -> Path:
+    """Accuracy against something else, a line per name through its points; levels are dashed."""
+    axes = _axes(6.4, 4.4)
+    for i, (name, points) in enumerate(lines.items()):
+        x, y = zip(*sorted(points), strict=True)
+        axes.plot(x, [100 * value for value in y], "o-", ms=4, label=name, color=_COLOURS[i % len(_COLOURS)])
+    for name, level in levels.items():
+        axes.axhline(100 * level, color="grey", ls="--", lw=1.2, label=name)
+    return _saved(axes, "right (%)", x_label, title, path)
+
+
 def reliability(
     claims: Mapping[str, tuple[FloatArray, FloatArray, NDArray[np.intp]]], title: str, path: Path
 ) -> Path:

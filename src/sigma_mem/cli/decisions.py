@@ -1,4 +1,4 @@
-"""``sigma-mem route``, ``vote`` and ``feedback``: decide with a memory in a file, and teach it."""
+"""``sigma-mem route``, ``vote``, ``ask`` and ``feedback``: decide with a memory in a file, and teach it."""
 
 from __future__ import annotations
 
@@ -48,11 +48,17 @@ Gamma = Annotated[
 After = Annotated[
     str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
 ]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
+    ),
+]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 
 def add_commands(app: typer.Typer, reads: Reads) -> None:
-    """Add the three commands to an application; its help lists these reads."""
+    """Add the four commands to an application; its help lists these reads."""
     routes, votes = list(reads.routes), list(reads.votes)
 
     @app.command()
@@ -68,6 +74,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
                 "--explore", help="Try the others too, where only the chosen peer will be labelled."
             ),
         ] = False,
+        topic: Topics = None,
         after: After = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
@@ -78,10 +85,10 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         Examples:
         sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
 
-        sigma-mem route --memory memory.db --json "What is 17 * 23?"
+        sigma-mem route --memory memory.db --topic arithmetic --json "What is 17 * 23?"
         """
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
-            decision = mem.route(text_of(question), read=read, explore=explore, after=after)
+            decision = mem.route(text_of(question), read=read, explore=explore, topic=topic, after=after)
         _show(decision, memory, json)
 
     @app.command()
@@ -97,6 +104,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
             votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
         ),
         canon: CanonName = "auto",
+        topic: Topics = None,
         after: After = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
@@ -114,10 +122,65 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         answers, kind = named_values(answer, "answer"), cast(Kind, canon)
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
-                decision = mem.decide(text_of(question), answers, canon=kind, after=after)
+                decision = mem.decide(text_of(question), answers, canon=kind, topic=topic, after=after)
             else:
-                decision = mem.vote(text_of(question), answers, read=read, canon=kind, after=after)
+                decision = mem.vote(
+                    text_of(question), answers, read=read, canon=kind, topic=topic, after=after
+                )
         _show(decision, memory, json)
+
+    @app.command()
+    def ask(
+        question: Question,
+        memory: MemoryFile,
+        answer: Annotated[
+            list[str] | None,
+            typer.Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
+        ] = None,
+        peers: Peers = None,
+        namespace: Namespace = "default",
+        canon: CanonName = "auto",
+        change: Annotated[
+            float, typer.Option(min=0.0, max=1.0, help="Chance that the rest changes the answer, to stop at.")
+        ] = 0.2,
+        calls: Annotated[int | None, typer.Option(min=1, help="Ask at most so many.")] = None,
+        topic: Topics = None,
+        after: After = None,
+        ref: Annotated[str | None, typer.Option(help="Your own name of the task, to go on with.")] = None,
+        encoder: EncoderName = None,
+        gamma: Gamma = None,
+        json: Json = False,
+    ) -> None:
+        """Ask only as many peers as needed: say whom to ask next, or that the answers so far are enough.
+
+        Examples:
+        sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?"
+
+        sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?" --answer gemma=391
+        """
+        kind = cast(Kind, canon)
+        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
+            panel = mem.ask(
+                text_of(question),
+                topic=topic,
+                canon=kind,
+                after=after,
+                ref=ref,
+                change=change,
+                calls=calls,
+            )
+            for peer, text in named_values(answer or [], "answer").items():
+                panel.add(peer, text)
+        if json:
+            about = {"next": panel.next, "change": panel.change, "asked": list(panel.answers)}
+            print_json({**about, **_values(panel.decision)})
+            return
+        if panel.next is not None:
+            typer.echo(f"ask {panel.next} next")
+        else:
+            typer.echo(f"enough: the rest would change the answer with a chance of {panel.change:.0%}")
+        if panel.answers:
+            _show(panel.decision, memory, False)
 
     app.command()(feedback)
 
@@ -191,11 +254,17 @@ def _open(
     )
 
 
+def _values(decision: Decision) -> dict[str, Any]:
+    """A decision as JSON."""
+    by_peer = {key: dict(getattr(decision, key)) for key in _BY_PEER}
+    values = {key: getattr(decision, key) for key in _VALUES}
+    return {**values, **by_peer, "topics": list(decision.topics)}
+
+
 def _show(decision: Decision, memory: Path, as_json: bool) -> None:
     """Say who was chosen and why, and how to send feedback."""
     if as_json:
-        by_peer: dict[str, Any] = {key: dict(getattr(decision, key)) for key in _BY_PEER}
-        print_json({**{key: getattr(decision, key) for key in _VALUES}, **by_peer})
+        print_json(_values(decision))
         return
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""

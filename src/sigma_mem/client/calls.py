@@ -3,6 +3,7 @@
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -15,9 +16,22 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis
-from sigma_mem.session import Contribution, Drift, Explanation, Source
+from sigma_mem.session import (
+    Contribution,
+    Decisions,
+    Drift,
+    Explanation,
+    History,
+    HistoryEntry,
+    PeerTrust,
+    Source,
+    TrustByPeer,
+    TrustTable,
+)
+from sigma_mem.session.listing import Moment
 
 T = TypeVar("T")
+_PAGE = 1_000  # decisions in a response
 GivenAnswers = Mapping[str, str | Answer | None]
 
 
@@ -116,13 +130,14 @@ class MemoryCalls:
     def feedback(
         self,
         decision: str | Decision,
-        labels: Mapping[str, object],
+        labels: Mapping[str, object] | None = None,
         *,
+        scores: Mapping[str, object] | None = None,
         id: str | None = None,
         amend: bool = False,
     ) -> MemoryCall[Feedback]:
         """Say who was right; see `SigmaMem.feedback`. The source is the API key that the client uses."""
-        return self._post("feedback", _feedback, _said(decision, labels, id, amend))
+        return self._post("feedback", _feedback, _said(decision, labels, scores, id, amend))
 
     def feedback_batch(
         self, items: Sequence[tuple[str | Decision, Mapping[str, object]]]
@@ -131,7 +146,7 @@ class MemoryCalls:
 
         Each is taken or refused on its own: the result has, in order, what was taken or why not.
         """
-        body = {"items": [_said(decision, labels, None, False) for decision, labels in items]}
+        body = {"items": [_said(decision, labels, None, None, False) for decision, labels in items]}
         return self._post("feedback/batch", _batch, body)
 
     def revoke(self, source: str) -> MemoryCall[int]:
@@ -162,11 +177,51 @@ class MemoryCalls:
         """An earlier decision, from the ledger."""
         return self._get("decision", decision_of, id=_id(id))
 
-    def decisions(self, last: int) -> MemoryCall[list[Decision]]:
-        """The last decisions, newest first."""
-        return self._get(
-            "decisions", lambda body: [decision_of(each) for each in body["decisions"]], last=last
-        )
+    def decisions(
+        self,
+        last: int | None = None,
+        *,
+        before: str | Decision | None = None,
+        peer: str | None = None,
+        read: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+    ) -> MemoryCall[Decisions]:
+        """Earlier decisions, newest first; see `SigmaMem.decisions`.
+
+        One request brings a page: as many as the service gives at once, 1,000 by default, where `last` is
+        left out. `before` asks for the next page.
+        """
+        query = {
+            "last": _PAGE if last is None else last,
+            "before": None if before is None else _id(before),
+            "peer": peer,
+            "read": read,
+            "since": _moment(since),
+            "until": _moment(until),
+            "text": text,
+        }
+        return self._get("decisions", _decisions, **query)
+
+    def trust(
+        self, question: Question | None = None, *, phi: ArrayLike | None = None
+    ) -> MemoryCall[TrustByPeer]:
+        """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
+        body = {"question": question, "phi": None if phi is None else _phi_text(phi)}
+        return self._post("trust", lambda found: _trust(found["trust"]), body)
+
+    def table(self) -> MemoryCall[TrustTable]:
+        """How far each peer can be trusted whatever the task. Only looks."""
+        return self._get("table", _table)
+
+    def history(self, peer: str) -> MemoryCall[History]:
+        """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
+        return self._get("histories", lambda body: _histories(body)[peer], peer=[peer])
+
+    def histories(self, peers: Sequence[str] | None = None) -> MemoryCall[dict[str, History]]:
+        """The records of these peers, of the whole pool by default."""
+        return self._get("histories", _histories, peer=None if peers is None else list(peers))
 
     def labels(self, decision: str | Decision) -> MemoryCall[Mapping[str, float]]:
         """The labels that the event of a decision has now."""
@@ -189,8 +244,8 @@ class MemoryCalls:
         given = {key: value for key, value in body.items() if value is not None}
         return MemoryCall("POST", f"{self._at}/{name}", read, given)
 
-    def _get(self, name: str, read: Callable[[Any], T], **query: Any) -> MemoryCall[T]:
-        return MemoryCall("GET", f"{self._at}/{name}", read, query=query)
+    def _get(self, name: str, parse: Callable[[Any], T], /, **query: Any) -> MemoryCall[T]:
+        return MemoryCall("GET", f"{self._at}/{name}", parse, query=query)
 
 
 def decision_of(body: Mapping[str, Any]) -> Decision:
@@ -228,11 +283,17 @@ def _answers(answers: GivenAnswers, canon: Canon) -> dict[str, Any]:
 
 
 def _said(
-    decision: str | Decision, labels: Mapping[str, object], id: str | None, amend: bool
+    decision: str | Decision,
+    labels: Mapping[str, object] | None,
+    scores: Mapping[str, object] | None,
+    id: str | None,
+    amend: bool,
 ) -> dict[str, Any]:
-    plain = {peer: c.item() if isinstance(c, np.generic) else c for peer, c in labels.items()}
-    named = {} if id is None else {"id": id}
-    return {"decision": _id(decision), "labels": plain, "amend": amend, **named}
+    body: dict[str, Any] = {"decision": _id(decision), "amend": amend}
+    for name, said in (("labels", labels), ("scores", scores)):
+        if said is not None:
+            body[name] = {peer: c.item() if isinstance(c, np.generic) else c for peer, c in said.items()}
+    return body if id is None else {**body, "id": id}
 
 
 def _id(decision: str | Decision) -> str:
@@ -264,6 +325,36 @@ def _batch(body: Mapping[str, Any]) -> list[Feedback | str]:
         _feedback(each["feedback"]) if each.get("feedback") else str(each["error"]["message"])
         for each in body["results"]
     ]
+
+
+def _decisions(body: Mapping[str, Any]) -> Decisions:
+    found = [decision_of(each) for each in body["decisions"]]
+    return Decisions(lambda: iter(found))
+
+
+def _trust(body: Mapping[str, Any]) -> TrustByPeer:
+    return TrustByPeer(
+        {
+            peer: PeerTrust(each["prob"], (each["interval"][0], each["interval"][1]), each["effective"])
+            for peer, each in body.items()
+        }
+    )
+
+
+def _table(body: Mapping[str, Any]) -> TrustTable:
+    topics = {topic: _trust(each) for topic, each in body["topics"].items()}
+    return TrustTable(body["events"], _trust(body["overall"]), topics)
+
+
+def _histories(body: Mapping[str, Any]) -> dict[str, History]:
+    return {
+        peer: History(peer, [HistoryEntry(**entry) for entry in entries])
+        for peer, entries in body["histories"].items()
+    }
+
+
+def _moment(moment: Moment | None) -> str | float | None:
+    return moment.isoformat() if isinstance(moment, datetime) else moment
 
 
 def _explanation(body: Mapping[str, Any]) -> Explanation:

@@ -55,7 +55,7 @@ class _Connection:
         if http is None:
             key = os.environ.get("SIGMA_MEM_KEY") if key is None else key
             http = getattr(self._library, kind)(
-                headers={} if key is None else {"authorization": f"Bearer {key}"}, timeout=timeout
+                headers={} if not key else {"authorization": f"Bearer {key}"}, timeout=timeout
             )
         self._http = http
 
@@ -125,6 +125,10 @@ class Client(_Connection):
     decision = _sent(MemoryCalls.decision)
     decisions = _sent(MemoryCalls.decisions)
     labels = _sent(MemoryCalls.labels)
+    trust = _sent(MemoryCalls.trust)
+    table = _sent(MemoryCalls.table)
+    history = _sent(MemoryCalls.history)
+    histories = _sent(MemoryCalls.histories)
     explain = _sent(MemoryCalls.explain)
     drift = _sent(MemoryCalls.drift)
     describe = _sent(MemoryCalls.describe)
@@ -219,6 +223,10 @@ class AsyncClient(_Connection):
     decision = _awaited(MemoryCalls.decision)
     decisions = _awaited(MemoryCalls.decisions)
     labels = _awaited(MemoryCalls.labels)
+    trust = _awaited(MemoryCalls.trust)
+    table = _awaited(MemoryCalls.table)
+    history = _awaited(MemoryCalls.history)
+    histories = _awaited(MemoryCalls.histories)
     explain = _awaited(MemoryCalls.explain)
     drift = _awaited(MemoryCalls.drift)
     describe = _awaited(MemoryCalls.describe)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from sigma_mem.errors import InputError, SigmaMemError
@@ -12,43 +12,25 @@ from sigma_mem.serve.auth import needs, principal_of
 from sigma_mem.serve.bodies import (
     body_response,
     decision_body,
-    explanation_body,
     feedback_body,
     namespace_body,
     phi_text,
-    plain,
     settings_from,
 )
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import refusal
-from sigma_mem.serve.memories import NAMESPACE, ServedMemory
+from sigma_mem.serve.look_routes import Namespace, add_looks
+from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.session import SigmaMem
-
-Namespace = Annotated[str, Path(pattern=NAMESPACE, description="Which memory.", examples=["default"])]
-DecisionId = Annotated[str, Query(min_length=1, max_length=256, description="Id of a decision.")]
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorBody, "description": description}
-    for status, description in (
-        (400, "An argument is not acceptable; nothing was changed."),
-        (401, "No valid API key."),
-        (403, "The key may not do this."),
-        (404, "No such namespace or decision."),
-        (409, "It contradicts what was said before."),
-        (413, "The body is too large."),
-        (422, "The request does not fit its schema."),
-        (429, "Too many requests."),
-        (503, "The store cannot be written now."),
-    )
-}
 
 
 def memory_routes(context: Context) -> APIRouter:
     """The routes of the memory's API."""
-    routes = APIRouter(prefix="/v1/memory", tags=["memory"], responses=_ERRORS)
+    routes = APIRouter(prefix="/v1/memory", tags=["memory"])
     _add_namespaces(routes, context)
     _add_decisions(routes, context)
     _add_feedback(routes, context)
-    _add_looks(routes, context)
+    add_looks(routes, context)
     return routes
 
 
@@ -181,7 +163,13 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
         who = principal_of(request)
         taken = await memory.quick(
             lambda mem: mem.feedback(
-                body.decision, body.labels, source=who.name, id=id, amend=body.amend, wait=False
+                body.decision,
+                body.labels,
+                scores=body.scores,
+                source=who.name,
+                id=id,
+                amend=body.amend,
+                wait=False,
             )
         )
         metrics.feedback.inc()
@@ -248,60 +236,3 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
 
     change("revoke", "Take back all feedback of a source.")
     change("unrevoke", "Let a revoked source count again.")
-
-
-def _add_looks(routes: APIRouter, context: Context) -> None:
-    memories, most = context.memories, context.config.limits.batch
-
-    @routes.get("/{namespace}/decision", summary="An earlier decision.", response_model=schemas.DecisionBody)
-    @needs("read")
-    async def decision(namespace: Namespace, id: DecisionId) -> Response:
-        memory = await memories.get(namespace)
-        return body_response(decision_body(await memory.slow(lambda mem: mem.decision(id))))
-
-    @routes.get(
-        "/{namespace}/decisions",
-        summary="The last decisions, newest first.",
-        response_model=schemas.DecisionsBody,
-    )
-    @needs("read")
-    async def decisions(namespace: Namespace, last: Annotated[int, Query(ge=1, le=most)] = 20) -> Response:
-        memory = await memories.get(namespace)
-        found = await memory.slow(lambda mem: mem.decisions(last))
-        return body_response({"decisions": [decision_body(each) for each in found]})
-
-    @routes.get(
-        "/{namespace}/labels", summary="The labels that an event has now.", response_model=schemas.LabelsBody
-    )
-    @needs("read")
-    async def labels(namespace: Namespace, decision: DecisionId) -> Response:
-        memory = await memories.get(namespace)
-        return body_response({"labels": dict(await memory.slow(lambda mem: mem.labels(decision)))})
-
-    @routes.get(
-        "/{namespace}/explain",
-        summary="Which past events weighed how much in a decision.",
-        response_model=schemas.ExplanationBody,
-    )
-    @needs("read")
-    async def explain(
-        namespace: Namespace,
-        decision: DecisionId,
-        peer: Annotated[str | None, Query(max_length=256, description="The chosen one by default.")] = None,
-        top: Annotated[int, Query(ge=0, le=most, description="How many events to list.")] = 5,
-    ) -> Response:
-        memory = await memories.get(namespace)
-        found = await memory.slow(lambda mem: mem.explain(decision, peer=peer, top=top))
-        return body_response(explanation_body(found))
-
-    @routes.get("/{namespace}/sources", summary="Who gave feedback.", response_model=schemas.SourcesBody)
-    @needs("read")
-    async def sources(namespace: Namespace) -> Response:
-        memory = await memories.get(namespace)
-        return body_response({"sources": plain(await memory.slow(SigmaMem.sources))})
-
-    @routes.get("/{namespace}/drift", summary="Peers that changed.", response_model=schemas.DriftsBody)
-    @needs("read")
-    async def drift(namespace: Namespace) -> Response:
-        memory = await memories.get(namespace)
-        return body_response({"drift": plain(await memory.slow(SigmaMem.drift))})

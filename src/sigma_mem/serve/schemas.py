@@ -15,6 +15,7 @@ Text = Annotated[str, Field(max_length=1_000_000)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Message = dict[str, Any]
 Label = StrictBool | Annotated[float, Field(strict=True, ge=-1.0, le=1.0)]
+Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 QUESTION = "What is 17 * 23?"
 _QUICK_CHARACTERS = 20_000
 
@@ -99,14 +100,25 @@ class EncodeRequest(_Body):
     question: Text | list[Message] = Field(examples=[QUESTION])
 
 
+class TrustRequest(_Body):
+    """Where to look: a question, or φ."""
+
+    question: Text | list[Message] | None = Field(None, examples=[QUESTION])
+    phi: list[float] | Text | None = None
+
+
 class FeedbackRequest(_Body):
     """Who was right. The source is the API key that is used, never the body."""
 
     decision: Name = Field(description="Any decision on the event, or its ref.")
-    labels: dict[Name, Label] = Field(
+    labels: dict[Name, Label] | None = Field(
+        None,
         min_length=1,
         description="Peer → true, false, or -1 (wrong) to 1 (right); leave out who has no label.",
         examples=[{"gemma": True, "coder": False}],
+    )
+    scores: dict[Name, Score] | None = Field(
+        None, min_length=1, description="In place of labels: peer → 0 (wrong) to 1 (right)."
     )
     id: Name | None = Field(None, description="Of this feedback, for senders that retry.")
     amend: bool = Field(False, description="Replace what this key said of these peers before.")
@@ -258,6 +270,34 @@ class LinesBody(BaseModel):
 
     source: str
     lines: int
+
+
+class PeerTrustBody(_Out):
+    """How far a peer can be trusted."""
+
+    prob: float
+    interval: list[float] = Field(description="Where prob lies with 95 %.")
+    effective: float = Field(description="Labelled events behind it.")
+
+
+class TrustBody(BaseModel):
+    """Trust by peer."""
+
+    trust: dict[str, PeerTrustBody]
+
+
+class TableBody(_Out):
+    """Trust by peer, overall and by topic."""
+
+    events: int
+    overall: dict[str, PeerTrustBody]
+    topics: dict[str, dict[str, PeerTrustBody]]
+
+
+class HistoriesBody(BaseModel):
+    """Records by peer."""
+
+    histories: dict[str, list[dict[str, Any]]]
 
 
 class ExplanationBody(_Out):

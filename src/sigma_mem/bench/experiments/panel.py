@@ -1,0 +1,163 @@
+"""Asking only as many as needed: accuracy of `ask` against mean calls, beside asking everyone.
+
+Real sessions are played, one event after the other. Labels are shown of all peers of an event, or only of
+those that were asked; then the first peer is drawn by an exploring route.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.bench import figures
+from sigma_mem.bench.bootstrap import Interval, intervals
+from sigma_mem.bench.league import DEFAULT, Setup
+from sigma_mem.bench.row import has_answers
+from sigma_mem.bench.table import Grid, Table
+from sigma_mem.errors import InputError
+from sigma_mem.events import Event, FloatArray
+from sigma_mem.session import SigmaMem
+from sigma_mem.streams import Stream
+
+CHANGES = (0.05, 0.1, 0.2, 0.3, 0.5)
+EVERYONE = "decide, everyone asked"
+_ALL, _ASKED = "everyone labelled", "those asked labelled"
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedPanels:
+    """What one way of asking came to: whether each answer was right, and how many peers were asked."""
+
+    correct: FloatArray
+    calls: NDArray[np.intp]
+    asked_only: bool = False  # whether only those who were asked were labelled
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        return float(self.correct.mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelTable(Table):
+    """Ways of asking by name; `EVERYONE` is first."""
+
+    title = "Asking only as many as needed"
+
+    played: Mapping[str, PlayedPanels]
+
+    def compared(self) -> dict[str, Interval]:
+        """Every way of asking against asking everyone, paired by event."""
+        return intervals({name: way.correct for name, way in self.played.items()}, EVERYONE)
+
+    def results(self) -> dict[str, Any]:
+        """Accuracy, calls and the difference from asking everyone."""
+        n_peers, against = len(self.stream.peers), self.compared()
+        ways = {
+            name: {
+                "accuracy": round(way.accuracy, 6),
+                "calls": round(float(way.calls.mean()), 6),
+                "share_of_calls": round(float(way.calls.mean()) / n_peers, 6),
+                "labelled": _ASKED if way.asked_only else _ALL,
+                "difference": round(against[name].difference, 6),
+                "interval": [round(against[name].difference_low, 6), round(against[name].difference_high, 6)],
+            }
+            for name, way in self.played.items()
+        }
+        return {"ways": ways}
+
+    def grid(self) -> Grid:
+        """A line per way of asking."""
+        body = [
+            [
+                name,
+                f"{way['accuracy']:.2%}",
+                f"{way['calls']:.2f}",
+                f"{way['share_of_calls']:.1%}",
+                f"{100 * way['difference']:+.2f}",
+                "({:+.2f} … {:+.2f})".format(*(100 * end for end in way["interval"])),
+            ]
+            for name, way in self.results()["ways"].items()
+        ]
+        return ["way of asking", "right", "mean calls", "of all", "against everyone", "95 % interval"], body
+
+    def remarks(self) -> list[str]:
+        """What the names mean."""
+        return [
+            "change ≤ c: ask until the chance that the rest would change the answer is at most c.",
+            "best k: ask the k peers with the largest p̂, then decide.",
+        ]
+
+    def figures(self, folder: Path) -> list[Path]:
+        """Accuracy against mean calls, a line per way of choosing and labelling."""
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for name, way in self.played.items():
+            if name != EVERYONE:
+                kind = f"{name.split()[0]}, {_ASKED if way.asked_only else _ALL}"
+                lines.setdefault(kind, []).append((float(way.calls.mean()), way.accuracy))
+        level = {EVERYONE: self.played[EVERYONE].accuracy}
+        title = f"{self.stream.name}: accuracy against calls"
+        return [figures.against(lines, level, "mean calls", title, folder / "panel.png")]
+
+
+def panel_table(
+    stream: Stream, phis: FloatArray, changes: Sequence[float] = CHANGES, setup: Setup = DEFAULT
+) -> PanelTable:
+    """Play the stream by `decide` on all answers, by `ask` at every limit, and by asking the best k."""
+    if not has_answers(stream):
+        raise InputError(f"{stream.name} has no readable answers; expected a stream with answers to vote on")
+    half = (len(stream.peers) + 1) // 2
+    ways = {EVERYONE: _Way(calls=len(stream.peers), change=0.0, everyone=True)}
+    ways |= {f"best {k}": _Way(calls=k, change=0.0) for k in sorted({1, half})}
+    ways |= {f"change ≤ {c:g}": _Way(change=c) for c in changes}
+    ways |= {f"change ≤ {c:g}, {_ASKED}": _Way(change=c, asked_only=True) for c in changes}
+    return PanelTable(
+        stream=stream,
+        played={name: _played(stream, phis, way, setup.part(name)) for name, way in ways.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    change: float
+    calls: int | None = None
+    everyone: bool = False
+    asked_only: bool = False
+
+
+def _played(stream: Stream, phis: FloatArray, way: _Way, setup: Setup) -> PlayedPanels:
+    correct, calls = np.zeros(len(stream)), np.zeros(len(stream), dtype=np.intp)
+    with setup.memory(stream.peers, phis.shape[1]) as memory:
+        for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
+            peer, asked, id = _asked(memory, event, phi, way)
+            correct[place] = peer is not None and event.correct.get(peer, -1.0) > 0.0
+            calls[place] = len(asked)
+            shown = {p: c for p, c in event.correct.items() if not way.asked_only or p in asked}
+            if shown:
+                memory.feedback(id, shown)
+            if place % 64 == 63 or place + 1 == len(stream):
+                setup.progress("", place + 1, len(stream))
+    return PlayedPanels(correct, calls, way.asked_only)
+
+
+def _asked(
+    memory: SigmaMem, event: Event, phi: FloatArray, way: _Way
+) -> tuple[str | None, Sequence[str], str]:
+    """The peer whose answer was taken, those who were asked, and the decision."""
+    if way.everyone:
+        decision = memory.decide(event.question, event.answers, phi=phi)
+        return decision.peer, list(event.answers), decision.id
+    panel = memory.ask(
+        event.question,
+        phi=phi,
+        among=list(event.answers),
+        explore=way.asked_only,
+        change=way.change,
+        calls=way.calls,
+    )
+    while panel.next is not None:
+        panel.add(panel.next, event.answers[panel.next])
+    return panel.decision.peer, list(panel.answers), panel.decision.id

@@ -1,0 +1,183 @@
+"""A panel in a session: one event, steps in the ledger, limits, and going on after a restart."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from sigma_mem import AsyncSigmaMem, SigmaMem
+from sigma_mem.errors import InputError
+
+PEERS = ["ann", "bob", "cat", "dan"]
+QUESTION = "What is 17 * 23?"
+
+
+@pytest.fixture
+def mem():
+    memory = SigmaMem(PEERS, encoder="hashed", seed=0)
+    for _ in range(30):  # ann is mostly right, dan mostly wrong
+        d = memory.vote(QUESTION, {"ann": "391", "bob": "391", "cat": "391", "dan": "7"})
+        memory.feedback(d, {"ann": True, "bob": True, "cat": True, "dan": False})
+    return memory
+
+
+def ask_all(panel, answers):
+    while panel.next is not None:
+        panel.add(panel.next, answers[panel.next])
+    return panel
+
+
+def test_good_peers_that_agree_are_enough(mem):
+    panel = ask_all(mem.ask(QUESTION), dict.fromkeys(PEERS, "391"))
+    assert panel.decision.answer == "391"
+    assert len(panel.answers) < len(PEERS)
+    assert "dan" not in panel.answers
+    assert panel.change <= 0.2
+
+
+def test_a_panel_is_one_event_and_feedback_reaches_it(mem):
+    before = mem.events
+    panel = ask_all(mem.ask(QUESTION), dict.fromkeys(PEERS, "391"))
+    assert mem.events == before + 1
+    mem.feedback(panel.decision, dict.fromkeys(panel.answers, True))
+    assert set(mem.labels(panel.decision)) == set(panel.answers)
+    live, replayed = mem.state, mem.replayed().state
+    for name, array in live.pack().items():
+        np.testing.assert_array_equal(array, replayed.pack()[name], err_msg=name)
+
+
+def test_disagreement_asks_on():
+    memory = SigmaMem(PEERS, encoder="hashed")  # nothing is known of anybody
+    agree = ask_all(memory.ask(QUESTION), dict.fromkeys(PEERS, "391"))
+    differ = ask_all(memory.ask(QUESTION), dict(zip(PEERS, ("1", "2", "3", "4"), strict=True)))
+    assert len(differ.answers) > len(agree.answers)
+
+
+def test_where_only_those_asked_are_labelled_the_first_one_alone_is_a_fair_sample(mem, monkeypatch):
+    monkeypatch.setattr("sigma_mem.session.sigma.EXPLORED", 0.0)
+    answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
+    panel = ask_all(mem.ask(QUESTION, explore=True, change=0.0), answers)
+    first, *later = panel.answers
+    before = mem.trust(QUESTION)
+    mem.feedback(panel.decision, dict.fromkeys(panel.answers, False))
+    after = mem.trust(QUESTION)
+    assert after[first].effective > before[first].effective
+    assert all(after[peer].effective == before[peer].effective for peer in later)
+
+
+def test_one_exploring_panel_in_ten_asks_everyone():
+    memory = SigmaMem(PEERS, rank=2, seed=0)
+    asked = [
+        len(ask_all(memory.ask(phi=[1.0, 0.0], explore=True, change=1.0), dict.fromkeys(PEERS, "1")).answers)
+        for _ in range(100)
+    ]
+    assert set(asked) == {1, len(PEERS)}
+    assert 2 <= asked.count(len(PEERS)) <= 20
+
+
+def test_limits(mem):
+    answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
+    assert len(ask_all(mem.ask(QUESTION, calls=1), answers).answers) == 1
+    assert set(ask_all(mem.ask(QUESTION, among=["cat", "dan"], change=0.0), answers).answers) <= {
+        "cat",
+        "dan",
+    }
+    assert len(ask_all(mem.ask(QUESTION, change=0.0, confidence=0.0), answers).answers) == 1
+
+
+def test_a_peer_that_fails_is_passed_over(mem):
+    panel = mem.ask(QUESTION)
+    first = panel.next
+    panel.add(first, None)
+    assert panel.next not in (None, first)
+    assert panel.decision.peer is None
+    panel.add(panel.next, "391")
+    assert panel.decision.answer == "391"
+
+
+def test_the_same_answer_again_changes_nothing_and_another_one_is_an_error(mem):
+    panel = mem.ask(QUESTION)
+    first = panel.next
+    panel.add(first, "391")
+    decision = panel.decision
+    panel.add(first, "391")
+    assert panel.decision is decision
+    with pytest.raises(InputError, match="another answer before"):
+        panel.add(first, "392")
+    with pytest.raises(InputError, match="not in the pool"):
+        panel.add("eve", "391")
+
+
+@pytest.mark.parametrize("wrong", [{"change": 1.5}, {"calls": 0}, {"confidence": -0.1}])
+def test_bad_limits_are_refused_and_nothing_is_recorded(mem, wrong):
+    before = mem.events
+    with pytest.raises(InputError):
+        mem.ask(QUESTION, **wrong)
+    assert mem.events == before
+
+
+def test_a_panel_goes_on_after_a_restart(tmp_path):
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, encoder="hashed") as memory:
+        panel = memory.ask(QUESTION, ref="task-7", change=0.0)
+        panel.add("bob", "391")
+        panel.add("dan", None)
+        stood = panel.next, panel.change, dict(panel.answers)
+    with SigmaMem(path=path) as memory:
+        again = memory.ask(QUESTION, ref="task-7", change=0.0)
+        assert (again.next, again.change, dict(again.answers)) == stood
+        ask_all(again, dict.fromkeys(PEERS, "391"))
+        assert again.decision.event == panel.decision.event
+        assert again.decision.answer == "391"
+
+
+def test_without_texts_a_panel_begins_again(tmp_path):
+    path = tmp_path / "memory.db"
+    with SigmaMem(PEERS, path, encoder="hashed", keep_text=False) as memory:
+        memory.ask(QUESTION, ref="task-7").add("bob", "a secret")
+        panel = memory.ask(QUESTION, ref="task-7")
+        assert not panel.answers
+        assert panel.next is not None
+    assert b"a secret" not in path.read_bytes()
+
+
+def test_async(mem):
+    async def run():
+        panel = await AsyncSigmaMem(mem).ask(QUESTION)
+        while panel.next is not None:
+            await panel.add(panel.next, "391")
+        return panel
+
+    panel = asyncio.run(run())
+    assert panel.decision.answer == "391"
+    assert panel.change <= 0.2
+    assert len(panel.answers) < len(PEERS)
+
+
+class TestEffectiveVotes:
+    def test_a_single_vote_is_worth_one(self, mem):
+        assert mem.effective_votes({"ann": "391"}) == {"391": 1.0}
+
+    def test_an_agreement_is_worth_between_one_and_its_number(self, mem):
+        found = mem.effective_votes(dict.fromkeys(PEERS[:3], "391") | {"dan": "7"}, QUESTION)
+        assert 1.0 <= found["391"] <= 3.0
+        assert found["7"] == 1.0
+
+    def test_peers_that_err_together_are_worth_less(self):
+        def votes(together):
+            rng = np.random.default_rng(0)
+            memory = SigmaMem(PEERS, rank=2)
+            for _ in range(300):
+                luck = rng.random(4)
+                right = (luck[:1].repeat(4) if together else luck) < 0.6
+                answers = {p: "r" if ok else "w" for p, ok in zip(PEERS, right, strict=True)}
+                d = memory.vote(None, answers, phi=[1.0, 0.0])
+                memory.feedback(d, {p: bool(ok) for p, ok in zip(PEERS, right, strict=True)})
+            return memory.effective_votes(dict.fromkeys(PEERS, "r"), phi=[1.0, 0.0]).popitem()[1]
+
+        assert votes(together=True) < 1.5 < votes(together=False)
+
+    def test_only_looks(self, mem):
+        before = mem.state.now
+        mem.effective_votes({"ann": "391", "bob": "391"}, QUESTION)
+        assert mem.state.now == before
