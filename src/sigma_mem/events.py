@@ -22,7 +22,8 @@ class Answer:
 class Event:
     """One recorded task of a stream: question, answers and, for after the decision, correctness.
 
-    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1).
+    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1); ``costs`` and ``latency`` map one to
+    what its call cost, in any unit of money, and to the seconds it took, where that was recorded.
     """
 
     id: str
@@ -32,6 +33,8 @@ class Event:
     domain: str = ""
     dataset: str = ""
     reference: str | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    latency: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
