@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from sigma_mem import Answer, AsyncClient, Client, Settings, SigmaMem
+from sigma_mem.client.client import AsyncServedPanel
 from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
@@ -28,12 +29,15 @@ class Awaiting:
 
     def __getattr__(self, name):
         method = getattr(self._client, name)
+        if not callable(method):
+            return method
         if name in ("peers", "rank", "settings", "encoder", "events"):
             return self._run(method())
 
         def call(*args, **kwargs):
             result = self._run(method(*args, **kwargs))
-            return Awaiting(result, self._loop) if isinstance(result, AsyncClient) else result
+            wrapped = isinstance(result, AsyncClient | AsyncServedPanel)
+            return Awaiting(result, self._loop) if wrapped else result
 
         return call
 
@@ -201,6 +205,34 @@ def test_who_really_answered_can_be_said(memory):
     said = memory.served(decision, other)
     assert (said.served, said.propensity) == (other, 0.0)
     assert memory.decision(decision.id).served == other
+
+
+def test_a_panel_asks_until_it_is_enough(memory):
+    for _ in range(6):
+        memory.feedback(memory.vote(QUESTION, ANSWERS).id, RIGHT)
+    panel = memory.ask(QUESTION, ref="trace-9")
+    assert (panel.next, panel.answers, panel.change) == (panel.decision.peer, {}, 1.0)
+    asked = []
+    while panel.next is not None:
+        asked.append(panel.next)
+        enough = panel.add(panel.next, ANSWERS[panel.next])
+    assert enough
+    assert list(panel.answers) == asked
+    assert panel.decision.answer == "391"
+    assert memory.decision("trace-9").id == panel.decision.id
+    with pytest.raises(InputError, match="another answer"):
+        panel.add(asked[0], "400")
+    with pytest.raises(InputError):
+        memory.ask(QUESTION, change=2.0)
+    assert memory.ask(QUESTION, calls=1).add("ann", None) is True
+
+
+def test_votes_are_counted(memory):
+    votes = memory.effective_votes(ANSWERS, QUESTION)
+    assert votes == {"391": 1.0, "381": 1.0}  # nothing is known yet
+    for _ in range(9):
+        memory.feedback(memory.vote(QUESTION, ANSWERS).id, RIGHT)
+    assert memory.effective_votes(ANSWERS)["391"] > 1.0
 
 
 def test_phi_is_taken_in_place_of_a_question(make):

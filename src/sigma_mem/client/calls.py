@@ -46,6 +46,17 @@ class MemoryCall(Generic[T]):
     query: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PanelState:
+    """Where a panel stands, as the service says."""
+
+    panel: str
+    next: str | None
+    change: float
+    answers: Mapping[str, Answer]
+    decision: Decision
+
+
 class MemoryCalls:
     """The methods of a memory in one namespace; the parameters are those of `SigmaMem`."""
 
@@ -120,6 +131,44 @@ class MemoryCalls:
         """Choose among answers by the read that has been best here; see `SigmaMem.decide`."""
         body = _task(question, phi, among, after, ref) | _answers(answers, canon)
         return self._post("decide", decision_of, {**body, "min_confidence": min_confidence})
+
+    def begin(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> MemoryCall[PanelState]:
+        """Begin to ask peers one after the other."""
+        body = _task(question, phi, among, after, ref)
+        body |= {"explore": explore, "change": change, "confidence": confidence, "calls": calls}
+        return self._post("ask", _panel, {**body, "canon": "auto" if callable(canon) else canon})
+
+    def add(self, panel: str, peer: str, answer: str | Answer | None, canon: Canon) -> MemoryCall[PanelState]:
+        """Give a panel a peer's answer."""
+        sent = _answers({peer: answer}, canon)["answers"][peer]
+        body = {"panel": panel, "peer": peer, "answer": sent}
+        return MemoryCall("POST", f"{self._at}/ask/add", _panel, body)
+
+    def effective_votes(
+        self,
+        answers: GivenAnswers,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Canon = "auto",
+    ) -> MemoryCall[dict[str, float]]:
+        """How many independent votes each answer's supporters are worth, by canonical answer. Only looks."""
+        body = {"question": question, "phi": None if phi is None else _phi_text(phi)}
+        body |= _answers(answers, canon)
+        return self._post("effective_votes", lambda found: dict(found["votes"]), body)
 
     def served(self, decision: str | Decision, peer: str | None = None) -> MemoryCall[Decision]:
         """Say who really answered; see `SigmaMem.served`."""
@@ -325,6 +374,11 @@ def _batch(body: Mapping[str, Any]) -> list[Feedback | str]:
         _feedback(each["feedback"]) if each.get("feedback") else str(each["error"]["message"])
         for each in body["results"]
     ]
+
+
+def _panel(body: Mapping[str, Any]) -> PanelState:
+    answers = {peer: Answer(each["text"], each["canon"]) for peer, each in body["answers"].items()}
+    return PanelState(body["panel"], body["next"], body["change"], answers, decision_of(body["decision"]))
 
 
 def _decisions(body: Mapping[str, Any]) -> Decisions:

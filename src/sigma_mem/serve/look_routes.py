@@ -69,6 +69,19 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         found = await memory.quick(lambda mem: mem.trust(body.question, phi=phi))
         return body_response({"trust": found.to_dict()})
 
+    @routes.post(
+        "/{namespace}/effective_votes",
+        summary="How many independent votes each answer's supporters are worth. Only looks.",
+        response_model=schemas.VotesBody,
+    )
+    @needs("read")
+    async def effective_votes(namespace: Namespace, body: schemas.VotesRequest) -> Response:
+        memory = await memories.get(namespace)
+        given = {peer: schemas.answer_of(answer) for peer, answer in body.answers.items()}
+        phi, canon = schemas.decoded_phi(body.phi), body.canon
+        votes = await memory.slow(lambda mem: mem.effective_votes(given, body.question, phi=phi, canon=canon))
+        return body_response({"votes": votes})
+
     @routes.get(
         "/{namespace}/table",
         summary="How far each peer can be trusted at all.",

@@ -21,16 +21,18 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import refusal
 from sigma_mem.serve.look_routes import Namespace, add_looks
 from sigma_mem.serve.memories import ServedMemory
+from sigma_mem.serve.panel_routes import add_panels
 from sigma_mem.session import SigmaMem
 
 
 def memory_routes(context: Context) -> APIRouter:
     """The routes of the memory's API."""
     routes = APIRouter(prefix="/v1/memory", tags=["memory"])
-    _add_namespaces(routes, context)
-    _add_decisions(routes, context)
+    _add_decisions(routes, context)  # first: routes are tried in order, and these are called most
     _add_feedback(routes, context)
+    add_panels(routes, context)
     add_looks(routes, context)
+    _add_namespaces(routes, context)
     return routes
 
 

@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
@@ -82,16 +82,52 @@ class VoteRequest(_Task):
 
     def given(self) -> dict[str, str | Answer | None]:
         """The answers, as a session takes them."""
-        return {
-            peer: Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
-            for peer, answer in self.answers.items()
-        }
+        return {peer: answer_of(answer) for peer, answer in self.answers.items()}
 
 
 class WeighedVoteRequest(VoteRequest):
     """Choose among answers by a named read."""
 
     read: Name = Field("calibrated-vote", description="How to weigh them.")
+
+
+class VotesRequest(_Body):
+    """Answers whose supporters are counted."""
+
+    answers: dict[Name, Text | SentAnswer | None]
+    question: Text | list[Message] | None = None
+    phi: list[float] | Text | None = None
+    canon: Kind = "auto"
+
+
+class AskRequest(_Task):
+    """Ask peers one after the other."""
+
+    OPTIONS: ClassVar = (
+        "explore", "canon", "among", "after", "ref", "change", "confidence", "calls"
+    )  # fmt: skip
+    explore: bool = Field(
+        False, description="Draw the first peer, where only who was asked will be labelled."
+    )
+    canon: Kind = Field("auto", description="How answers are compared.")
+    change: float = Field(
+        0.2, ge=0.0, le=1.0, description="Stop once the rest change the answer with this chance at most."
+    )
+    confidence: float | None = Field(None, ge=0.0, le=1.0, description="Stop as well once it is this sure.")
+    calls: int | None = Field(None, ge=1, description="Ask at most so many.")
+
+
+class AddRequest(_Body):
+    """A peer's answer."""
+
+    panel: Name = Field(description="As `ask` named it: the id of the event.")
+    peer: Name
+    answer: Text | SentAnswer | None = Field(description="null where the peer failed.")
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the answer is compared in microseconds."""
+        return isinstance(self.answer, SentAnswer) or len(self.answer or "") <= _QUICK_CHARACTERS
 
 
 class EncodeRequest(_Body):
@@ -182,6 +218,22 @@ class DecisionBody(_Out):
     details: dict[str, Any]
     ref: str | None
     served: str | None
+
+
+class PanelBody(BaseModel):
+    """Where a panel stands."""
+
+    panel: str
+    next: str | None = Field(description="The peer to ask now; null once it is enough.")
+    change: float = Field(description="The chance that the rest would change the answer.")
+    answers: dict[str, SentAnswer]
+    decision: DecisionBody
+
+
+class VotesBody(BaseModel):
+    """Independent votes by canonical answer."""
+
+    votes: dict[str, float]
 
 
 class ServedRequest(_Body):
@@ -322,6 +374,11 @@ class DriftsBody(BaseModel):
     """Peers whose recent record left their long one."""
 
     drift: list[dict[str, Any]]
+
+
+def answer_of(answer: str | SentAnswer | None) -> str | Answer | None:
+    """An answer of a request, as a session takes it."""
+    return Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
 
 
 def decoded_phi(phi: list[float] | str | None) -> FloatArray | None:
