@@ -22,7 +22,8 @@ class Answer:
 class Event:
     """One recorded task of a stream: question, answers and, for after the decision, correctness.
 
-    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1).
+    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1). ``topics`` are what a caller would
+    know of the task's kind; a recorded stream has none until they are taken from its domains.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Event:
     domain: str = ""
     dataset: str = ""
     reference: str | None = None
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -68,6 +70,10 @@ class Decision:
         The caller's own name of the event.
     served : str, optional
         Who really answered, where the caller said so.
+    topics : tuple of str
+        What the caller knew of the task's kind, sorted.
+    cost : float, optional
+        What the calls of the event are expected to cost, or cost where `served` said so; None without prices.
     """
 
     id: str
@@ -90,6 +96,8 @@ class Decision:
     details: Mapping[str, Any] = field(default_factory=dict)
     ref: str | None = None
     served: str | None = None
+    topics: tuple[str, ...] = ()
+    cost: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, φ as a list."""

@@ -13,6 +13,8 @@ from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
+from sigma_mem.cli.options import grouped_options
+from sigma_mem.cli.paper import paper
 from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
@@ -34,6 +36,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(plot)
     app.command()(drift)
     app.command("import")(import_)
+    app.command()(grouped_options(paper))
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")
     app.add_typer(center.app, name="center")

@@ -48,6 +48,12 @@ Gamma = Annotated[
 After = Annotated[
     str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
 ]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
+    ),
+]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 
@@ -68,6 +74,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
                 "--explore", help="Try the others too, where only the chosen peer will be labelled."
             ),
         ] = False,
+        topic: Topics = None,
         after: After = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
@@ -78,10 +85,10 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         Examples:
         sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
 
-        sigma-mem route --memory memory.db --json "What is 17 * 23?"
+        sigma-mem route --memory memory.db --topic arithmetic --json "What is 17 * 23?"
         """
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
-            decision = mem.route(text_of(question), read=read, explore=explore, after=after)
+            decision = mem.route(text_of(question), read=read, explore=explore, topic=topic, after=after)
         _show(decision, memory, json)
 
     @app.command()
@@ -97,6 +104,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
             votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
         ),
         canon: CanonName = "auto",
+        topic: Topics = None,
         after: After = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
@@ -114,9 +122,11 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         answers, kind = named_values(answer, "answer"), cast(Kind, canon)
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
-                decision = mem.decide(text_of(question), answers, canon=kind, after=after)
+                decision = mem.decide(text_of(question), answers, canon=kind, topic=topic, after=after)
             else:
-                decision = mem.vote(text_of(question), answers, read=read, canon=kind, after=after)
+                decision = mem.vote(
+                    text_of(question), answers, read=read, canon=kind, topic=topic, after=after
+                )
         _show(decision, memory, json)
 
     @app.command()
@@ -134,6 +144,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
             float, typer.Option(min=0.0, max=1.0, help="Chance that the rest changes the answer, to stop at.")
         ] = 0.2,
         calls: Annotated[int | None, typer.Option(min=1, help="Ask at most so many.")] = None,
+        topic: Topics = None,
         after: After = None,
         ref: Annotated[str | None, typer.Option(help="Your own name of the task, to go on with.")] = None,
         encoder: EncoderName = None,
@@ -149,7 +160,15 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         """
         kind = cast(Kind, canon)
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
-            panel = mem.ask(text_of(question), canon=kind, after=after, ref=ref, change=change, calls=calls)
+            panel = mem.ask(
+                text_of(question),
+                topic=topic,
+                canon=kind,
+                after=after,
+                ref=ref,
+                change=change,
+                calls=calls,
+            )
             for peer, text in named_values(answer or [], "answer").items():
                 panel.add(peer, text)
         if json:
@@ -238,7 +257,8 @@ def _open(
 def _values(decision: Decision) -> dict[str, Any]:
     """A decision as JSON."""
     by_peer = {key: dict(getattr(decision, key)) for key in _BY_PEER}
-    return {**{key: getattr(decision, key) for key in _VALUES}, **by_peer}
+    values = {key: getattr(decision, key) for key in _VALUES}
+    return {**values, **by_peer, "topics": list(decision.topics)}
 
 
 def _show(decision: Decision, memory: Path, as_json: bool) -> None:

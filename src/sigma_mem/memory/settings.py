@@ -17,6 +17,7 @@ REVISION = 2  # of what is computed from equal lines; 1 is version 0.1
 
 _RENAMED = {"signs": "text_features"}  # keys of version 0.1
 _MIXING = 0.99  # decay of how well each horizon predicted
+_TOPIC_MIXING = 0.995  # decay of how well each share of the topics predicted
 _CROWD = 40.0  # P²/40: how many observations it takes to choose the best of many peers by φ
 
 
@@ -145,6 +146,11 @@ class Settings:
     def mixing_rate(self) -> float:
         """At which it is forgotten how well each horizon predicted."""
         return self._rate(_MIXING)
+
+    @property
+    def topic_mixing_rate(self) -> float:
+        """At which it is forgotten how well each share of the topics predicted."""
+        return self._rate(_TOPIC_MIXING)
 
     def local_strength(self, n_peers: int) -> float:
         """Prior strength of a peer's overall rate at a φ where little was seen.

@@ -25,6 +25,12 @@ class Metrics:
         self.running = Gauge("sigma_mem_requests_running", "Requests being served.", registry=self.registry)
         self.decisions = Counter("sigma_mem_decisions", "Decisions made.", ("read",), registry=self.registry)
         self.feedback = Counter("sigma_mem_feedback", "Feedback taken.", registry=self.registry)
+        self.upstream_calls = Counter(
+            "sigma_mem_upstream_calls",
+            "Calls of the gateway, by the upstream's name in the configuration.",
+            ("peer", "outcome"),
+            registry=self.registry,
+        )
 
     def served(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is a path with names in place of values."""

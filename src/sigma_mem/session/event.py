@@ -26,17 +26,33 @@ class EventLabels(NamedTuple):
     weight: Mapping[str, float] = _NONE
 
 
+class Charge(NamedTuple):
+    """What an event is charged for a call to a peer: the real cost, or what was expected."""
+
+    amount: float
+    base: float  # what the price alone said; 0 without one
+    time: float
+    tick: float
+    expected: float
+    budget: tuple[str, int] | None = None  # its name and period
+    real: bool = False
+
+
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
     __slots__ = (
         "_claims",
         "_phi",
+        "_topic_claims",
         "agreement",
         "canons",
+        "charges",
         "confidence",
         "expected",
         "features",
+        "first",
+        "guess",
         "lines",
         "question",
         "reads",
@@ -45,6 +61,7 @@ class EventState:
         "served_lines",
         "standings",
         "tick",
+        "topics",
     )
 
     def __init__(self, record: Record) -> None:
@@ -56,13 +73,18 @@ class EventState:
         self.features: Mapping[str, Sequence[float]] = _NONE
         self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
         self.agreement: Mapping[str, float] = _NONE
+        self.topics: tuple[str, ...] = tuple(record.body.get("topics", ()))
         self._claims = _claims(record)
+        self._topic_claims = _claims(record, "topic_claims")
         self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
+        self.first: str | None = None  # asked first by a panel of which only those asked are labelled
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
         self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
         self.served_lines = 0
+        self.charges: Mapping[str, Charge] = _NONE  # by peer
+        self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
 
     @property
     def phi(self) -> FloatArray:
@@ -82,30 +104,80 @@ class EventState:
                 standing = Standing(body["weight"], body.get("reliability"), body.get("overlap", _NONE))
                 self.standings = {**self.standings, source: standing}
         elif record.kind == "served":
-            self.served = {**self.served, body["decision"]: body["peer"]}
-            self.served_lines += 1
-        elif record.kind == "decision" and body["canons"] and not self.lines:
+            self._serve(body)
+        elif record.kind == "decision":
+            self._charge(body)
+            self._answer(record)
+
+    def _charge(self, body: Mapping[str, Any]) -> None:
+        """A decision sends the task to peers that were not asked yet."""
+        pacing = body.get("pacing")
+        if pacing is not None and not self.lines:
+            self.guess = {peer: x[0] for peer, x in pacing["at"].items()}
+        if "costs" in body:
+            budget = (pacing["budget"], pacing["period"]) if pacing and "budget" in pacing else None
+            asked = {
+                peer: Charge(amount, base, body["time"], self.tick, amount, budget)
+                for peer, (amount, base) in body["costs"].items()
+            }
+            self.charges = {**asked, **self.charges}
+
+    def _serve(self, body: Mapping[str, Any]) -> None:
+        """Somebody answered: who was chosen instead of it was not called."""
+        decision, peer, cost = body["decision"], body["peer"], body.get("cost")
+        charges = dict(self.charges)
+        instead = self.served.get(decision, body.get("chosen"))
+        dropped = None if instead in (None, peer) else charges.pop(instead, None)
+        amount, base = body.get("expected", (0.0, 0.0))
+        known = charges.get(peer)
+        if known is None and (cost is not None or amount):
+            place = dropped or Charge(0.0, 0.0, body["time"], self.tick, 0.0)
+            known = place._replace(amount=amount, base=base, expected=amount, real=False)
+        if known is not None:
+            charges[peer] = known if cost is None else known._replace(amount=cost, real=True)
+        self.charges = charges
+        self.served = {**self.served, decision: peer}
+        self.served_lines += 1
+
+    def _answer(self, record: Record) -> None:
+        body = record.body
+        if body["canons"] and not self.lines:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             self._claims = _claims(record)
+            self._topic_claims = _claims(record, "topic_claims")
             recorded = _recorded_agreement(body)
+            self.first = body["details"].get("panel", {}).get("first")
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
+            if self.first is not None:
+                self.agreement = _NONE
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = recorded_features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
+    @property
+    def compared_canons(self) -> Mapping[str, str | None]:
+        """Answers that tell who copies whom: none where a panel asked some because of what others said."""
+        return self.canons if self.first is None else _NONE
+
+    def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
+        """The labels that say how good their peers are.
+
+        A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
+        those who were asked are labelled, the first one's label alone is a fair sample.
+        """
+        if self.first is None or any(peer not in self.canons for peer in labels):
+            return labels
+        return {self.first: labels[self.first]} if self.first in labels else _NONE
+
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
-        if self._claims is None:
-            return None
-        raw, then = self._claims
-        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
-        if tuple(then) == peers:
-            return recorded
-        by_peer = dict(zip(then, recorded, strict=True))
-        nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
-        return np.array([by_peer.get(peer, nothing) for peer in peers])
+        return _by_peer(self._claims, peers)
+
+    def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool then."""
+        return _by_peer(self._topic_claims, peers)
 
     def forget(self, source: str) -> None:
         """Leave out what a revoked source said."""
@@ -179,10 +251,25 @@ def _recorded_agreement(body: Mapping[str, Any]) -> dict[str, float] | None:
     return {peer: a for peer, a in zip(body["scores"], labels, strict=True) if a == a}  # not NaN
 
 
-def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
-    """What every horizon claimed, as the line keeps it, and the peers it is about, in order."""
-    raw = record.body.get("claims")
+def _claims(record: Record, key: str = "claims") -> tuple[str, Mapping[str, float]] | None:
+    """What was claimed, as the line keeps it, and the peers it is about, in order."""
+    raw = record.body.get(key)
     return None if raw is None else (raw, record.body["scores"])
+
+
+def _by_peer(
+    claims: tuple[str, Mapping[str, float]] | None, peers: tuple[str, ...]
+) -> NDArray[np.float16] | None:
+    """Recorded claims of these peers, a row each; NaN for one not in the pool then."""
+    if claims is None:
+        return None
+    raw, then = claims
+    recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
+    if tuple(then) == peers:
+        return recorded
+    by_peer = dict(zip(then, recorded, strict=True))
+    nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+    return np.array([by_peer.get(peer, nothing) for peer in peers])
 
 
 def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:

@@ -19,7 +19,8 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
-from sigma_mem.session.event import EventLabels, EventState, events_of
+from sigma_mem.session.costs import Costs
+from sigma_mem.session.event import Charge, EventLabels, EventState, events_of
 from sigma_mem.session.lines import Opening
 from sigma_mem.store.base import Record, Store
 
@@ -48,6 +49,7 @@ class Fold:
         self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
         settings = opening.settings
         self.sources = Sources(settings.trusted, settings.rate, opening.rank)
+        self.costs = Costs(len(opening.peers), opening.rank, settings.rate)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.seq = 0
@@ -78,6 +80,8 @@ class Fold:
                 self._apply_peer(record)
             case "served":
                 self._apply_served(record, seq)
+            case "price":
+                self.costs.apply_price(record)
             case "open" | "ref":
                 pass  # the one is taken by __init__, the other is looked up in the store
             case kind:
@@ -91,15 +95,18 @@ class Fold:
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
             self._keep(record.id, EventState(record))
-        if not record.body["canons"]:
+        if "pacing" in record.body:
+            self.costs.apply_pacing(record, self.state.peers)
+        if not (record.body["canons"] or "costs" in record.body or "pacing" in record.body):
             return
         event = self.event(record.event, before=seq)
         if event is not None:
-            before, canons = event.agreement, event.canons
+            before, canons, charges = event.agreement, event.compared_canons, event.charges
             event.apply(record)
+            self._recharge(event, charges)
             if event.agreement != before:
                 self._write_agreement(event, before)
-            if event.canons != canons and self.state.copies is not None:
+            if event.compared_canons != canons and self.state.copies is not None:
                 self._write_copies(event, canons)
             if "confidence_claims" in record.body and not _asks_on(record):
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
@@ -146,7 +153,13 @@ class Fold:
     def _apply_served(self, record: Record, seq: int) -> None:
         event = self.event(record.event, before=seq)
         if event is not None:
+            charges = event.charges
             event.apply(record)
+            self._recharge(event, charges)
+
+    def _recharge(self, event: EventState, before: Mapping[str, Charge]) -> None:
+        if event.charges is not before:
+            self.costs.recharge(before, event, self.state.peers, self.state.now)
 
     def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
         """Events that a source labelled, in the order of its lines."""
@@ -154,11 +167,13 @@ class Fold:
 
     def _apply_peer(self, record: Record) -> None:
         peer = record.body["peer"]
+        before = self.state.peers
         if record.body["joins"]:
             self.state.add_peer(peer)
         else:
             self.state.remove_peer(peer)
             self.departed.add(peer)
+        self.costs.set_peers(before, self.state.peers)
 
     def event(self, id: str, before: int | None = None) -> EventState | None:
         """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
@@ -231,20 +246,24 @@ class Fold:
     def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
         """Add an event's labels to every sum; sign −1 takes them back."""
         state, phi, tick, c, weight = self.state, event.phi, event.tick, said.c, said.weight
-        left = tuple(peer for peer in c if peer in self.departed) if self.departed else ()
-        groups = event.groups((*state.peers, *left))
-        state.write(
-            phi,
-            _aligned(state.peers, c),
-            tick,
-            weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
-            sign=sign,
-            groups=None if groups is None else groups[: len(state.peers)],
-            agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
-            claims=event.claimed(state.peers),
-            departed=[c[peer] for peer in left],
-            departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
-        )
+        fair = event.evidence(c)
+        if fair:
+            left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
+            groups = event.groups((*state.peers, *left))
+            state.write(
+                phi,
+                _aligned(state.peers, fair),
+                tick,
+                weight=np.array([weight.get(peer, 0.0) for peer in state.peers]) if weight else None,
+                sign=sign,
+                groups=None if groups is None else groups[: len(state.peers)],
+                agreement=_aligned(state.peers, event.agreement) if event.agreement else None,
+                claims=event.claimed(state.peers),
+                departed=[fair[peer] for peer in left],
+                departed_groups=() if groups is None else groups[len(state.peers) :].tolist(),
+                topics=event.topics,
+                topic_claims=event.topics_claimed(state.peers) if event.topics else None,
+            )
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
             features = np.array(list(event.features.values()))
@@ -254,6 +273,8 @@ class Fold:
             label = event.answer_label(peer, c)
             if label == label:  # NaN differs from itself
                 state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
+        for peer in event.guess.keys() & c.keys():
+            self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - event.guess[peer], tick, sign)
         if event.reads:
             labels = event.read_labels(self.registry, c)
             same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
@@ -268,7 +289,7 @@ class Fold:
 
     def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
         """Write which of the event's answers are equal, in place of what earlier answers were."""
-        for canons, sign in ((before, -1.0), (event.canons, 1.0)):
+        for canons, sign in ((before, -1.0), (event.compared_canons, 1.0)):
             if canons:
                 left = (peer for peer in canons if peer in self.departed)
                 groups = group_answers([canons.get(peer) for peer in (*self.state.peers, *left)])

@@ -4,6 +4,7 @@ Numbers that a decision claimed (p̂, text features, what each read chose) are t
 again, so that live and replay agree bit for bit.
 """
 
+import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +21,9 @@ from sigma_mem.memory.combination import Standing
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
-_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims")
+_ONLY_IN_LINES = (
+    "now", "signs", "claims", "agreement", "confidence_claims", "topic_claims", "costs", "pacing",
+)  # fmt: skip
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 
@@ -62,12 +65,17 @@ def decision_record(
     claims: NDArray[np.float16] | None = None,
     confidence_claims: Sequence[Any] = (),
     agreement: FloatArray | None = None,
+    topic_claims: NDArray[np.float16] | None = None,
+    costs: Mapping[str, Sequence[float]] = _NONE,
+    pacing: Mapping[str, Any] | None = None,
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
     What was claimed of every peer, (P, H + 2), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
-    agreement labels, (P,), where they depend on who copies whom; others follow from the canons.
+    agreement labels, (P,), where they depend on who copies whom; others follow from the canons. What every
+    share of the topics claimed, (P, B), is kept as what horizons claimed is. `costs` has what a call to each
+    peer that is asked will cost, and what its price alone says; `pacing` is for a budget.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -102,6 +110,14 @@ def decision_record(
         body["confidence_claims"] = list(confidence_claims)
     if decision.ref is not None:
         body["ref"] = decision.ref
+    if decision.topics:
+        body["topics"] = list(decision.topics)
+    if topic_claims is not None:
+        body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
+    if costs:
+        body["costs"] = costs
+    if pacing is not None:
+        body["pacing"] = pacing
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -125,9 +141,12 @@ def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
     body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
     body["features"] = dict(recorded_features(record))
+    body["topics"] = tuple(body.get("topics", ()))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
         body["details"] = {**details, "text_log_odds": details.pop("lean")}
+    if "costs" in record.body:
+        body["cost"] = math.fsum(amount for amount, _ in record.body["costs"].values())
     return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
 
 
@@ -181,9 +200,27 @@ def ref_record(ref: str, event: str) -> Record:
     return Record("ref", ref, event, {})
 
 
-def served_record(decision: Record, peer: str, number: int, time: float) -> Record:
-    """Who really answered the task of a decision; the last such line of a decision counts."""
-    body = {"decision": decision.id, "peer": peer, "time": time}
+def served_record(
+    decision: Record,
+    peer: str,
+    number: int,
+    time: float,
+    expected: Sequence[float],
+    cost: float | None,
+    latency: float | None,
+) -> Record:
+    """Who really answered the task of a decision; the last such line of a decision counts.
+
+    `expected` has what its call was expected to cost, and what its price alone says. A peer that only gave
+    one of the answers of a vote was called all the same; the choice of a route was not.
+    """
+    body = {"decision": decision.id, "peer": peer, "time": time, "expected": list(expected)}
+    if not decision.body["canons"]:
+        body["chosen"] = decision.body["peer"]
+    if cost is not None:
+        body["cost"] = cost
+    if latency is not None:
+        body["latency"] = latency
     return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import time as _time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -21,7 +21,6 @@ from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
 from sigma_mem.decide import READS, Outcome, Read, Reads, View
 from sigma_mem.decide.adaptive import best_read
-from sigma_mem.decide.candidates import view_among
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.decide.vote import group_answers, vote_totals
@@ -32,6 +31,8 @@ from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.memory.topics import checked_topics
+from sigma_mem.session.costs import Budget, Price, Spending, price_record
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
@@ -40,14 +41,16 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
+from sigma_mem.session.limits import RouteLimits, route_within
 from sigma_mem.session.lines import decision_from, decision_record, peer_record, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
-from sigma_mem.session.panel import Limits, Panel, Step
+from sigma_mem.session.panel import EXPLORED, Limits, Panel, Step
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.session.topics import Topic, share_details, topics_of_event
 from sigma_mem.session.votes import effective_votes
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
@@ -55,8 +58,7 @@ from sigma_mem.store.open import open_store
 GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
-_EVERYONE = slice(None)
-_NO_TASK = "neither question nor phi was given; expected one of them"
+_NO_TASK = "neither question, phi nor topic was given; expected one of them"
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
@@ -243,7 +245,13 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
+        max_cost: float | None = None,
+        max_latency: float | None = None,
+        value: float | None = None,
+        min_prob: float | None = None,
+        budget: Budget | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
     ) -> Decision:
@@ -253,7 +261,7 @@ class SigmaMem:
         ----------
         question : str or list of messages, optional
             The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
-            is given.
+            or `topic` is given.
         phi : array (rank,), optional
             The competence direction, in place of encoding the question.
         read : str
@@ -261,8 +269,19 @@ class SigmaMem:
         explore : bool
             Thompson sampling, for where only the chosen peer will be labelled: the others are tried as
             well, and the decision reports its propensity.
+        topic : str or sequence of str, optional
+            What you know of the task's kind: its field, tool, language or tenant. A topic is new where it
+            was not named before. Topic alone, question alone or both.
         among : sequence of str, optional
             The candidates: only these can be chosen, and the propensity is over them alone.
+        max_cost, max_latency : float, optional
+            Leave out peers whose call is expected to cost more, or to take longer (in seconds).
+        value : float, optional
+            What a right answer is worth, in the unit of the prices: the largest p̂·value − cost is chosen.
+        min_prob : float, optional
+            Choose the cheapest peer with at least this p̂; the best one where none has, and `details` says so.
+        budget : Budget, optional
+            Choose so that spending follows a budget over many events.
         after : str or Decision, optional
             An earlier decision on the same task: both are one event.
         ref : str, optional
@@ -271,7 +290,10 @@ class SigmaMem:
         """
         question = question_text(question)
         chosen = _named(self._registry.routes, read)
-        return self._decide(question, phi, after, chosen, ref=ref, explore=explore, among=among)
+        limits = RouteLimits(among, max_cost, max_latency, value, min_prob, budget)
+        return self._decide(
+            question, phi, after, chosen, ref=ref, topic=topic, explore=explore, limits=limits
+        )
 
     def vote(
         self,
@@ -281,6 +303,7 @@ class SigmaMem:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -292,7 +315,7 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, after, ref
+        question, phi, topic, after, ref
             As for `route`.
         answers : mapping
             Peer → text (or `Answer`, or None for no answer).
@@ -313,7 +336,7 @@ class SigmaMem:
         question = question_text(question)
         given = self._prepared(question, answers, canon, among)
         share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, chosen, given, ref=ref, min_confidence=share)
+        return self._decide(question, phi, after, chosen, given, ref=ref, topic=topic, min_confidence=share)
 
     def select(
         self,
@@ -322,6 +345,7 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -332,7 +356,7 @@ class SigmaMem:
         """
         task = question_text(question)
         given = self._prepared(task, answers, canon, among)
-        return self._decide(task, phi, after, self._registry["select"], given, ref=ref)
+        return self._decide(task, phi, after, self._registry["select"], given, ref=ref, topic=topic)
 
     def decide(
         self,
@@ -341,6 +365,7 @@ class SigmaMem:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
@@ -354,10 +379,17 @@ class SigmaMem:
         question = question_text(question)
         given = self._prepared(question, answers, canon, among)
         share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, None, given, ref=ref, min_confidence=share)
+        return self._decide(question, phi, after, None, given, ref=ref, topic=topic, min_confidence=share)
 
-    def served(self, decision: str | Decision, peer: str | None = None) -> Decision:
-        """Say who really answered, where a caller takes another peer than the decision chose.
+    def served(
+        self,
+        decision: str | Decision,
+        peer: str | None = None,
+        *,
+        cost: float | None = None,
+        latency: float | None = None,
+    ) -> Decision:
+        """Say who really answered, where a caller takes another peer than the decision chose, and its cost.
 
         A line of the ledger: the decision then has `served`, and its propensity is 0 where that is not the
         peer it chose, since no draw of this memory chose it. Feedback goes on as usual. Said again, the last
@@ -368,15 +400,66 @@ class SigmaMem:
         decision : str or Decision
             The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
-            Who answered; the peer that was chosen, if left out.
+            Who answered; the peer that was chosen, if left out. It is charged, in place of the chosen one.
+        cost, latency : float, optional
+            What the call really cost, in place of what was expected, and how many seconds it took.
         """
-        return append_served(self._journal, id_of(decision), peer, self._clock())
+        return append_served(self._journal, id_of(decision), peer, cost, latency, self._clock())
+
+    def set_price(
+        self,
+        peer: str,
+        *,
+        per_call: float = 0.0,
+        per_input_token: float = 0.0,
+        per_output_token: float = 0.0,
+        output_tokens: float = 300.0,
+        latency: float | None = None,
+    ) -> Price:
+        """Say what a call to a peer costs from now on, in any one unit of money, and how long it takes.
+
+        Parameters
+        ----------
+        per_call, per_input_token, per_output_token : float
+            The call costs their sum; the tokens of a question are estimated from its length.
+        output_tokens : float
+            How long an answer is expected to be, until `served` has reported real costs.
+        latency : float, optional
+            Seconds.
+        """
+        price = Price(per_call, per_input_token, per_output_token, output_tokens, latency)
+        with self._journal as fold:
+            if peer not in fold.state.peers:
+                raise InputError(f"peer is {peer!r}; expected one of {list(fold.state.peers)}")
+            if fold.costs.prices.get(peer) == price:
+                return price
+            line = price_record(peer, price, fold.costs.price_lines, self._clock())
+            ticket = self._journal.append(line)
+        ticket.wait()
+        return price
+
+    def prices(self) -> dict[str, Price]:
+        """The prices that peers of the pool have now."""
+        with self._journal as fold:
+            return {peer: fold.costs.prices[peer] for peer in fold.state.peers if peer in fold.costs.prices}
+
+    def spent(self, *, since: float | None = None, until: float | None = None) -> Spending:
+        """What was spent: in all, by peer, and by day (UTC).
+
+        Parameters
+        ----------
+        since, until : float, optional
+            Seconds since 1970: only the days from the one to the other, both included.
+        """
+        with self._journal as fold:
+            return fold.costs.spending(since, until)
 
     def ask(
         self,
         question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
         canon: Canon = "auto",
         among: Sequence[str] | None = None,
@@ -395,9 +478,10 @@ class SigmaMem:
 
         Parameters
         ----------
-        question, phi, explore, canon, among, after, ref
-            As for `route` and `vote`. With `explore` the first peer is drawn as an exploring route draws it:
-            for where only those who were asked will be labelled.
+        question, phi, topic, explore, canon, among, after, ref
+            As for `route` and `vote`, but `explore` says that only those who were asked will be labelled. A
+            panel asks on where a task looks hard, so that those asked later seem worse than they are: one
+            panel in ten then asks everyone, and of the others only the label of the first peer counts.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
@@ -405,9 +489,11 @@ class SigmaMem:
         calls : int, optional
             Ask at most so many.
         """
-        limits = Limits(change, confidence, calls, among)
+        everyone = explore and self._rng.random() < EXPLORED
+        limits = Limits(change, confidence, calls, among, explore, everyone)
         task, route = question_text(question), self._registry["calibrated-route"]
-        first = self._decide(task, phi, after, route, ref=ref, explore=explore, among=among)
+        within = RouteLimits(among)
+        first = self._decide(task, phi, after, route, ref=ref, topic=topic, limits=within)
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
             given = prepare_answers(task, answers, canon, self.settings.text_features)
@@ -544,16 +630,28 @@ class SigmaMem:
 
         return Decisions(iterate)
 
-    def trust(self, question: Question | None = None, *, phi: ArrayLike | None = None) -> TrustByPeer:
+    def trust(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+    ) -> TrustByPeer:
         """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
-        direction = self._direction(question_text(question), phi)
+        topics, task = checked_topics(topic), question_text(question)
+        alone = bool(topics) and phi is None and not task
+        direction = np.zeros(self.rank) if alone else self._direction(task, phi)
         with self._journal as fold:
-            return trust_at(fold.state, direction, fold.state.moment(self._clock()))
+            return trust_at(fold.state, direction, fold.state.moment(self._clock()), topics)
 
-    def table(self) -> TrustTable:
-        """How far each peer can be trusted whatever the task. Only looks."""
+    def table(self, topics: Sequence[str] | None = None) -> TrustTable:
+        """How far each peer can be trusted whatever the task, and on these topics (default: all). Looks."""
         with self._journal as fold:
-            return TrustTable(fold.state.clock, trust_overall(fold.state), {})
+            state, moment = fold.state, fold.state.moment(self._clock())
+            names = (() if state.topics is None else state.topics.names) if topics is None else topics
+            nothing = np.zeros(self.rank)
+            by_topic = {name: trust_at(state, nothing, moment, checked_topics(name)) for name in names}
+            return TrustTable(state.clock, trust_overall(state), by_topic)
 
     def effective_votes(
         self,
@@ -677,12 +775,14 @@ class SigmaMem:
         answers: Answers = NO_ANSWERS,
         *,
         ref: str | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
-        among: Sequence[str] | None = None,
+        limits: RouteLimits | None = None,
         min_confidence: float | None = None,
         step: Step | None = None,
     ) -> Decision:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
+        topics = checked_topics(topic)
         earlier = None if after is None else id_of(after)
         if ref is not None:
             with self._journal as fold:
@@ -703,10 +803,13 @@ class SigmaMem:
                         "leave out phi, or leave out after and ref for a new event"
                     )
                 direction, tick = event.phi, event.tick
+                topics = topics_of_event(event, earlier, topics)
+            elif direction is None and topics:
+                direction = np.zeros(self.rank)
             elif direction is None:
                 raise InputError(_NO_TASK)
             moment = state.moment(time)
-            reading = state.read(direction, moment)
+            reading = state.read(direction, moment, topics)
             utility: FloatArray | None = None
             details: dict[str, Any] = {}
             if answers.by_peer:
@@ -714,19 +817,19 @@ class SigmaMem:
                 utility, details = self._judged(read, question, direction, answers, state)
             copying = state.copying(moment) if answers.by_peer else None
             view = _view(state, reading, direction, answers, utility, copying)
-            rows = None
-            if among is not None:
-                candidates = checked_among(among, peers)
-                rows, details = np.array([peers.index(peer) for peer in candidates]), {"among": candidates}
-                view = view_among(view, rows)
-            if explore:
-                outcome = explore_peers(reading, self._rng, _EVERYONE if rows is None else rows)
+            asked = question if earlier is None else question or event.question
+            costs, price = fold.costs.expected(peers, len(asked or ""), direction, moment)
+            pacing = None
+            if limits is not None and read is not None and (limits.restrict or limits.weigh_costs):
+                outcome, details, pacing = route_within(
+                    limits, fold, read, view, reading, costs, price, explore, self._rng, time
+                )
+            elif explore:
+                outcome = explore_peers(reading, self._rng)
             elif read is None:
                 outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
             else:
                 outcome = read.outcome(view)
-            if rows is not None:
-                outcome = outcome._replace(peer=int(rows[outcome.peer]))
             if "select" in outcome.choices:
                 details |= posterior_details(state, outcome.choices["select"].totals)
             if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
@@ -743,8 +846,10 @@ class SigmaMem:
                 if of_set < min_confidence:
                     chosen = None
                     details |= {"abstained": {"peer": peer, "confidence": of_set, "expected": min_confidence}}
+            called = answers.by_peer or ((chosen,) if chosen else ())
+            charged = _charges(peers, called, costs, price) if costs.any() else {}
             if step is not None:
-                details |= {"panel": step(state, view, confidence)}
+                details |= {"panel": step(state, view, confidence, costs)}
             decision = Decision(
                 id=id,
                 event=event_id,
@@ -763,12 +868,17 @@ class SigmaMem:
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
                 reads={} if read else _choices_by_name(peers, outcome),
-                details=details,
+                details=details | share_details(reading.topics),
                 ref=ref,
+                topics=topics,
+                cost=math.fsum(amount for amount, _ in charged.values()) if charged else None,
             )
             recorded = None if state.mixing is None else reading.recorded()
+            by_share = None if reading.topics is None else reading.topics.claims
             agreement = None if copying is None else _agreement(view, answers, copying, peers)
-            line = decision_record(decision, moment, self._keep_text, recorded, claims, agreement)
+            line = decision_record(
+                decision, moment, self._keep_text, recorded, claims, agreement, by_share, charged, pacing
+            )
             names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
             ticket = self._journal.append(line, *names)
             self._count += 1
@@ -848,6 +958,14 @@ def _agreement(view: View, answers: Answers, copying: FloatArray, peers: Sequenc
         return None
     asked = np.where([peer in answers.by_peer for peer in peers], np.maximum(view.groups, -1), -2)
     return agreement_beside_copies(asked, copying, view.votes)
+
+
+def _charges(
+    peers: Sequence[str], called: Iterable[str], costs: FloatArray, price: FloatArray
+) -> dict[str, tuple[float, float]]:
+    """What a call to each of these peers will cost, and what its price alone says; none that is free."""
+    rows = ((peer, peers.index(peer)) for peer in called)
+    return {peer: (float(costs[row]), float(price[row])) for peer, row in rows if costs[row] > 0.0}
 
 
 def _choices_by_name(peers: Sequence[str], outcome: Outcome) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 class Record(NamedTuple):
     """One line of the ledger."""
 
-    kind: str  # "open", "decision", "ref", "served", "feedback", "revoke", "unrevoke" or "peer"
+    kind: str  # "open", "decision", "ref", "served", "price", "feedback", "revoke", "unrevoke" or "peer"
     id: str  # unique within (namespace, kind)
     event: str  # the event it belongs to, "" where it belongs to none
     body: Mapping[str, Any]  # JSON values; not changed after it was appended

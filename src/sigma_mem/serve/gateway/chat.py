@@ -39,7 +39,7 @@ async def answer_chat(context: Context, pool: Pool, who: Principal, chat: ChatRe
     calls = Calls(chat, pool, config.deadline)
     if chat.model in pool:
         return await _answer_by_name(calls, chat.model)
-    turn = Turn(calls, await context.memories.get(namespace), context.memories, config.explore)
+    turn = Turn(context, calls, await context.memories.get(namespace))
     candidates = turn.candidates()
     stays = await turn.peer_in_loop(candidates)
     if chat.model == ROUTE or stays is not None:

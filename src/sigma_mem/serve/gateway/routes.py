@@ -22,7 +22,8 @@ _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobod
 
 def router(context: Context) -> APIRouter:
     """``/v1/models``, ``/v1/chat/completions``, ``/v1/embeddings`` and ``/v1/feedback``."""
-    pool = Pool(context.config.upstreams)
+    counted = context.metrics.upstream_calls
+    pool = Pool(context.config.upstreams, lambda peer, outcome: counted.labels(peer, outcome).inc())
     context.closing.append(pool.close)
     routes = APIRouter(tags=["gateway"])
 
