@@ -17,6 +17,7 @@ from sigma_mem.client.errors import ServiceError, error_from
 from sigma_mem.events import Answer, Decision
 from sigma_mem.extras import require
 from sigma_mem.memory import Settings
+from sigma_mem.session.topics import Topic
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -175,6 +176,9 @@ class Client(_Connection):
     vote = _sent(MemoryCalls.vote)
     decide = _sent(MemoryCalls.decide)
     served = _sent(MemoryCalls.served)
+    set_price = _sent(MemoryCalls.set_price)
+    prices = _sent(MemoryCalls.prices)
+    spent = _sent(MemoryCalls.spent)
     effective_votes = _sent(MemoryCalls.effective_votes)
     feedback = _sent(MemoryCalls.feedback)
     feedback_batch = _sent(MemoryCalls.feedback_batch)
@@ -199,6 +203,7 @@ class Client(_Connection):
         question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
         canon: Canon = "auto",
         among: Sequence[str] | None = None,
@@ -213,6 +218,7 @@ class Client(_Connection):
             self._calls.begin(
                 question,
                 phi=phi,
+                topic=topic,
                 explore=explore,
                 canon=canon,
                 among=among,
@@ -305,6 +311,9 @@ class AsyncClient(_Connection):
     vote = _awaited(MemoryCalls.vote)
     decide = _awaited(MemoryCalls.decide)
     served = _awaited(MemoryCalls.served)
+    set_price = _awaited(MemoryCalls.set_price)
+    prices = _awaited(MemoryCalls.prices)
+    spent = _awaited(MemoryCalls.spent)
     effective_votes = _awaited(MemoryCalls.effective_votes)
     feedback = _awaited(MemoryCalls.feedback)
     feedback_batch = _awaited(MemoryCalls.feedback_batch)
@@ -329,6 +338,7 @@ class AsyncClient(_Connection):
         question: Question | None = None,
         *,
         phi: ArrayLike | None = None,
+        topic: Topic | None = None,
         explore: bool = False,
         canon: Canon = "auto",
         among: Sequence[str] | None = None,
@@ -343,6 +353,7 @@ class AsyncClient(_Connection):
             self._calls.begin(
                 question,
                 phi=phi,
+                topic=topic,
                 explore=explore,
                 canon=canon,
                 among=among,
