@@ -252,7 +252,7 @@ def mixture(likelihood: FloatArray) -> FloatArray:
     While the local claim is unsure, its weight is that of its prior, the fast horizon's claim.
 
     >>> mixture(np.zeros(5)).round(3).tolist()
-    [0.023, 0.134, 0.211, 0.632, 0.0]
+    [0.023, 0.133, 0.211, 0.632, 0.0]
     """
     likely = likelihood + _prior(likelihood.shape[-1])
     u: FloatArray = np.exp(likely - likely.max(axis=-1, keepdims=True))

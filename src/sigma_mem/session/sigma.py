@@ -47,11 +47,11 @@ from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtere
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
-from sigma_mem.session.panel import EXPLORED, Limits, Panel, Step
+from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
-from sigma_mem.session.votes import effective_votes
+from sigma_mem.session.votes import votes_of_groups
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
 
@@ -490,7 +490,7 @@ class SigmaMem:
             Ask at most so many.
         """
         everyone = explore and self._rng.random() < EXPLORED
-        limits = Limits(change, confidence, calls, among, explore, everyone)
+        limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task, route = question_text(question), self._registry["calibrated-route"]
         within = RouteLimits(among)
         first = self._decide(task, phi, after, route, ref=ref, topic=topic, limits=within)
@@ -674,7 +674,7 @@ class SigmaMem:
             moment, given = state.moment(self._clock()), given.in_pool(state.peers)
             reading = state.read(direction, moment)
             view = _view(state, reading, direction, given, None, state.copying(moment))
-            votes = effective_votes(state, view)
+            votes = votes_of_groups(state, view)
             canons = given.canons()
         by_group = dict(zip(view.groups.tolist(), (canons.get(peer) for peer in state.peers), strict=True))
         return {canon: float(votes[group]) for group, canon in sorted(by_group.items()) if canon is not None}
