@@ -145,6 +145,5 @@ def _event(key: str, group: Mapping[str, Row], kind: Kind) -> Event:
     correct = {p: r.label for p, r in group.items() if r.label is not None}
     costs = {p: r.cost for p, r in group.items() if r.cost is not None}
     latency = {p: r.latency for p, r in group.items() if r.latency is not None}
-    return Event(
-        key, first.question, answers, correct, first.domain, first.dataset, first.reference, costs, latency
-    )
+    about = (first.domain, first.dataset, first.reference)
+    return Event(key, first.question, answers, correct, *about, costs=costs, latency=latency)
