@@ -92,7 +92,7 @@ class SigmaState:
     ...     tick = state.begin_event()
     ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.98, 0.02]
+    [0.94, 0.06]
     """
 
     def __init__(
