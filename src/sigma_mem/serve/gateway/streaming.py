@@ -53,19 +53,27 @@ async def passing_chunks(turn: Turn, decision: Decision, stream: ChunkStream) ->
         await stream.aclose()
         raise
     summary = turn.summary(decision, peer)
-    events = _chunks(turn.calls, stream, {"id": turn.id, "model": peer}, summary)
+
+    async def charge() -> None:
+        await turn.charge(decision, peer)
+
+    events = _chunks(turn.calls, stream, {"id": turn.id, "model": peer}, summary, charge)
     return EventResponse(events, headers_of(summary, without="cost"), stream.aclose)
 
 
 def untouched_chunks(calls: Calls, stream: ChunkStream) -> Response:
     """The stream of a peer that the client chose itself."""
     peer = stream.peer.name
-    events = _chunks(calls, stream, {"model": peer}, None)
+    events = _chunks(calls, stream, {"model": peer})
     return EventResponse(events, headers_of({"peer": peer, "attempts": calls.attempts}), stream.aclose)
 
 
 async def _chunks(
-    calls: Calls, stream: ChunkStream, renamed: Body, summary: Body | None
+    calls: Calls,
+    stream: ChunkStream,
+    renamed: Body,
+    summary: Body | None = None,
+    charge: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[bytes]:
     """The upstream's chunks under our names; an error in the middle is an event too."""
     first = True
@@ -86,6 +94,8 @@ async def _chunks(
     except UpstreamError as error:
         yield event_of(error_body(f"the answer broke off: {error}", "upstream_broke_off", 502))
         return
+    if charge is not None and calls.costs:
+        await charge()
     yield _DONE
 
 

@@ -61,13 +61,18 @@ class Turn:
         return peer if peer in candidates else None
 
     async def settle(self, decision: Decision, peer: str) -> None:
-        """Record who served, where that is not who was chosen; return once the decision is on disk."""
+        """Record who served, where that is not who was chosen, and its cost; return once that is on disk."""
         self._metrics.decisions.labels(decision.read).inc()
-        if peer != decision.peer:
-            await self.memory.slow(lambda mem: mem.served(decision, peer))
+        if peer != decision.peer or peer in self.calls.costs:
+            await self.charge(decision, peer)
         await self._memories.flush()
         if self._memories.store.epoch != self._epoch:
             raise StoreError("the store had to drop what was just written; try again")
+
+    async def charge(self, decision: Decision, peer: str) -> None:
+        """Record who served and, where that is known, what it cost."""
+        cost = self.calls.costs.get(peer)
+        await self.memory.slow(lambda mem: mem.served(decision, peer, cost=cost))
 
     def summary(self, decision: Decision, peer: str) -> Body:
         """What the response says of the decision, in its field and in its headers."""
