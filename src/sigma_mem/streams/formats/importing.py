@@ -143,4 +143,7 @@ def _event(key: str, group: Mapping[str, Row], kind: Kind) -> Event:
     forms = {p: canon(r.text if r.answer is None else r.answer, kind) for p, r in group.items()}
     answers = {p: Answer(r.text, forms[p]) for p, r in group.items()}
     correct = {p: r.label for p, r in group.items() if r.label is not None}
-    return Event(key, first.question, answers, correct, first.domain, first.dataset, first.reference)
+    costs = {p: r.cost for p, r in group.items() if r.cost is not None}
+    latency = {p: r.latency for p, r in group.items() if r.latency is not None}
+    about = (first.domain, first.dataset, first.reference)
+    return Event(key, first.question, answers, correct, *about, costs=costs, latency=latency)
