@@ -26,6 +26,7 @@ async def answer_by_route(
         A peer that serves whatever the memory chooses; empty to let the memory choose.
     """
     decision = await _decide(turn, candidates, turn.explore and not observe, stays)
+    turn.start_saving()
     allowed = candidates if stays is not None else decision.details["among"]  # those within max_cost
     order = [observe] if observe else best_first(allowed, decision.probs, decision.peer)
     for peer in order:
