@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from sigma_mem.errors import SigmaMemError
+from sigma_mem.errors import SigmaMemError, StoreError
 from sigma_mem.events import Decision
 from sigma_mem.serve.failures import error_body, refusal
 from sigma_mem.serve.gateway.calls import Calls
@@ -95,7 +96,8 @@ async def _chunks(
         yield event_of(error_body(f"the answer broke off: {error}", "upstream_broke_off", 502))
         return
     if charge is not None and calls.costs:
-        await charge()
+        with suppress(StoreError):  # the answer is whole, and the ledger keeps the cost that was expected
+            await charge()
     yield _DONE
 
 

@@ -64,7 +64,7 @@ class Turn:
 
     def start_saving(self) -> None:
         """Wait for the disk from now on, while an upstream is called."""
-        self._saving = asyncio.create_task(self._memories.flush())
+        self._saving = asyncio.create_task(self._save())
         # Where nobody answers nobody asks how it ended; asyncio would complain.
         self._saving.add_done_callback(lambda task: task.cancelled() or task.exception())
 
@@ -73,14 +73,17 @@ class Turn:
         self._metrics.decisions.labels(decision.read).inc()
         if peer != decision.peer or peer in self.calls.costs:
             await self.charge(decision, peer)
-        await (self._memories.flush() if self._saving is None else self._saving)
-        if self._memories.store.epoch != self._epoch:
-            raise StoreError("the store had to drop what was just written; try again")
+        await (self._save() if self._saving is None else self._saving)
 
     async def charge(self, decision: Decision, peer: str) -> None:
         """Record who served and, where that is known, what it cost."""
         cost = self.calls.costs.get(peer)
         await self.memory.slow(lambda mem: mem.served(decision, peer, cost=cost))
+
+    async def _save(self) -> None:
+        await self._memories.flush()
+        if self._memories.store.epoch != self._epoch:
+            raise StoreError("the store had to drop what was just written; try again")
 
     def summary(self, decision: Decision, peer: str) -> Body:
         """What the response says of the decision, in its field and in its headers."""
