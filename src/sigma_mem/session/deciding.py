@@ -291,7 +291,10 @@ def checked_share(min_confidence: float | None) -> float | None:
 
 def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:
     """A unit vector of the memory's rank, as an array of its own."""
-    vector = np.array(phi, dtype=np.float64)
+    try:
+        vector = np.array(phi, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"φ is no array of numbers ({error}); expected {rank} of them") from error
     if vector.shape != (rank,):
         raise InputError(f"φ has shape {vector.shape}; expected ({rank},), the rank of this memory")
     square = float(vector.dot(vector))

@@ -149,12 +149,15 @@ class SigmaMem:
     ) -> None:
         self._clock = clock
         self._registry = reads
+        if durable not in ("feedback", "all"):
+            raise InputError(f"durable is {durable!r}; expected 'feedback' or 'all'")
         self._durable = durable == "all"
         self._rng = np.random.default_rng(seed)
         self._warned: set[str] = set()
         self._owns_store = store is None
         self._closed = False
-        self.store = open_store(path, readonly) if store is None else store
+        made = path is not None and not readonly and not os.path.exists(path)
+        self.store = open_store(path, readonly, create=peers is not None) if store is None else store
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
@@ -175,7 +178,10 @@ class SigmaMem:
             self._warn([rank_advice(opening.rank)])
         except BaseException:
             if self._owns_store:
+                unused = made and not self.store.namespaces()
                 self.store.close()
+                if unused and path is not None:
+                    os.unlink(path)  # no memory came of it
             raise
 
     # --- what it is ----------------------------------------------------------------------
