@@ -334,6 +334,8 @@ def test_topics_are_taken_alone_and_shown(tmp_path: Path, capsys: pytest.Capture
         voted = values(capsys, "vote", *file, QUESTION, *answers, "--topic", "law", "--read", read)
         assert (voted["peer"], voted["topics"]) == ("bob", ["law"])
     assert values(capsys, "ask", *file, QUESTION, "--topic", "law")["next"] == "bob"
+    trusted = values(capsys, "trust", *file, "--topic", "law")["trust"]
+    assert trusted["bob"]["prob"] > 0.5 > trusted["ann"]["prob"]
     seen = values(capsys, "inspect", *file)
     assert list(seen["topics"]) == ["german", "law"]
     assert seen["topics"]["law"]["bob"]["prob"] > 0.5 > seen["topics"]["law"]["ann"]["prob"]

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, check_folder, existing, names_of, text_of
+from sigma_mem.cli.options import (
+    Json,
+    MemoryFile,
+    Namespace,
+    Topics,
+    check_folder,
+    existing,
+    names_of,
+    text_of,
+)
 from sigma_mem.cli.output import console, print_json, print_table
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
@@ -52,6 +61,7 @@ def trust(
     question: Annotated[
         str | None, typer.Argument(help='The task; "-" reads it from standard input; none for any task.')
     ] = None,
+    topic: Topics = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -60,10 +70,12 @@ def trust(
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
 
-    sigma-mem trust --memory memory.db
+    sigma-mem trust --memory memory.db --topic arithmetic
     """
     with opened_to_read(memory, namespace) as mem:
-        found = mem.table().overall if question is None else mem.trust(text_of(question))
+        task = None if question is None else text_of(question)
+        anywhere = task is None and not topic
+        found = mem.table([]).overall if anywhere else mem.trust(task, topic=topic)
     if json:
         print_json({"trust": found.to_dict()})
     else:
