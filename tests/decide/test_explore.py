@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sigma_mem.decide.explore import _normal, explore, propensities
+from sigma_mem.decide.explore import explore, normal_below, propensities
 from sigma_mem.memory.state import Reading
 
 
@@ -34,7 +34,7 @@ def test_propensities_are_a_distribution_whatever_is_known(peers):
 def test_the_normal_distribution_is_that_of_erf():
     z = np.linspace(-9.0, 9.0, 1001)
     exact = [0.5 * math.erfc(-value / math.sqrt(2.0)) for value in z]
-    np.testing.assert_allclose(_normal(z), exact, atol=1e-7)
+    np.testing.assert_allclose(normal_below(z), exact, atol=1e-7)
 
 
 def test_permuting_peers_permutes_propensities():

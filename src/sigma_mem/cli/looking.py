@@ -65,7 +65,7 @@ def trust(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Say how far each peer can be trusted, at a question or whatever the task. Changes nothing.
+    """Say how far each peer can be trusted, at a question or topic, or whatever the task. Changes nothing.
 
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
@@ -73,13 +73,19 @@ def trust(
     sigma-mem trust --memory memory.db --topic arithmetic
     """
     with opened_to_read(memory, namespace) as mem:
-        task = None if question is None else text_of(question)
-        anywhere = task is None and not topic
-        found = mem.table([]).overall if anywhere else mem.trust(task, topic=topic)
+        if question is None and not topic:
+            table = mem.table()
+            found, topics = table.overall, table.topics
+        else:
+            found, topics = mem.trust(None if question is None else text_of(question), topic=topic), {}
     if json:
-        print_json({"trust": found.to_dict()})
-    else:
-        _print_trust(found)
+        by_topic = {name: trusted.to_dict() for name, trusted in topics.items()}
+        print_json({"trust": found.to_dict(), **({"topics": by_topic} if topics else {})})
+        return
+    _print_trust(found)
+    for name, trusted in topics.items():
+        console().print(f"\non {name}:", markup=False)
+        _print_trust(trusted)
 
 
 def _print_trust(found: TrustByPeer) -> None:

@@ -50,18 +50,33 @@ def propensities(prob: FloatArray, n: FloatArray) -> FloatArray:
     >>> propensities(np.array([0.7, 0.6]), np.array([10.0, 1000.0])).round(2).tolist()
     [0.92, 0.08]
     """
-    s = np.maximum(_WIDTH * np.sqrt(prob * (1.0 - prob) / (n + 1.0)), 1e-9)
-    x = prob[:, None] + s[:, None] * _GRID  # (P, grid)
-    z = (x[:, None, :] - prob[None, :, None]) / s[None, :, None]  # of the x of one peer, in units of another
-    below = _normal(z)
-    own = np.arange(len(prob))
+    return chance_of_largest(prob, _WIDTH * np.sqrt(prob * (1.0 - prob) / (n + 1.0)))
+
+
+def chance_of_largest(mean: FloatArray, sd: FloatArray) -> FloatArray:
+    """Probability of every peer that its draw, normal with this mean and deviation, is the largest.
+
+    Without any deviation it is the first of the largest means.
+
+    >>> chance_of_largest(np.array([0.2, 0.4, 0.4]), np.zeros(3)).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    if not sd.any():
+        certain: FloatArray = np.zeros(len(mean))
+        certain[mean.argmax()] = 1.0
+        return certain
+    s = np.maximum(sd, 1e-9)
+    x = mean[:, None] + s[:, None] * _GRID  # (P, grid)
+    z = (x[:, None, :] - mean[None, :, None]) / s[None, :, None]  # of the x of one peer, in units of another
+    below = normal_below(z)
+    own = np.arange(len(mean))
     below[own, own] = 1.0
     chances: FloatArray = below.prod(axis=1) @ _DENSITY
     chances /= chances.sum()
     return chances
 
 
-def _normal(z: FloatArray) -> FloatArray:
+def normal_below(z: FloatArray) -> FloatArray:
     """Φ(z) to 1e-7 (Abramowitz and Stegun, 26.2.17); numpy has no erf."""
     t = 1.0 / (1.0 + 0.2316419 * np.abs(z))
     series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))

@@ -13,7 +13,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import phi_from_bytes, recorded_features
+from sigma_mem.session.lines import is_forgotten, phi_from_bytes, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -26,6 +26,18 @@ class EventLabels(NamedTuple):
     weight: Mapping[str, float] = _NONE
 
 
+class Charge(NamedTuple):
+    """What an event is charged for a call to a peer: the real cost, or what was expected."""
+
+    amount: float
+    base: float  # what the price alone said; 0 without one
+    time: float
+    tick: float
+    expected: float
+    budget: tuple[str, int] | None = None  # its name and period
+    real: bool = False
+
+
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
@@ -35,13 +47,17 @@ class EventState:
         "_topic_claims",
         "agreement",
         "canons",
+        "charges",
         "confidence",
         "expected",
         "features",
+        "first",
+        "guess",
         "lines",
         "question",
         "reads",
         "said",
+        "seq",
         "served",
         "served_lines",
         "standings",
@@ -51,6 +67,7 @@ class EventState:
 
     def __init__(self, record: Record) -> None:
         self._phi = record.phi
+        self.seq = record.seq  # of its first decision
         self.tick: float = record.body["tick"]
         self.question: str | None = record.body["question"]
         self.canons: Mapping[str, str | None] = _NONE
@@ -62,11 +79,14 @@ class EventState:
         self._claims = _claims(record)
         self._topic_claims = _claims(record, "topic_claims")
         self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
+        self.first: str | None = None  # asked first by a panel of which only those asked are labelled
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
         self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
         self.served_lines = 0
+        self.charges: Mapping[str, Charge] = _NONE  # by peer
+        self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
 
     @property
     def phi(self) -> FloatArray:
@@ -86,19 +106,72 @@ class EventState:
                 standing = Standing(body["weight"], body.get("reliability"), body.get("overlap", _NONE))
                 self.standings = {**self.standings, source: standing}
         elif record.kind == "served":
-            self.served = {**self.served, body["decision"]: body["peer"]}
-            self.served_lines += 1
-        elif record.kind == "decision" and body["canons"] and not self.lines:
+            self._serve(body)
+        elif record.kind == "decision":
+            self._charge(body)
+            self._answer(record)
+
+    def _charge(self, body: Mapping[str, Any]) -> None:
+        """A decision sends the task to peers that were not asked yet."""
+        pacing = body.get("pacing")
+        if pacing is not None and not self.lines:
+            self.guess = {peer: x[0] for peer, x in pacing["at"].items()}
+        if "costs" in body:
+            budget = (pacing["budget"], pacing["period"]) if pacing and "budget" in pacing else None
+            asked = {
+                peer: Charge(amount, base, body["time"], self.tick, amount, budget)
+                for peer, (amount, base) in body["costs"].items()
+            }
+            self.charges = {**asked, **self.charges}
+
+    def _serve(self, body: Mapping[str, Any]) -> None:
+        """Somebody answered: who was chosen instead of it was not called."""
+        decision, peer, cost = body["decision"], body["peer"], body.get("cost")
+        charges = dict(self.charges)
+        instead = self.served.get(decision, body.get("chosen"))
+        dropped = None if instead in (None, peer) else charges.pop(instead, None)
+        amount, base = body.get("expected", (0.0, 0.0))
+        known = charges.get(peer)
+        if known is None and (cost is not None or amount):
+            place = dropped or Charge(0.0, 0.0, body["time"], self.tick, 0.0)
+            known = place._replace(amount=amount, base=base, expected=amount, real=False)
+        if known is not None:
+            charges[peer] = known if cost is None else known._replace(amount=cost, real=True)
+        self.charges = charges
+        self.served = {**self.served, decision: peer}
+        self.served_lines += 1
+
+    def _answer(self, record: Record) -> None:
+        body = record.body
+        if body["canons"] and not self.lines:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             self._claims = _claims(record)
             self._topic_claims = _claims(record, "topic_claims")
             recorded = _recorded_agreement(body)
+            self.first = body["details"].get("panel", {}).get("first")
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
+            if self.first is not None:
+                self.agreement = _NONE
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = recorded_features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
+
+    @property
+    def compared_canons(self) -> Mapping[str, str | None]:
+        """Answers that tell who copies whom: none where a panel asked some because of what others said."""
+        return self.canons if self.first is None else _NONE
+
+    def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
+        """The labels that say how good their peers are.
+
+        A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
+        those who were asked are labelled, the first one's label alone is a fair sample.
+        """
+        if self.first is None or any(peer not in self.canons for peer in labels):
+            return labels
+        return {self.first: labels[self.first]} if self.first in labels else _NONE
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
@@ -206,6 +279,8 @@ def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[
     events: dict[str, EventState] = {}
     silent = set(revoked)
     for record in records:
+        if is_forgotten(record):
+            continue
         if record.kind == "revoke":
             silent.add(record.body["source"])
         elif record.kind == "unrevoke":

@@ -4,6 +4,7 @@ Numbers that a decision claimed (p̂, text features, what each read chose) are t
 again, so that live and replay agree bit for bit.
 """
 
+import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +21,9 @@ from sigma_mem.memory.combination import Standing
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
-_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims", "topic_claims")
+_ONLY_IN_LINES = (
+    "now", "signs", "claims", "agreement", "confidence_claims", "topic_claims", "costs", "pacing",
+)  # fmt: skip
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 
@@ -33,6 +36,7 @@ class Opening:
     rank: int
     settings: Settings
     encoder: Mapping[str, str]  # name and version
+    keep_text: bool | None = None  # whether texts are kept; None in a memory of before, where callers say so
 
 
 def open_record(opening: Opening, time: float) -> Record:
@@ -44,15 +48,16 @@ def open_record(opening: Opening, time: float) -> Record:
         "encoder": dict(opening.encoder),
         "time": time,
     }
+    if opening.keep_text is not None:
+        body["keep_text"] = opening.keep_text
     return Record("open", "open", "", body)
 
 
 def opening_from(record: Record) -> Opening:
     """What the first line says."""
     body = record.body
-    return Opening(
-        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
-    )
+    settings = Settings.from_record(body["settings"])
+    return Opening(tuple(body["peers"]), body["rank"], settings, body["encoder"], body.get("keep_text"))
 
 
 def decision_record(
@@ -63,13 +68,16 @@ def decision_record(
     confidence_claims: Sequence[Any] = (),
     agreement: FloatArray | None = None,
     topic_claims: NDArray[np.float16] | None = None,
+    costs: Mapping[str, Sequence[float]] = _NONE,
+    pacing: Mapping[str, Any] | None = None,
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
     What was claimed of every peer, (P, H + 2), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
     agreement labels, (P,), where they depend on who copies whom; others follow from the canons. What every
-    share of the topics claimed, (P, B), is kept as what horizons claimed is.
+    share of the topics claimed, (P, B), is kept as what horizons claimed is. `costs` has what a call to each
+    peer that is asked will cost, and what its price alone says; `pacing` is for a budget.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -108,6 +116,10 @@ def decision_record(
         body["topics"] = list(decision.topics)
     if topic_claims is not None:
         body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
+    if costs:
+        body["costs"] = costs
+    if pacing is not None:
+        body["pacing"] = pacing
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -135,6 +147,8 @@ def decision_from(record: Record) -> Decision:
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
         body["details"] = {**details, "text_log_odds": details.pop("lean")}
+    if "costs" in record.body:
+        body["cost"] = math.fsum(amount for amount, _ in record.body["costs"].values())
     return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
 
 
@@ -146,6 +160,16 @@ def _own(value: Any) -> Any:
 def decided_at(record: Record) -> float:
     """Where the memory stood on its decay axis when it made this decision."""
     return float(record.body["now"])
+
+
+def is_forgotten(record: Record) -> bool:
+    """Whether only the place of this line is left."""
+    return "forgotten" in record.body
+
+
+def forget_record(events: Sequence[str], time: float) -> Record:
+    """These events were forgotten; their lines keep their places only."""
+    return Record("forget", f"{events[0]}+{len(events) - 1}", "", {"events": list(events), "time": time})
 
 
 def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:
@@ -188,15 +212,45 @@ def ref_record(ref: str, event: str) -> Record:
     return Record("ref", ref, event, {})
 
 
-def served_record(decision: Record, peer: str, number: int, time: float) -> Record:
-    """Who really answered the task of a decision; the last such line of a decision counts."""
-    body = {"decision": decision.id, "peer": peer, "time": time}
+def served_record(
+    decision: Record,
+    peer: str,
+    number: int,
+    time: float,
+    expected: Sequence[float],
+    cost: float | None,
+    latency: float | None,
+) -> Record:
+    """Who really answered the task of a decision; the last such line of a decision counts.
+
+    `expected` has what its call was expected to cost, and what its price alone says. A peer that only gave
+    one of the answers of a vote was called all the same; the choice of a route was not.
+    """
+    body = {"decision": decision.id, "peer": peer, "time": time, "expected": list(expected)}
+    if not decision.body["canons"]:
+        body["chosen"] = decision.body["peer"]
+    if cost is not None:
+        body["cost"] = cost
+    if latency is not None:
+        body["latency"] = latency
     return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 
-def peer_record(peer: str, joins: bool, time: float) -> Record:
-    """A peer joins or leaves the pool; a name is used once."""
-    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+def peer_record(peer: str, joins: bool, time: float, number: int, returning: bool = False) -> Record:
+    """A peer joins or leaves the pool, as its change `number`; it returns only by this explicit word."""
+    body = {"peer": peer, "joins": joins, "time": time, **({"returning": True} if returning else {})}
+    return Record("peer", f"{number}{'+' if joins else '-'}{peer}", "", body)
+
+
+def reset_record(peer: str, keep: float, number: int, time: float) -> Record:
+    """A peer was updated under its name: only a share of its record stays."""
+    return Record("reset", f"{number} {peer}", "", {"peer": peer, "keep": keep, "time": time})
+
+
+def rename_record(peer: str, becomes: str, keep: float, number: int, time: float) -> Record:
+    """A peer has another name from here on, or another peer takes its place with a share of its record."""
+    body = {"peer": peer, "becomes": becomes, "keep": keep, "time": time}
+    return Record("rename", f"{number} {peer}", "", body)
 
 
 def revoke_record(source: str, id: str, time: float) -> Record:

@@ -1,18 +1,31 @@
 """Who really answered: a caller may override a decision, and the ledger says so."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
+from sigma_mem.session.event import EventState
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.lines import decision_from, served_record
 from sigma_mem.store.base import Record
 
 
-def append_served(journal: Journal, decision: str, peer: str | None, time: float) -> Decision:
+def append_served(
+    journal: Journal,
+    decision: str,
+    peer: str | None,
+    cost: float | None,
+    latency: float | None,
+    time: float,
+) -> Decision:
     """Record who answered, and return once it is durable; see `SigmaMem.served`."""
+    for what, amount in (("cost", cost), ("latency", latency)):
+        number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if amount is not None and not (number and 0.0 <= amount < math.inf):
+            raise InputError(f"{what} is {amount!r}; expected a number, 0 or more")
     with journal as fold:
         line = fold.line(decision)
         _, event = fold.event_of(line.id)
@@ -22,14 +35,22 @@ def append_served(journal: Journal, decision: str, peer: str | None, time: float
             got = f"decision {line.id!r} chose nobody" if name is None else f"peer is {name!r}"
             raise InputError(f"{got}; expected one of the peers of then, {sorted(pool)}")
         ticket = None
-        if event.served.get(line.id) != name:
-            ticket = journal.append(served_record(line, name, event.served_lines, time))
-        said = as_served(fold, line)
+        charge = event.charges.get(name)
+        is_new = event.served.get(line.id) != name
+        if (
+            is_new
+            or latency is not None
+            or not (cost is None or (charge and (charge.amount, charge.real) == (cost, True)))
+        ):
+            expected = (0.0, 0.0) if charge else _expected(fold, name, line, event)
+            said = served_record(line, name, event.served_lines, time, expected, cost, latency)
+            ticket = journal.append(said)
+        now = as_served(fold, line)
     if ticket is None:
         journal.store.flush()  # the earlier line may still be on its way to the disk
     else:
         ticket.wait()
-    return said
+    return now
 
 
 def as_served(fold: Fold, line: Record) -> Decision:
@@ -37,11 +58,25 @@ def as_served(fold: Fold, line: Record) -> Decision:
     decision = decision_from(line)
     event = fold.event(line.event)
     served = None if event is None else event.served.get(line.id)
-    if served is None:
+    if event is None or served is None:
         return decision
     return replace(
-        decision, served=served, propensity=decision.propensity if served == decision.peer else 0.0
+        decision,
+        served=served,
+        propensity=decision.propensity if served == decision.peer else 0.0,
+        cost=math.fsum(charge.amount for charge in event.charges.values()) if event.charges else None,
     )
+
+
+def _expected(fold: Fold, peer: str, line: Record, event: EventState) -> tuple[float, float]:
+    """What a call to a peer is expected to cost, and what its price alone says."""
+    peers = fold.state.peers
+    if peer not in peers:
+        return 0.0, 0.0
+    characters = len(line.body["question"] or event.question or "")
+    cost, price = fold.costs.expected(peers, characters, event.phi, fold.state.now)
+    row = peers.index(peer)
+    return float(cost[row]), float(price[row])
 
 
 def checked_among(among: Sequence[str], peers: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from sigma_mem.answers.features import FEATURES_VERSION
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.codec import pack_arrays, unpack_arrays
 
 # Names of a state's parts in version 0.1.
@@ -17,6 +18,7 @@ _RENAMED = {"distractors": "wrong_answers", "answering": "readability", "signs":
 def pack_fold(fold: Fold) -> bytes:
     """The state after line ``fold.seq``, bit for bit."""
     sources, of_sources = fold.sources.pack()
+    costs, of_costs = fold.costs.pack()
     meta = {
         "seq": fold.seq,
         "peers": list(fold.state.peers),
@@ -24,11 +26,14 @@ def pack_fold(fold: Fold) -> bytes:
         "features": FEATURES_VERSION,
         "revoked": sorted(fold.revoked),
         "departed": sorted(fold.departed),
+        "pool": [list(change) for change in fold.pool],
         "sources": sources,
+        "costs": costs,
     }
     arrays = {f"state.{key}": value for key, value in fold.state.pack().items()}
     arrays.update({f"reads.{key}": value for key, value in fold.reads.pack().items()})
     arrays.update({f"sources.{key}": value for key, value in of_sources.items()})
+    arrays.update({f"costs.{key}": value for key, value in of_costs.items()})
     return pack_arrays(meta, arrays)
 
 
@@ -46,14 +51,19 @@ def unpack_fold(fold: Fold, body: bytes) -> None:
     learned = {f"state.{name}" for name in fold.state.pack()}
     if fold.state.settings.revision > 1 and not learned <= arrays.keys():
         return
+    start = fold.state.peers
     fold.state.set_peers(meta["peers"])
     _unpack(fold.state, arrays, "state.")
     fold.reads.set_peers(meta["reads"])
     _unpack(fold.reads, arrays, "reads.")
     fold.reads.set_peers(names)
     fold.revoked, fold.departed = set(meta["revoked"]), set(meta["departed"])
+    fold.pool = PoolChanges(meta.get("pool", ()))
     if "sources" in meta:  # not in version 0.1
         fold.sources.unpack(meta["sources"], _under("sources.", arrays))
+    if "costs" in meta:  # not before version 0.2
+        fold.costs.set_peers(start, meta["peers"])
+        fold.costs.unpack(meta["costs"], _under("costs.", arrays))
     fold.seq = meta["seq"]
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 class Record(NamedTuple):
     """One line of the ledger."""
 
-    kind: str  # "open", "decision", "ref", "served", "feedback", "revoke", "unrevoke" or "peer"
+    kind: str  # "open", "decision", "ref", "served", "price", "feedback", "revoke", "unrevoke" or "peer"
     id: str  # unique within (namespace, kind)
     event: str  # the event it belongs to, "" where it belongs to none
     body: Mapping[str, Any]  # JSON values; not changed after it was appended
@@ -93,6 +93,13 @@ class Store(Protocol):
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""
+
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines by smaller ones and drop their φ, and append the line that says so.
+
+        One unit, durable when it returns. The lines keep number, kind, id and event, and their place in the
+        chain. The namespace's snapshot is dropped, and no byte of the old bodies is left in a file.
+        """
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""

@@ -27,7 +27,7 @@ Parts = Mapping[str, Stream]  # streams to play, by name
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedPart:
+class PlayedTopics:
     """One stream, attacked at one ratio: accuracies without topics, with them, and with those of others."""
 
     part: str
@@ -53,7 +53,7 @@ class TopicsTable(Table):
 
     title = "Topics"
 
-    played: Sequence[PlayedPart]
+    played: Sequence[PlayedTopics]
 
     def results(self) -> dict[str, Any]:
         """Accuracies of every part, and their means by ratio."""
@@ -68,7 +68,7 @@ class TopicsTable(Table):
             "captured": {f"{r:g}": _captured(of) for r, of in self.by_ratio()},
         }
 
-    def by_ratio(self) -> list[tuple[float, list[PlayedPart]]]:
+    def by_ratio(self) -> list[tuple[float, list[PlayedTopics]]]:
         """What was played at every ratio."""
         ratios = sorted({p.ratio for p in self.played})
         return [(ratio, [p for p in self.played if p.ratio == ratio]) for ratio in ratios]
@@ -163,7 +163,7 @@ def topics_table(
     return TopicsTable(stream=stream, played=played)
 
 
-def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Setup) -> PlayedPart:
+def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Setup) -> PlayedTopics:
     labels, present = stream.labels(), row.present_peers(stream)
     plain = replace(stream, events=tuple(replace(event, topics=()) for event in stream))
     kinds = [plain, with_topics(stream, "domain"), with_topics(stream, "shuffled", setup.seed)]
@@ -174,7 +174,7 @@ def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Se
         FIXED: float(row.correct_at(labels, best).mean()),
         ORACLE: float(row.correct_at(labels, oracle).mean()),
     }
-    return PlayedPart(name, ratio, oracles, *found)
+    return PlayedTopics(name, ratio, oracles, *found)
 
 
 def _accuracies(stream: Stream, phis: FloatArray, setup: Setup) -> dict[str, float]:
@@ -184,12 +184,12 @@ def _accuracies(stream: Stream, phis: FloatArray, setup: Setup) -> dict[str, flo
     return {name: float(row.correct_at(labels, choices[name]).mean()) for name in names}
 
 
-def _mean(played: Sequence[PlayedPart], kind: str) -> dict[str, float]:
+def _mean(played: Sequence[PlayedTopics], kind: str) -> dict[str, float]:
     found = [getattr(p, kind) for p in played]
     return {name: fmean(f[name] for f in found) for name in found[0]}
 
 
-def _captured(played: Sequence[PlayedPart]) -> dict[str, Any]:
+def _captured(played: Sequence[PlayedTopics]) -> dict[str, Any]:
     """The median share of the oracle's gain that the route has, where there is one."""
     counted = [p for p in played if p.gain >= WORTH_IT]
     medians = {
