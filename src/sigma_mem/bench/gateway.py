@@ -33,6 +33,7 @@ _STARTS_WITHIN = 180.0  # seconds
 _HOW = (
     "python3 -m venv ENV && ENV/bin/pip install 'litellm[proxy]'; then: sigma-mem bench gateway --litellm ENV"
 )
+_PROGRAM = Path("bin", "litellm")
 _QUESTION = {"role": "user", "content": "What is 17 * 23?"}
 
 
@@ -95,6 +96,8 @@ def measure_gateway(
         A virtual environment with ``litellm[proxy]``; without it the proxy is left out.
     """
     notes = () if litellm is not None else (f"LiteLLM's proxy is not timed; {_HOW}",)
+    if litellm is not None and not (Path(litellm) / _PROGRAM).is_file():
+        raise InputError(f"{litellm} has no {_PROGRAM}; make the environment: {_HOW}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sigma-mem-bench-")))
         upstream = stack.enter_context(_instant_upstream())
@@ -168,9 +171,6 @@ def _gateway(folder: Path, upstream: int) -> Iterator[int]:
 @contextmanager
 def _litellm(folder: Path, environment: Path, upstream: int, key: str) -> Iterator[int]:
     """The same two peers behind LiteLLM's proxy, as two deployments of one model."""
-    program = environment / "bin" / "litellm"
-    if not program.is_file():
-        raise InputError(f"{environment} has no bin/litellm; make the environment: {_HOW}")
     target = {"model": "openai/instant", "api_base": f"http://127.0.0.1:{upstream}/v1", "api_key": "none"}
     config, port = folder / "litellm.yaml", _free_port()
     models = [{"model_name": "pool", "litellm_params": target | {"user": name}} for name in ("a", "b")]
@@ -180,7 +180,15 @@ def _litellm(folder: Path, environment: Path, upstream: int, key: str) -> Iterat
         "LITELLM_MASTER_KEY": key,
         "PYTHONPATH": "",
     }
-    command = [str(program), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        str(environment / _PROGRAM),
+        "--config",
+        str(config),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     with _process([*command, "--telemetry", "False"], env=variables) as process:
         _wait_for(process, port, "/health/liveliness")
         yield port

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, check_folder, existing, names_of, text_of
+from sigma_mem.cli.options import (
+    Json,
+    MemoryFile,
+    Namespace,
+    Topics,
+    check_folder,
+    existing,
+    names_of,
+    text_of,
+)
 from sigma_mem.cli.output import console, print_json, print_table
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
@@ -52,22 +61,31 @@ def trust(
     question: Annotated[
         str | None, typer.Argument(help='The task; "-" reads it from standard input; none for any task.')
     ] = None,
+    topic: Topics = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Say how far each peer can be trusted, at a question or whatever the task. Changes nothing.
+    """Say how far each peer can be trusted, at a question or topic, or whatever the task. Changes nothing.
 
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
 
-    sigma-mem trust --memory memory.db
+    sigma-mem trust --memory memory.db --topic arithmetic
     """
     with opened_to_read(memory, namespace) as mem:
-        found = mem.table().overall if question is None else mem.trust(text_of(question))
+        if question is None and not topic:
+            table = mem.table()
+            found, topics = table.overall, table.topics
+        else:
+            found, topics = mem.trust(None if question is None else text_of(question), topic=topic), {}
     if json:
-        print_json({"trust": found.to_dict()})
-    else:
-        _print_trust(found)
+        by_topic = {name: trusted.to_dict() for name, trusted in topics.items()}
+        print_json({"trust": found.to_dict(), **({"topics": by_topic} if topics else {})})
+        return
+    _print_trust(found)
+    for name, trusted in topics.items():
+        console().print(f"\non {name}:", markup=False)
+        _print_trust(trusted)
 
 
 def _print_trust(found: TrustByPeer) -> None:

@@ -20,7 +20,7 @@ EXPLORED = 0.1  # share of the exploring panels that ask everyone
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PanelLimits:
     """When a panel stops.
 
     Attributes
@@ -98,7 +98,7 @@ class Panel:
     def __init__(
         self,
         decision: Decision,
-        limits: Limits,
+        limits: PanelLimits,
         canon: Canon,
         decide: Callable[[Mapping[str, Answer], Step], Decision],
     ) -> None:

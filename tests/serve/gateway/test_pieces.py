@@ -115,7 +115,7 @@ def test_a_whole_completion_as_chunks():
 @given(st.text(min_size=1))
 def test_marks_come_off_again(own):
     message = {"role": "assistant", "tool_calls": [{"id": own, "function": {}}]}
-    mark_calls({"message": message}, ID)
+    mark_calls([{"message": message}], ID)
     marked = message["tool_calls"][0]["id"]
     result = {"role": "tool", "tool_call_id": marked}
     assert completion_in_loop([message, result]) == ID
@@ -135,6 +135,8 @@ anything = st.recursive(
 @given(st.lists(anything, max_size=3))
 def test_messages_of_any_shape_are_looked_through(messages):
     assert len(unmarked(messages)) == len(messages)
+    mark_calls(messages, ID)
+    mark_calls([{"message": message} for message in messages], ID)
     completion_in_loop(messages)
 
 

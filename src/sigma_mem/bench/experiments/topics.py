@@ -14,6 +14,7 @@ from sigma_mem.bench import row
 from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
+from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream, counterfactual, with_topics
@@ -26,7 +27,7 @@ Parts = Mapping[str, Stream]  # streams to play, by name
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedTopics:
     """One stream, attacked at one ratio: accuracies without topics, with them, and with those of others."""
 
     part: str
@@ -52,7 +53,7 @@ class TopicsTable(Table):
 
     title = "Topics"
 
-    played: Sequence[Played]
+    played: Sequence[PlayedTopics]
 
     def results(self) -> dict[str, Any]:
         """Accuracies of every part, and their means by ratio."""
@@ -67,7 +68,7 @@ class TopicsTable(Table):
             "captured": {f"{r:g}": _captured(of) for r, of in self.by_ratio()},
         }
 
-    def by_ratio(self) -> list[tuple[float, list[Played]]]:
+    def by_ratio(self) -> list[tuple[float, list[PlayedTopics]]]:
         """What was played at every ratio."""
         ratios = sorted({p.ratio for p in self.played})
         return [(ratio, [p for p in self.played if p.ratio == ratio]) for ratio in ratios]
@@ -141,8 +142,16 @@ def topics_table(
     parts: Parts,
     ratios: Sequence[float] = (0.0,),
     setup: Setup = DEFAULT,
+    *,
+    adaptive: bool = False,
 ) -> TopicsTable:
-    """Play every part at every ratio; its events are those of the stream, with φ as (T, rank)."""
+    """Play every part at every ratio; its events are those of the stream, with φ as (T, rank).
+
+    The adaptive read needs all reads, and so several times as long as the route alone.
+    """
+    if not adaptive or not row.has_answers(stream):
+        settings = replace(setup.settings, text_features=False)  # p̂ does not ask for them
+        setup = replace(setup, reads=Reads(setup.reads[ROUTE]), settings=settings)
     by_id = dict(zip((event.id for event in stream), phis, strict=True))
     played, total = [], len(parts) * len(ratios)
     for name, part in parts.items():
@@ -154,7 +163,7 @@ def topics_table(
     return TopicsTable(stream=stream, played=played)
 
 
-def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Setup) -> Played:
+def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Setup) -> PlayedTopics:
     labels, present = stream.labels(), row.present_peers(stream)
     plain = replace(stream, events=tuple(replace(event, topics=()) for event in stream))
     kinds = [plain, with_topics(stream, "domain"), with_topics(stream, "shuffled", setup.seed)]
@@ -165,22 +174,22 @@ def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Se
         FIXED: float(row.correct_at(labels, best).mean()),
         ORACLE: float(row.correct_at(labels, oracle).mean()),
     }
-    return Played(name, ratio, oracles, *found)
+    return PlayedTopics(name, ratio, oracles, *found)
 
 
 def _accuracies(stream: Stream, phis: FloatArray, setup: Setup) -> dict[str, float]:
     choices = replayed(stream, phis, setup.settings, reads=setup.reads)
-    names = (ROUTE, ADAPTIVE) if row.has_answers(stream) else (ROUTE,)
+    names = (ROUTE, ADAPTIVE) if len(setup.reads) > 1 else (ROUTE,)
     labels = stream.labels()
     return {name: float(row.correct_at(labels, choices[name]).mean()) for name in names}
 
 
-def _mean(played: Sequence[Played], kind: str) -> dict[str, float]:
+def _mean(played: Sequence[PlayedTopics], kind: str) -> dict[str, float]:
     found = [getattr(p, kind) for p in played]
     return {name: fmean(f[name] for f in found) for name in found[0]}
 
 
-def _captured(played: Sequence[Played]) -> dict[str, Any]:
+def _captured(played: Sequence[PlayedTopics]) -> dict[str, Any]:
     """The median share of the oracle's gain that the route has, where there is one."""
     counted = [p for p in played if p.gain >= WORTH_IT]
     medians = {

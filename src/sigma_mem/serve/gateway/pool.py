@@ -1,6 +1,6 @@
 """The upstreams of a service, and which of them may be asked now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import aiohttp
 
@@ -9,11 +9,18 @@ from sigma_mem.serve.gateway.upstream import UpstreamPeer
 
 
 class Pool:
-    """Every configured upstream, by name, and the connections that they share."""
+    """Every configured upstream, by name, and the connections that they share.
 
-    def __init__(self, upstreams: Iterable[Upstream]) -> None:
+    Parameters
+    ----------
+    upstreams : iterable of Upstream
+    count : callable
+        Is told an upstream's name and how a call ended.
+    """
+
+    def __init__(self, upstreams: Iterable[Upstream], count: Callable[[str, str], None]) -> None:
         self._opened: aiohttp.ClientSession | None = None
-        self._peers = {upstream.name: UpstreamPeer(upstream, self._session) for upstream in upstreams}
+        self._peers = {each.name: UpstreamPeer(each, self._session, count) for each in upstreams}
 
     def __getitem__(self, name: str) -> UpstreamPeer:
         return self._peers[name]

@@ -39,12 +39,21 @@ class UpstreamPeer:
         Of the configuration; its key is read from the environment here, once.
     session : callable
         Gives the connections that all upstreams share.
+    count : callable
+        Is told the name, and how each call ended: "answered", "refused" (the request), "limited" (by its rate
+        or by the deadline) or "failed".
     """
 
-    def __init__(self, upstream: Upstream, session: Callable[[], aiohttp.ClientSession]) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        session: Callable[[], aiohttp.ClientSession],
+        count: Callable[[str, str], None],
+    ) -> None:
         self.settings = upstream
         self.name = upstream.name
         self.circuit = Circuit()
+        self.count = count
         self._session = session
         self._base = upstream.base_url.rstrip("/")
         self._proxy = _proxy_of(upstream.base_url)
@@ -78,7 +87,7 @@ class UpstreamPeer:
                 finally:
                     response.release()
             self._check_status(response, raw)
-            return _object(raw, expected, self.name)
+            return _object(raw, expected, self.name, whole=True)
 
     async def stream(self, path: str, body: Mapping[str, Any], seconds: float) -> "ChunkStream":
         """Its answer in chunks; returns once the first one is there."""
@@ -142,8 +151,8 @@ class ChunkStream:
                 raise UpstreamError(self.peer.name, "cut the stream before the end")
 
     async def aclose(self) -> None:
-        """Release the connection; idempotent."""
-        self._response.close()
+        """Release the connection, for another call if everything was read; idempotent."""
+        self._response.release()
 
     async def _next(self) -> Body | None:
         data = await anext(self._events, None)
@@ -152,7 +161,7 @@ class ChunkStream:
         if data.startswith("[DONE]"):
             self._finished = True
             return None
-        chunk = _object(data, "choices", self.peer.name)
+        chunk = _object(data, "choices", self.peer.name, whole=False)
         self._finished |= any(isinstance(c, dict) and c.get("finish_reason") for c in chunk["choices"])
         return chunk
 
@@ -183,22 +192,26 @@ class _Watched:
         self._peer.circuit.begin()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        circuit, name = self._peer.circuit, self._peer.name
+        name = self._peer.name
         match error:
             case None:
-                circuit.succeeded()
+                self._ended("answered")
             case UpstreamError():
-                if error.is_refusal:
-                    circuit.succeeded()
-                elif error.status != 429:
-                    circuit.failed()
+                limited = "limited" if error.status == 429 else "failed"
+                self._ended("refused" if error.is_refusal else limited)
             case TimeoutError():  # aiohttp's are among them
-                if self._had_time:
-                    circuit.failed()
+                self._ended("failed" if self._had_time else "limited")
                 raise UpstreamError(name, "took too long") from error
             case aiohttp.ClientError() | OSError():
-                circuit.failed()
+                self._ended("failed")
                 raise UpstreamError(name, "could not be reached, or broke off") from error
+
+    def _ended(self, outcome: str) -> None:
+        if outcome in ("answered", "refused"):
+            self._peer.circuit.succeeded()
+        elif outcome == "failed":
+            self._peer.circuit.failed()
+        self._peer.count(self._peer.name, outcome)
 
 
 async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
@@ -212,14 +225,16 @@ async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
     return b"".join(parts)
 
 
-def _object(raw: bytes | str, expected: str, name: str) -> Body:
-    """A JSON object with a list of that name, as every answer and chunk is."""
+def _object(raw: bytes | str, expected: str, name: str, whole: bool) -> Body:
+    """A JSON object with a list of that name, as every answer and chunk is; of a whole one, not empty."""
     try:
         found = decode_json(raw)
     except ValueError:
         raise UpstreamError(name, "sent what is no JSON") from None
     if not isinstance(found, dict) or not isinstance(found.get(expected), list):
         raise UpstreamError(name, f"sent JSON without {expected}")
+    if whole and not found[expected]:
+        raise UpstreamError(name, f"sent no {expected}")
     return found
 
 
