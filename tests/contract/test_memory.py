@@ -10,9 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from sigma_mem import Answer, AsyncClient, Client, Settings, SigmaMem
+from sigma_mem.client.client import AsyncServedPanel
 from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
+from sigma_mem.session.costs import Budget
 
 PEERS = ["ann", "bob", "cyd"]
 QUESTION = "What is 17 * 23?"
@@ -28,12 +30,15 @@ class Awaiting:
 
     def __getattr__(self, name):
         method = getattr(self._client, name)
-        if name in ("peers", "rank", "settings", "encoder", "events"):
+        if not callable(method):
+            return method
+        if name in ("peers", "rank", "settings", "encoder", "events", "keep_text"):
             return self._run(method())
 
         def call(*args, **kwargs):
             result = self._run(method(*args, **kwargs))
-            return Awaiting(result, self._loop) if isinstance(result, AsyncClient) else result
+            wrapped = isinstance(result, AsyncClient | AsyncServedPanel)
+            return Awaiting(result, self._loop) if wrapped else result
 
         return call
 
@@ -203,6 +208,61 @@ def test_who_really_answered_can_be_said(memory):
     assert memory.decision(decision.id).served == other
 
 
+def test_a_panel_asks_until_it_is_enough(memory):
+    for _ in range(6):
+        memory.feedback(memory.vote(QUESTION, ANSWERS).id, RIGHT)
+    panel = memory.ask(QUESTION, ref="trace-9")
+    assert (panel.next, panel.answers, panel.change) == (panel.decision.peer, {}, 1.0)
+    asked = []
+    while panel.next is not None:
+        asked.append(panel.next)
+        enough = panel.add(panel.next, ANSWERS[panel.next])
+    assert enough
+    assert list(panel.answers) == asked
+    assert panel.decision.answer == "391"
+    assert memory.decision("trace-9").id == panel.decision.id
+    with pytest.raises(InputError, match="another answer"):
+        panel.add(asked[0], "400")
+    with pytest.raises(InputError):
+        memory.ask(QUESTION, change=2.0)
+    assert memory.ask(QUESTION, calls=1).add("ann", None) is True
+
+
+def test_costs_are_limited_and_counted(memory):
+    memory.set_price("ann", per_call=5.0)
+    assert memory.set_price("bob", per_call=1.0, latency=2.0) == memory.prices()["bob"]
+    memory.set_price("cyd", per_call=0.5, latency=9.0)
+    for _ in range(8):
+        memory.feedback(memory.route(QUESTION).id, {"ann": True, "bob": True, "cyd": False})
+    assert memory.route(QUESTION, among=["bob", "cyd"], max_cost=0.6).peer == "cyd"
+    assert memory.route(QUESTION, max_latency=3.0, max_cost=2.0).peer == "bob"
+    decision = memory.route(QUESTION, budget=Budget(1000.0, events=100), value=10.0)
+    said = memory.served(decision, "bob", cost=1.25, latency=0.5)
+    assert (said.served, said.cost) == ("bob", 1.25)
+    assert memory.spent().by_peer["bob"] >= 1.25
+    with pytest.raises(InputError):
+        memory.set_price("zoe", per_call=1.0)
+
+
+def test_topics_are_told_apart(memory):
+    for n in range(12):
+        right = {"ann": n % 2 == 0, "bob": n % 2 == 1}
+        memory.feedback(memory.route(f"case {n}", topic="law" if n % 2 == 0 else "cooking").id, right)
+    assert memory.route("case", topic="law").peer == "ann"
+    assert memory.trust("case", topic=["cooking"])["bob"].prob > 0.5
+    table = memory.table()
+    assert set(table.topics) == {"law", "cooking"}
+    assert set(memory.table(["law"]).topics) == {"law"}
+
+
+def test_votes_are_counted(memory):
+    votes = memory.effective_votes(ANSWERS, QUESTION)
+    assert votes == {"391": 1.0, "381": 1.0}  # nothing is known yet
+    for _ in range(9):
+        memory.feedback(memory.vote(QUESTION, ANSWERS).id, RIGHT)
+    assert memory.effective_votes(ANSWERS)["391"] > 1.0
+
+
 def test_phi_is_taken_in_place_of_a_question(make):
     memory = make(rank=3, encoder=None)
     phi = np.array([0.6, 0.8, 0.0])
@@ -343,8 +403,35 @@ def test_the_service_computes_what_a_memory_here_computes(make):
             m.feedback(decision.id, {"ann": n % 2 == 0, "cyd": (n % 7) / 7.0})
 
 
+def test_peers_change_and_events_are_forgotten(memory):
+    made = [memory.vote(QUESTION, {"ann": "381", "bob": "381", "cyd": "391"}) for _ in range(4)]
+    for decision in made:
+        memory.feedback(decision.id, {"ann": False, "cyd": True})
+    before = memory.trust(QUESTION)
+    memory.reset_peer("cyd", keep=0.5)
+    assert memory.trust(QUESTION)["cyd"].effective == pytest.approx(0.5 * before["cyd"].effective)
+    memory.rename_peer("ann", "anna")
+    memory.replace_peer("bob", "rob", keep=0.0)
+    memory.remove_peer("rob")
+    with pytest.raises(InputError, match="returning=True"):
+        memory.add_peer("rob")
+    memory.add_peer("rob", returning=True)
+    assert memory.peers == ("anna", "cyd", "rob")
+    assert memory.forget(made[0]) == 1
+    assert memory.forget([made[0].id, made[1].id]) == 1
+    assert memory.forget(before=made[0].time) == 0
+    assert memory.forget(text="17") == 2
+    assert (memory.events, len(memory.decisions(10))) == (4, 0)
+    with pytest.raises(UnknownDecisionError, match="forgotten"):
+        memory.feedback(made[0].id, {"anna": True})
+    assert memory.advice() == []
+    assert memory.keep_text is True
+    assert list(memory.histories(lines=5)) == ["anna", "cyd", "rob"]
+
+
 # What needs the process that holds the memory.
 NOT_OVER_HTTP = {"select", "state", "reads", "replayed", "snapshot", "store"}
+NOT_OVER_HTTP |= {"backup", "export", "restore", "learn", "refold", "merge"}  # and files
 
 
 def parameters(method):

@@ -1,7 +1,7 @@
 """Every method as a request and what to read from its response; nothing is sent here."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -28,7 +28,10 @@ from sigma_mem.session import (
     TrustByPeer,
     TrustTable,
 )
+from sigma_mem.session.advice import Advice
+from sigma_mem.session.costs import Budget, Price, Spending
 from sigma_mem.session.listing import Moment
+from sigma_mem.session.topics import Topic
 
 T = TypeVar("T")
 _PAGE = 1_000  # decisions in a response
@@ -44,6 +47,17 @@ class MemoryCall(Generic[T]):
     read: Callable[[Any], T]
     body: Mapping[str, Any] | None = None
     query: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelState:
+    """Where a panel stands, as the service says."""
+
+    panel: str
+    next: str | None
+    change: float
+    answers: Mapping[str, Answer]
+    decision: Decision
 
 
 class MemoryCalls:
@@ -80,13 +94,21 @@ class MemoryCalls:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
+        max_cost: float | None = None,
+        max_latency: float | None = None,
+        value: float | None = None,
+        min_prob: float | None = None,
+        budget: Budget | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
     ) -> MemoryCall[Decision]:
         """Choose a peer before anyone answers; see `SigmaMem.route`."""
-        body = _task(question, phi, among, after, ref)
-        return self._post("route", decision_of, {**body, "read": read, "explore": explore})
+        body = _task(question, phi, topic, among, after, ref)
+        body |= {"read": read, "explore": explore, "max_cost": max_cost, "max_latency": max_latency}
+        body |= {"value": value, "min_prob": min_prob, "budget": None if budget is None else asdict(budget)}
+        return self._post("route", decision_of, body)
 
     def vote(
         self,
@@ -96,13 +118,14 @@ class MemoryCalls:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
         min_confidence: float | None = None,
     ) -> MemoryCall[Decision]:
         """Choose among answers: equal ones vote together; see `SigmaMem.vote`."""
-        body = _task(question, phi, among, after, ref) | _answers(answers, canon)
+        body = _task(question, phi, topic, among, after, ref) | _answers(answers, canon)
         return self._post("vote", decision_of, {**body, "read": read, "min_confidence": min_confidence})
 
     def decide(
@@ -112,18 +135,88 @@ class MemoryCalls:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
         min_confidence: float | None = None,
     ) -> MemoryCall[Decision]:
         """Choose among answers by the read that has been best here; see `SigmaMem.decide`."""
-        body = _task(question, phi, among, after, ref) | _answers(answers, canon)
+        body = _task(question, phi, topic, among, after, ref) | _answers(answers, canon)
         return self._post("decide", decision_of, {**body, "min_confidence": min_confidence})
 
-    def served(self, decision: str | Decision, peer: str | None = None) -> MemoryCall[Decision]:
-        """Say who really answered; see `SigmaMem.served`."""
-        return self._post("served", decision_of, {"decision": _id(decision), "peer": peer})
+    def begin(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> MemoryCall[PanelState]:
+        """Begin to ask peers one after the other."""
+        body = _task(question, phi, topic, among, after, ref)
+        body |= {"explore": explore, "change": change, "confidence": confidence, "calls": calls}
+        return self._post("ask", _panel, {**body, "canon": "auto" if callable(canon) else canon})
+
+    def add(self, panel: str, peer: str, answer: str | Answer | None, canon: Canon) -> MemoryCall[PanelState]:
+        """Give a panel a peer's answer."""
+        sent = _answers({peer: answer}, canon)["answers"][peer]
+        body = {"panel": panel, "peer": peer, "answer": sent}
+        return MemoryCall("POST", f"{self._at}/ask/add", _panel, body)
+
+    def effective_votes(
+        self,
+        answers: GivenAnswers,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Canon = "auto",
+    ) -> MemoryCall[dict[str, float]]:
+        """How many independent votes each answer's supporters are worth, by canonical answer. Only looks."""
+        body = {"question": question, "phi": None if phi is None else _phi_text(phi)}
+        body |= _answers(answers, canon)
+        return self._post("effective_votes", lambda found: dict(found["votes"]), body)
+
+    def served(
+        self,
+        decision: str | Decision,
+        peer: str | None = None,
+        *,
+        cost: float | None = None,
+        latency: float | None = None,
+    ) -> MemoryCall[Decision]:
+        """Say who really answered, and what that cost; see `SigmaMem.served`."""
+        body = {"decision": _id(decision), "peer": peer, "cost": cost, "latency": latency}
+        return self._post("served", decision_of, body)
+
+    def set_price(
+        self,
+        peer: str,
+        *,
+        per_call: float = 0.0,
+        per_input_token: float = 0.0,
+        per_output_token: float = 0.0,
+        output_tokens: float = 300.0,
+        latency: float | None = None,
+    ) -> MemoryCall[Price]:
+        """Say what a call to a peer costs; see `SigmaMem.set_price`."""
+        price = Price(per_call, per_input_token, per_output_token, output_tokens, latency)
+        return self._post("prices", lambda body: _prices(body)[peer], {"peer": peer, **asdict(price)})
+
+    def prices(self) -> MemoryCall[dict[str, Price]]:
+        """What calls to the peers cost, by peer."""
+        return self._get("prices", _prices)
+
+    def spent(self, *, since: float | None = None, until: float | None = None) -> MemoryCall[Spending]:
+        """What was spent: in all, by peer, and by day and peer."""
+        return self._get("spent", lambda body: Spending(**body), since=since, until=until)
 
     # --- feedback ------------------------------------------------------------------------
 
@@ -163,12 +256,37 @@ class MemoryCalls:
 
     # --- peers ---------------------------------------------------------------------------
 
-    def add_peer(self, peer: str) -> MemoryCall[None]:
-        """Take a new peer into the pool, last in order, with nothing known of it."""
-        return self._post("peers", _nothing, {"peer": peer})
+    def add_peer(self, peer: str, *, returning: bool = False) -> MemoryCall[None]:
+        """Take a peer into the pool, last in order, with nothing known of it; see `SigmaMem.add_peer`."""
+        return self._post("peers", _nothing, {"peer": peer, "returning": returning})
+
+    def reset_peer(self, peer: str, *, keep: float = 0.2) -> MemoryCall[None]:
+        """Say that a model was updated under its name; see `SigmaMem.reset_peer`."""
+        return self._post("peers/reset", _nothing, {"peer": peer, "keep": keep})
+
+    def rename_peer(self, peer: str, name: str) -> MemoryCall[None]:
+        """Give a peer another name; everything that is known of it stays."""
+        return self._post("peers/rename", _nothing, {"peer": peer, "name": name})
+
+    def replace_peer(self, peer: str, by: str, *, keep: float = 0.2) -> MemoryCall[None]:
+        """Put another peer in the place of one; see `SigmaMem.replace_peer`."""
+        return self._post("peers/replace", _nothing, {"peer": peer, "by": by, "keep": keep})
+
+    def forget(
+        self,
+        decision: str | Decision | Iterable[str | Decision] | None = None,
+        *,
+        before: Moment | None = None,
+        text: str | None = None,
+    ) -> MemoryCall[int]:
+        """Forget events for good; return how many. See `SigmaMem.forget`."""
+        several = [decision] if isinstance(decision, str | Decision) else decision
+        ids = None if several is None else [_id(each) for each in several]
+        body = {"decisions": ids, "before": _moment(before), "text": text}
+        return self._post("forget", lambda found: int(found["events"]), body)
 
     def remove_peer(self, peer: str) -> MemoryCall[None]:
-        """Forget a peer; its name cannot be used again."""
+        """Take a peer out of the pool, and forget what is known of it."""
         return MemoryCall("DELETE", f"{self._at}/peers", _nothing, query={"peer": peer})
 
     # --- look ----------------------------------------------------------------------------
@@ -205,23 +323,30 @@ class MemoryCalls:
         return self._get("decisions", _decisions, **query)
 
     def trust(
-        self, question: Question | None = None, *, phi: ArrayLike | None = None
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
     ) -> MemoryCall[TrustByPeer]:
         """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
-        body = {"question": question, "phi": None if phi is None else _phi_text(phi)}
+        body = _task(question, phi, topic, None, None, None)
         return self._post("trust", lambda found: _trust(found["trust"]), body)
 
-    def table(self) -> MemoryCall[TrustTable]:
-        """How far each peer can be trusted whatever the task. Only looks."""
-        return self._get("table", _table)
+    def table(self, topics: Sequence[str] | None = None) -> MemoryCall[TrustTable]:
+        """How far each peer can be trusted, whatever the task and by topic. Only looks."""
+        return self._get("table", _table, topic=None if topics is None else list(topics))
 
     def history(self, peer: str) -> MemoryCall[History]:
         """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
         return self._get("histories", lambda body: _histories(body)[peer], peer=[peer])
 
-    def histories(self, peers: Sequence[str] | None = None) -> MemoryCall[dict[str, History]]:
+    def histories(
+        self, peers: Sequence[str] | None = None, *, lines: int | None = None
+    ) -> MemoryCall[dict[str, History]]:
         """The records of these peers, of the whole pool by default."""
-        return self._get("histories", _histories, peer=None if peers is None else list(peers))
+        named = None if peers is None else list(peers)
+        return self._get("histories", _histories, peer=named, lines=lines)
 
     def labels(self, decision: str | Decision) -> MemoryCall[Mapping[str, float]]:
         """The labels that the event of a decision has now."""
@@ -233,6 +358,10 @@ class MemoryCalls:
         """Name the past events that weighed most in a decision; see `SigmaMem.explain`."""
         named = {} if peer is None else {"peer": peer}
         return self._get("explain", _explanation, decision=_id(decision), top=top, **named)
+
+    def advice(self) -> MemoryCall[list[Advice]]:
+        """What there is to say about how the memory is used, with remedies."""
+        return self._get("advice", lambda body: [Advice(**each) for each in body["advice"]])
 
     def drift(self) -> MemoryCall[list[Drift]]:
         """Peers whose recent record left their long one; see `SigmaMem.drift`."""
@@ -257,6 +386,7 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
 def _task(
     question: Question | None,
     phi: ArrayLike | None,
+    topic: Topic | None,
     among: Sequence[str] | None,
     after: str | Decision | None,
     ref: str | None,
@@ -264,6 +394,7 @@ def _task(
     return {
         "question": question,
         "phi": None if phi is None else _phi_text(phi),
+        "topic": topic if topic is None or isinstance(topic, str) else list(topic),
         "among": None if among is None else list(among),
         "after": None if after is None else _id(after),
         "ref": ref,
@@ -325,6 +456,15 @@ def _batch(body: Mapping[str, Any]) -> list[Feedback | str]:
         _feedback(each["feedback"]) if each.get("feedback") else str(each["error"]["message"])
         for each in body["results"]
     ]
+
+
+def _prices(body: Mapping[str, Any]) -> dict[str, Price]:
+    return {peer: Price(**price) for peer, price in body["prices"].items()}
+
+
+def _panel(body: Mapping[str, Any]) -> PanelState:
+    answers = {peer: Answer(each["text"], each["canon"]) for peer, each in body["answers"].items()}
+    return PanelState(body["panel"], body["next"], body["change"], answers, decision_of(body["decision"]))
 
 
 def _decisions(body: Mapping[str, Any]) -> Decisions:

@@ -181,10 +181,10 @@ class SigmaState:
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
-        self._begun = True
         self.now = time
         for decayed in self._sums():
             decayed.origin = time
+        self._begun = True  # last: an interrupt may come in between
 
     def _advance(self, now: float) -> None:
         self.now = now
@@ -453,6 +453,37 @@ class SigmaState:
         self.peers = names
         self._overall_known = None
 
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Give a peer another name."""
+        self.peers = _checked_peers(name if known == peer else known for known in self.peers)
+
+    def scale_peers(self, shares: Sequence[float]) -> None:
+        """Keep only a share of what is known of each peer: of M, N and what else belongs to it.
+
+        What two peers have in common (G, copies) keeps the product of their shares; what belongs to the pool
+        (K, text features, confidence, the level of agreement) stays.
+        """
+        factors = np.array(shares, dtype=np.float64)
+        self.competence.scale(factors)
+        self.relation.scale(factors)
+        self.readability.decayed.arrays["counts"] *= factors
+        self.horizons.scale(factors)
+        if self.mixing is not None:
+            self.mixing.scale(factors)
+        if self.topics is not None:
+            self.topics.scale(factors)
+        if self.agreement is not None:
+            self.agreement.scale(factors)
+        if self.copies is not None:
+            self.copies.decayed.arrays["pairs"] *= np.outer(factors, factors)
+        self._overall_known = None
+
+    def blank(self) -> SigmaState:
+        """A state of the same kind that stands at the same place, with nothing in it."""
+        out = SigmaState(self.peers, self.rank, self.settings, self.features.n_features)
+        out.sync_clock(self)
+        return out
+
     # --- merge ---------------------------------------------------------------------------
 
     def merge(self, other: SigmaState) -> None:
@@ -561,11 +592,15 @@ def _ones(n: int) -> FloatArray:
 
 
 def _checked_peers(peers: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(peers, str):
+        raise InputError(f"peers are {peers!r}, one text; expected a list of names, such as [{peers!r}]")
     names = tuple(peers)
     if not names:
         raise InputError("no peers; expected at least one name")
     if any(not isinstance(name, str) or not name for name in names):
         raise InputError(f"peers are {list(names)!r}; expected non-empty strings")
+    if any("\ud800" <= character <= "\udfff" for character in "".join(names)):
+        raise InputError(f"peers are {list(names)!r}; expected names that are valid Unicode")
     if len(set(names)) != len(names):
         raise InputError(f"peers are {list(names)}; expected distinct names")
     return names

@@ -25,6 +25,7 @@ from sigma_mem.store.base import Record
 _UNIT = 10**12  # parts of a unit of money
 _WINDOW = 128  # decisions from which a budget's multiplier follows
 _CHARACTERS = 4.0  # a token
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0  # of what a date can be
 _FORESEEN = 0.02  # share of a budget that is worth as much as taking costs to be as expected
 
 
@@ -166,6 +167,13 @@ class Costs:
                     self._charge(peer, charge, sign, event, peers)
 
     def _charge(self, peer: str, charge: Charge, sign: int, event: EventState, peers: Sequence[str]) -> None:
+        self.spend(peer, charge, sign)
+        if charge.real and charge.base > 0.0 and peer in peers:
+            ratio = charge.amount / charge.base
+            self.sums.write_ratio(peers.index(peer), ratio, event.phi, charge.tick, float(sign))
+
+    def spend(self, peer: str, charge: Charge, sign: int = 1) -> None:
+        """Book a charge; sign −1 takes it back."""
         amount = sign * round(charge.amount * _UNIT)
         by_peer = self.spent.setdefault(_day(charge.time), {})
         by_peer[peer] = by_peer.get(peer, 0) + amount
@@ -177,9 +185,14 @@ class Costs:
                 if charge.real:
                     pacing.known += amount
                     pacing.foreseen += sign * round(charge.expected * _UNIT)
-        if charge.real and charge.base > 0.0 and peer in peers:
-            ratio = charge.amount / charge.base
-            self.sums.write_ratio(peers.index(peer), ratio, event.phi, charge.tick, float(sign))
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Price and spending go with a peer that is renamed, or to its successor."""
+        if peer in self.prices:
+            self.prices[name] = self.prices.pop(peer)
+        for by_peer in self.spent.values():
+            if peer in by_peer:
+                by_peer[name] = by_peer.get(name, 0) + by_peer.pop(peer)
 
     def set_peers(self, before: Sequence[str], after: Sequence[str]) -> None:
         """The pool has changed: what is known of the peers that stay is kept."""
@@ -259,7 +272,8 @@ def price_record(peer: str, price: Price, number: int, time: float) -> Record:
 
 
 def _day(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).date().isoformat()
+    known = min(max(time, _FIRST_SECOND), _LAST_SECOND) if time == time else _FIRST_SECOND  # not NaN
+    return datetime.fromtimestamp(known, UTC).date().isoformat()
 
 
 def _is_number(value: object) -> bool:

@@ -36,6 +36,7 @@ class Opening:
     rank: int
     settings: Settings
     encoder: Mapping[str, str]  # name and version
+    keep_text: bool | None = None  # whether texts are kept; None in a memory of before, where callers say so
 
 
 def open_record(opening: Opening, time: float) -> Record:
@@ -47,15 +48,16 @@ def open_record(opening: Opening, time: float) -> Record:
         "encoder": dict(opening.encoder),
         "time": time,
     }
+    if opening.keep_text is not None:
+        body["keep_text"] = opening.keep_text
     return Record("open", "open", "", body)
 
 
 def opening_from(record: Record) -> Opening:
     """What the first line says."""
     body = record.body
-    return Opening(
-        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
-    )
+    settings = Settings.from_record(body["settings"])
+    return Opening(tuple(body["peers"]), body["rank"], settings, body["encoder"], body.get("keep_text"))
 
 
 def decision_record(
@@ -98,7 +100,7 @@ def decision_record(
         else dict(decision.canons)
         if keep_text
         else _numbered(decision.canons),
-        "features": [FEATURES_VERSION, dict(decision.features)] if decision.features else _NO_FEATURES,
+        "features": [FEATURES_VERSION, _own(decision.features)] if decision.features else _NO_FEATURES,
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": _kept_details(decision.details, keep_text) if decision.details else _NONE,
     }
@@ -115,7 +117,7 @@ def decision_record(
     if topic_claims is not None:
         body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
     if costs:
-        body["costs"] = costs
+        body["costs"] = _own(costs)
     if pacing is not None:
         body["pacing"] = pacing
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
@@ -124,9 +126,9 @@ def decision_record(
 def _kept_details(details: Mapping[str, Any], keep_text: bool) -> dict[str, Any]:
     """Details as a line keeps them: without text, no answer that a panel took."""
     if keep_text or "panel" not in details:
-        return dict(details)
+        return {key: _own(value) for key, value in details.items()}
     panel = {key: value for key, value in details["panel"].items() if key != "added"}
-    return {**details, "panel": panel}
+    return {key: _own(value) for key, value in {**details, "panel": panel}.items()}
 
 
 def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -140,7 +142,7 @@ def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
 def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
     body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
-    body["features"] = dict(recorded_features(record))
+    body["features"] = _own(recorded_features(record))
     body["topics"] = tuple(body.get("topics", ()))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
@@ -151,13 +153,25 @@ def decision_from(record: Record) -> Decision:
 
 
 def _own(value: Any) -> Any:
-    """A copy of a mapping, which whoever gets it may change; the ledger's stays as it is."""
-    return dict(value) if isinstance(value, Mapping) else value
+    """A copy of mappings and lists, which whoever gets it may change; the ledger's stay as they are."""
+    if isinstance(value, Mapping):
+        return {key: _own(inner) for key, inner in value.items()}
+    return [_own(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def decided_at(record: Record) -> float:
     """Where the memory stood on its decay axis when it made this decision."""
     return float(record.body["now"])
+
+
+def is_forgotten(record: Record) -> bool:
+    """Whether only the place of this line is left."""
+    return "forgotten" in record.body
+
+
+def forget_record(events: Sequence[str], time: float) -> Record:
+    """These events were forgotten; their lines keep their places only."""
+    return Record("forget", f"{events[0]}+{len(events) - 1}", "", {"events": list(events), "time": time})
 
 
 def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:
@@ -174,7 +188,7 @@ def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standi
     """
     body = {
         "id": feedback.id,
-        "labels": feedback.labels,
+        "labels": dict(feedback.labels),
         "source": feedback.source,
         "amends": feedback.amends,
         "tick": tick,
@@ -224,9 +238,21 @@ def served_record(
     return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 
-def peer_record(peer: str, joins: bool, time: float) -> Record:
-    """A peer joins or leaves the pool; a name is used once."""
-    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+def peer_record(peer: str, joins: bool, time: float, number: int, returning: bool = False) -> Record:
+    """A peer joins or leaves the pool, as its change `number`; it returns only by this explicit word."""
+    body = {"peer": peer, "joins": joins, "time": time, **({"returning": True} if returning else {})}
+    return Record("peer", f"{number}{'+' if joins else '-'}{peer}", "", body)
+
+
+def reset_record(peer: str, keep: float, number: int, time: float) -> Record:
+    """A peer was updated under its name: only a share of its record stays."""
+    return Record("reset", f"{number} {peer}", "", {"peer": peer, "keep": keep, "time": time})
+
+
+def rename_record(peer: str, becomes: str, keep: float, number: int, time: float) -> Record:
+    """A peer has another name from here on, or another peer takes its place with a share of its record."""
+    body = {"peer": peer, "becomes": becomes, "keep": keep, "time": time}
+    return Record("rename", f"{number} {peer}", "", body)
 
 
 def revoke_record(source: str, id: str, time: float) -> Record:

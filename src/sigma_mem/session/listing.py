@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -9,6 +10,7 @@ from typing import Any, overload
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, shortened
+from sigma_mem.session.lines import is_forgotten
 from sigma_mem.session.tabular import Tabular, html_table
 from sigma_mem.store.base import Record, Store
 
@@ -89,7 +91,7 @@ def decision_lines(store: Store, namespace: str, end: int) -> Iterator[Record]:
     block = _BLOCK
     while end > 0:
         lines = list(store.records(namespace, after=max(end - block, 0), until=end))
-        yield from (line for line in reversed(lines) if line.kind == "decision")
+        yield from (x for x in reversed(lines) if x.kind == "decision" and not is_forgotten(x))
         end, block = end - block, 2 * block
 
 
@@ -124,15 +126,14 @@ def seconds_of(moment: Moment) -> float:
     >>> seconds_of("2026-01-01T00:00:00+00:00")
     1767225600.0
     """
-    if isinstance(moment, datetime):
-        return moment.timestamp()
-    if isinstance(moment, str):
-        try:
-            return datetime.fromisoformat(moment).timestamp()
-        except ValueError:
-            pass
-    elif isinstance(moment, int | float) and not isinstance(moment, bool):
-        return float(moment)
+    try:
+        if isinstance(moment, str):
+            moment = datetime.fromisoformat(moment)
+        seconds = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+        if math.isfinite(seconds) and not isinstance(moment, bool):
+            return seconds
+    except (TypeError, ValueError, OverflowError, OSError):  # no date, or none that this system can count
+        pass
     raise InputError(
         f"time is {moment!r}; expected seconds since 1970, a datetime, or a text such as 2026-01-31T12:00"
     )

@@ -3,9 +3,10 @@
 import codecs
 import gzip
 import json
+import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream, to_line
 
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+_RATIO = 100  # of unpacked to packed bytes; text has 3 to 30
+_ALWAYS = 1 << 26  # bytes that are unpacked whatever the ratio
+_PIECE = 1 << 20  # bytes that are unpacked at once
+_FEED = 1 << 8  # bytes of a .zst file that are read at once: each may become 32 kB
 _ENDINGS = re.compile(r"(\.jsonl|\.ndjson|\.json)?(\.gz|\.zst)?$")
 
 
@@ -64,8 +69,8 @@ def read_file(file: Path) -> bytes:
     try:
         packed = file.read_bytes()
         if file.suffix == ".gz":
-            return gzip.decompress(packed)
-        return _decompress_zst(packed) if file.suffix == ".zst" else packed
+            return _joined(_decompress_gz(packed), len(packed), file)
+        return _joined(_decompress_zst(packed), len(packed), file) if file.suffix == ".zst" else packed
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
     except OSError as error:
@@ -100,20 +105,47 @@ def _read(file: Path) -> list[Event]:
     return events
 
 
-def _decompress_zst(packed: bytes) -> bytes:
-    """Decompress every frame; zstandard's own reader ends silently where a file is cut off."""
+def _joined(parts: Iterator[bytes], packed: int, file: Path) -> bytes:
+    """What was packed; StreamError where it grows as no text does."""
+    most, size, out = max(_RATIO * packed, _ALWAYS), 0, []
+    for part in parts:
+        size += len(part)
+        if size > most:
+            raise StreamError(
+                f"{file}: its {packed} bytes hold more than {most} unpacked, as no stream does; expected at "
+                f"most {_RATIO} times as many. Unpack it first if it is right"
+            )
+        out.append(part)
+    return b"".join(out)
+
+
+def _decompress_gz(packed: bytes) -> Iterator[bytes]:
+    """Decompress every member, a piece at a time."""
+    while packed:
+        member = zlib.decompressobj(wbits=31)
+        yield member.decompress(packed, _PIECE)
+        while not member.eof and (piece := member.decompress(member.unconsumed_tail, _PIECE)):
+            yield piece
+        if not member.eof:
+            raise EOFError("the last gzip member is not complete")
+        packed = member.unused_data.lstrip(b"\0")
+
+
+def _decompress_zst(packed: bytes) -> Iterator[bytes]:
+    """Decompress every frame a piece at a time; zstandard's own reader ends silently where a file is cut."""
     zstandard = _zstandard()
-    parts: list[bytes] = []
     while packed:
         frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            parts.append(frame.decompress(packed))
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from error
+        at = 0
+        while at < len(packed) and not frame.eof:
+            try:
+                yield frame.decompress(packed[at : at + _FEED])
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+            at += _FEED
         if not frame.eof:
             raise EOFError("the last zstd frame is not complete")
-        packed = frame.unused_data
-    return b"".join(parts)
+        packed = frame.unused_data + packed[at:]
 
 
 def _compress(data: bytes, target: Path) -> bytes:
@@ -137,7 +169,8 @@ def event_from_line(line: bytes) -> Event:
 
     ``id``, ``question`` and ``answers`` are required. Labels are true, false or a number in
     [−1, 1]; a peer without a label, or with null, is unlabelled. An answer without a ``canon``
-    field gets the canon of its text; a recorded null stays null. Other fields are ignored.
+    field gets the canon of its text; a recorded null stays null. ``costs`` and ``latency`` map peers to
+    numbers, 0 or more, or null. Other fields are ignored.
     """
     try:
         record = json.loads(line.decode("utf-8"))
@@ -162,6 +195,8 @@ def event_from_line(line: bytes) -> Event:
         domain=_text(record, "domain", ""),
         dataset=_text(record, "dataset", ""),
         reference=record.get("reference"),
+        costs=_amounts(record, "costs", answers),
+        latency=_amounts(record, "latency", answers),
     )
     if not event.id:
         raise StreamError('"id" is empty; every event needs an id of its own')
@@ -211,6 +246,21 @@ def _labels(given: Any, answers: dict[str, Answer]) -> dict[str, float]:
             got = f"the label of {peer!r} is {label!r}"
             raise StreamError(f"{got}; expected true, false or a number in [-1, 1]")
     return labels
+
+
+def _amounts(record: dict[str, Any], key: str, answers: dict[str, Answer]) -> dict[str, float]:
+    given = record.get(key)
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise StreamError(f'"{key}" is {_kind(given)}; expected an object from peer to number')
+    for peer, amount in given.items():
+        if peer not in answers:
+            raise StreamError(f'{peer!r} has {key} but no answer; add it to "answers" or drop the number')
+        number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if amount is not None and not (number and 0.0 <= amount < math.inf):
+            raise StreamError(f"{key} of {peer!r} are {amount!r}; expected a number, 0 or more")
+    return {peer: float(amount) for peer, amount in given.items() if amount is not None}
 
 
 def _kind(value: object) -> str:
