@@ -66,8 +66,21 @@ def add_looks(routes: APIRouter, context: Context) -> None:
     async def trust(namespace: Namespace, body: schemas.TrustRequest) -> Response:
         memory = await memories.get(namespace)
         phi = schemas.decoded_phi(body.phi)
-        found = await memory.quick(lambda mem: mem.trust(body.question, phi=phi))
+        found = await memory.quick(lambda mem: mem.trust(body.question, phi=phi, topic=body.topic))
         return body_response({"trust": found.to_dict()})
+
+    @routes.post(
+        "/{namespace}/effective_votes",
+        summary="How many independent votes each answer's supporters are worth. Only looks.",
+        response_model=schemas.VotesBody,
+    )
+    @needs("read")
+    async def effective_votes(namespace: Namespace, body: schemas.VotesRequest) -> Response:
+        memory = await memories.get(namespace)
+        given = {peer: schemas.answer_of(answer) for peer, answer in body.answers.items()}
+        phi, canon = schemas.decoded_phi(body.phi), body.canon
+        votes = await memory.slow(lambda mem: mem.effective_votes(given, body.question, phi=phi, canon=canon))
+        return body_response({"votes": votes})
 
     @routes.get(
         "/{namespace}/table",
@@ -75,9 +88,29 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         response_model=schemas.TableBody,
     )
     @needs("read")
-    async def table(namespace: Namespace) -> Response:
+    async def table(
+        namespace: Namespace,
+        topic: Annotated[list[str] | None, Query(max_length=256, description="All by default.")] = None,
+    ) -> Response:
         memory = await memories.get(namespace)
-        return body_response((await memory.slow(lambda mem: mem.table())).to_dict())
+        return body_response((await memory.slow(lambda mem: mem.table(topic))).to_dict())
+
+    @routes.get("/{namespace}/prices", summary="What peers cost.", response_model=schemas.PricesBody)
+    @needs("read")
+    async def prices(namespace: Namespace) -> Response:
+        memory = await memories.get(namespace)
+        return body_response({"prices": plain(await memory.slow(lambda mem: mem.prices()))})
+
+    @routes.get("/{namespace}/spent", summary="What was spent.", response_model=schemas.SpentBody)
+    @needs("read")
+    async def spent(
+        namespace: Namespace,
+        since: Annotated[float | None, Query(description="Seconds since 1970.")] = None,
+        until: Annotated[float | None, Query(description="The same; not included.")] = None,
+    ) -> Response:
+        memory = await memories.get(namespace)
+        found = await memory.slow(lambda mem: mem.spent(since=since, until=until))
+        return body_response(plain(found._asdict()))
 
     @routes.get(
         "/{namespace}/histories",

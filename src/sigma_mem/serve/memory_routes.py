@@ -15,22 +15,26 @@ from sigma_mem.serve.bodies import (
     feedback_body,
     namespace_body,
     phi_text,
+    plain,
     settings_from,
 )
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import refusal
 from sigma_mem.serve.look_routes import Namespace, add_looks
 from sigma_mem.serve.memories import ServedMemory
+from sigma_mem.serve.panel_routes import add_panels
 from sigma_mem.session import SigmaMem
+from sigma_mem.session.costs import Budget
 
 
 def memory_routes(context: Context) -> APIRouter:
     """The routes of the memory's API."""
     routes = APIRouter(prefix="/v1/memory", tags=["memory"])
-    _add_namespaces(routes, context)
-    _add_decisions(routes, context)
+    _add_decisions(routes, context)  # first: routes are tried in order, and these are called most
     _add_feedback(routes, context)
+    add_panels(routes, context)
     add_looks(routes, context)
+    _add_namespaces(routes, context)
     return routes
 
 
@@ -76,6 +80,14 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
         audit.wrote(principal_of(request), "add_peer", namespace, peer=body.peer)
         return body_response(namespace_body(namespace, memory.mem))
 
+    @routes.post("/{namespace}/prices", summary="Say what a peer costs.", response_model=schemas.PricesBody)
+    @needs("admin")
+    async def set_price(namespace: Namespace, body: schemas.PriceRequest, request: Request) -> Response:
+        memory = await memories.get(namespace)
+        await memory.slow(lambda mem: mem.set_price(**body.model_dump()))
+        audit.wrote(principal_of(request), "set_price", namespace, peer=body.peer)
+        return body_response({"prices": plain(memory.mem.prices())})
+
     @routes.delete(
         "/{namespace}/peers",
         summary="Forget a peer; its name cannot be used again.",
@@ -105,7 +117,9 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def route(namespace: Namespace, body: schemas.RouteRequest) -> Response:
-        options = body.options("read", "explore", "among", "after", "ref")
+        options = body.options("read", "explore", "max_cost", "max_latency", "value", "min_prob")
+        if body.budget is not None:
+            options["budget"] = Budget(**body.budget.model_dump())
         memory = await memories.get(namespace)
         return answer(await memory.quick(lambda mem: mem.route(body.question, **options)))
 
@@ -116,7 +130,7 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def vote(namespace: Namespace, body: schemas.WeighedVoteRequest) -> Response:
-        options = body.options("read", "canon", "among", "after", "ref", "min_confidence")
+        options = body.options("read", "canon", "min_confidence")
         memory = await memories.get(namespace)
         run = memory.quick if body.is_quick else memory.slow
         return answer(await run(lambda mem: mem.vote(body.question, body.given(), **options)))
@@ -128,7 +142,7 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def decide(namespace: Namespace, body: schemas.VoteRequest) -> Response:
-        options = body.options("canon", "among", "after", "ref", "min_confidence")
+        options = body.options("canon", "min_confidence")
         memory = await memories.get(namespace)
         run = memory.quick if body.is_quick else memory.slow
         return answer(await run(lambda mem: mem.decide(body.question, body.given(), **options)))
@@ -141,7 +155,9 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     @needs("write")
     async def served(namespace: Namespace, body: schemas.ServedRequest, request: Request) -> Response:
         memory = await memories.get(namespace)
-        decision = await memory.slow(lambda mem: mem.served(body.decision, body.peer))
+        decision = await memory.slow(
+            lambda mem: mem.served(body.decision, body.peer, cost=body.cost, latency=body.latency)
+        )
         context.audit.wrote(
             principal_of(request), "served", namespace, decision=decision.id, peer=decision.served
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
@@ -13,6 +13,7 @@ from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.lines import Opening
+from sigma_mem.session.logs import LOG
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket
 from sigma_mem.store.forking import Level, fork_safe
@@ -94,6 +95,14 @@ class Journal:
             self.snapshot_if_possible()
         return ticket
 
+    def erase(self, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Append a line and leave only small bodies of earlier ones; the state starts from the ledger again.
+
+        Returns once it is durable. Holds the lock already.
+        """
+        self._epoch = _STALE
+        self.store.erase(self.namespace, small, record)
+
     def new_id(self) -> str:
         """An id for a decision that no other has, in this run or another. Holds the lock already."""
         while not self._boot:
@@ -106,8 +115,11 @@ class Journal:
         """Save derived state; on a full disk go on without it: the ledger has everything."""
         try:
             self.snapshot()
-        except StoreError:
+        except StoreError as error:
             self._unsaved = 0  # try again after as many lines
+            LOG.warning(
+                "memory %r: no snapshot was saved (%s); the next start replays more", self.namespace, error
+            )
 
     def snapshot(self) -> None:
         """Save derived state."""
@@ -134,7 +146,11 @@ class Journal:
     def _follow(self) -> None:
         """Apply what another process appended meanwhile."""
         epoch, self._epoch = self._epoch, _STALE
-        self._replay(self._fold)
+        for record in self.store.records(self.namespace, after=self._fold.seq):
+            if record.kind == "forget":  # what was applied is no longer what the ledger says
+                self._load()
+                return
+            self._fold.apply(record, record.seq)
         self._epoch = epoch
 
     def _replay(self, fold: Fold) -> int:

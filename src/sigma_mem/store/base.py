@@ -98,7 +98,7 @@ class Store(Protocol):
         """Replace the bodies of lines by smaller ones and drop their φ, and append the line that says so.
 
         One unit, durable when it returns. The lines keep number, kind, id and event, and their place in the
-        chain. The namespace's snapshot is dropped.
+        chain. The namespace's snapshot is dropped, and no byte of the old bodies is left in a file.
         """
 
     def namespaces(self) -> list[str]:

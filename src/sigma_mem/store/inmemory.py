@@ -144,14 +144,17 @@ class InMemoryStore:
 
     def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
         """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
-        self.append(namespace, [record])
+        refuse_unwritable(namespace, record.kind, record.id, record.event)
         with self._lock:
             held = self._open(namespace)
-            held.snapshot = None
-            held.records = [
-                (seq, r._replace(body=bodies[seq], phi=b"") if seq in bodies else r)
+            refuse_known(namespace, [record], held.by_id.__contains__)
+            kept = [
+                (seq, r._replace(body=dict(bodies[seq]), phi=b"") if seq in bodies else r)
                 for seq, r in held.records
             ]
+            held.snapshot = None
+            self._last += 1
+            held.records = [*kept, (self._last, record)]  # the one step from which on it is done
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""

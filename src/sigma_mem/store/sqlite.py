@@ -57,6 +57,11 @@ class SqliteStore:
         return 0 if self._writer is None else self._writer.epoch
 
     @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
     def readonly(self) -> bool:
         """Whether the file was opened to read only."""
         return self._writer is None
@@ -77,6 +82,7 @@ class SqliteStore:
         small = {seq: encoded(body) for seq, body in bodies.items()}
         writer.flush()  # the lines themselves may still be queued
         writer.append([Queued(namespace, record, _body(record), small)], None)[1].wait()
+        self._tables.finish_erasure()
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""

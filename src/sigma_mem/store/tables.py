@@ -3,11 +3,12 @@
 import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sigma_mem.errors import StoreCorruptError, StoreError
+from sigma_mem.errors import StoreBusyError, StoreCorruptError, StoreError
 from sigma_mem.store.base import Record
 from sigma_mem.store.chain import START, Link, Space
 from sigma_mem.store.database import (
@@ -130,6 +131,7 @@ class Tables:
         except (MemoryError, ValueError) as error:
             raise StoreError(f"could not append {len(records)} record(s) to {self.path}: {error}") from error
         forgetful = dict.fromkeys(queued.namespace for queued in records if queued.erases)
+        marks = [(queued.record.seq,) for queued in records if queued.erases]
         known, self._known = self._known, None  # until it is known to be written
         self.write(
             f"append {len(rows)} record(s) to",
@@ -138,6 +140,7 @@ class Tables:
             ("save_source", [(*line, checksum(*line)) for line in sources.values()]),
             ("erase", [(row.body, row.phi, row.digest, row.seq) for row in erased]),
             ("drop_snapshot", [(name,) for name in forgetful]),
+            ("mark_erasure", marks),
             seal=(rows[0].seq, rows[-1].seq),
         )
         self._packings |= packings
@@ -210,6 +213,30 @@ class Tables:
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error
+
+    def finish_erasure(self) -> None:
+        """Write the file anew if bytes of forgotten lines may be left in it or in its log.
+
+        A kill at any moment leaves the mark, and the next writer finishes.
+        """
+        db = self._writer
+        if db is None or not self.read("erasures"):
+            return
+        with self._write_lock:
+            try:
+                db.execute("PRAGMA secure_delete = ON")  # of pages that VACUUM builds, too
+                db.execute("VACUUM")
+                busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                if busy:
+                    raise StoreBusyError(
+                        f"the lines are forgotten, but another process reads {self.path}, so their bytes "
+                        "are still in its log; they leave with the next forget, or the next opening to write"
+                    )
+                db.execute("DELETE FROM erasure")
+            except sqlite3.Error as error:
+                raise store_error(self.path, "erase forgotten lines from", error) from error
+            finally:
+                db.execute("PRAGMA secure_delete = OFF")
 
     def seal(self, db: sqlite3.Connection, first: int, last: int) -> None:
         """Write the segments that records ``first`` to ``last`` have filled."""
@@ -287,7 +314,10 @@ def open_to_write(path: Path) -> Tables:
         writer = connect(path, "rw")
         try:
             migrate(writer, version, copy_lines)
-            return Tables(path, connect(path, "ro"), writer)
+            tables = Tables(path, connect(path, "ro"), writer)
+            with suppress(StoreError):  # a reader is there, or the disk is full: the mark stays
+                tables.finish_erasure()
+            return tables
         except BaseException:
             writer.close()
             raise

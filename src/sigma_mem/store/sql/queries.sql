@@ -8,6 +8,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- erase --
 UPDATE record SET body = ?, phi = ?, digest = ? WHERE seq = ?
 
+-- mark_erasure --
+INSERT INTO erasure (seq) VALUES (?)
+
+-- erasures --
+SELECT seq FROM erasure LIMIT 1
+
 -- save_space --
 INSERT INTO namespace (number, name, lines, sourced, head, crc) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE
