@@ -8,6 +8,7 @@ import typer
 from typer.main import get_command
 
 from sigma_mem.cli import bench, center, data, decisions, peers, train
+from sigma_mem.cli.checking import check
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.forget import forget
 from sigma_mem.cli.importing import import_
@@ -31,6 +32,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     decisions.add_commands(app, reads)
     app.command()(sources)
     app.command()(revoke)
+    app.command()(check)
     app.command()(trust)
     app.command()(history)
     app.command("decisions")(list_decisions)
