@@ -592,11 +592,15 @@ def _ones(n: int) -> FloatArray:
 
 
 def _checked_peers(peers: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(peers, str):
+        raise InputError(f"peers are {peers!r}, one text; expected a list of names, such as [{peers!r}]")
     names = tuple(peers)
     if not names:
         raise InputError("no peers; expected at least one name")
     if any(not isinstance(name, str) or not name for name in names):
         raise InputError(f"peers are {list(names)!r}; expected non-empty strings")
+    if any("\ud800" <= character <= "\udfff" for character in "".join(names)):
+        raise InputError(f"peers are {list(names)!r}; expected names that are valid Unicode")
     if len(set(names)) != len(names):
         raise InputError(f"peers are {list(names)}; expected distinct names")
     return names

@@ -156,13 +156,16 @@ class SigmaMem:
         self._clock = clock
         self._center = center
         self._registry = reads
+        if durable not in ("feedback", "all"):
+            raise InputError(f"durable is {durable!r}; expected 'feedback' or 'all'")
         self._durable = durable == "all"
         self._rng = np.random.default_rng(seed)
         self._warned: set[str] = set()
         self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
         self._closed = False
-        self.store = open_store(path, readonly) if store is None else store
+        made = path is not None and not readonly and not os.path.exists(path)
+        self.store = open_store(path, readonly, create=peers is not None) if store is None else store
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
@@ -180,7 +183,10 @@ class SigmaMem:
             self._warn([rank_advice(opening.rank)])
         except BaseException:
             if self._owns_store:
+                unused = made and not self.store.namespaces()
                 self.store.close()
+                if unused and path is not None:
+                    os.unlink(path)  # no memory came of it
             raise
 
     # --- what it is ----------------------------------------------------------------------
@@ -1262,7 +1268,10 @@ def _named(reads: Mapping[str, Read], name: str) -> Read:
 
 def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:
     """A unit vector of the memory's rank, as an array of its own."""
-    vector = np.array(phi, dtype=np.float64)
+    try:
+        vector = np.array(phi, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"φ is no array of numbers ({error}); expected {rank} of them") from error
     if vector.shape != (rank,):
         raise InputError(f"φ has shape {vector.shape}; expected ({rank},), the rank of this memory")
     square = float(vector.dot(vector))
