@@ -13,6 +13,7 @@ from sigma_mem.cli.options import (
     Json,
     MemoryFile,
     Namespace,
+    Topics,
     check_folder,
     existing,
     named_values,
@@ -47,12 +48,6 @@ Gamma = Annotated[
 ]
 After = Annotated[
     str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
-]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
-    ),
 ]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
