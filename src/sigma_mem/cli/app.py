@@ -13,6 +13,7 @@ from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
+from sigma_mem.cli.prices import prices, served
 from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
@@ -25,6 +26,8 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.callback(invoke_without_command=True)(_sigma_mem)
     app.command()(demo)
     decisions.add_commands(app, reads)
+    app.command()(served)
+    app.command()(prices)
     app.command()(sources)
     app.command()(revoke)
     app.command()(trust)
