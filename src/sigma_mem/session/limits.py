@@ -165,7 +165,8 @@ def _chances(
         target, left = paced.target(limits.budget, time), paced.left(limits.budget)
         rows = np.array([*paced.window, window_row(at, fold.state.peers)])
         by = budget_multiplier(rows[:, 0], rows[:, 1], rows[:, 2], target).at_least(floor)
-        allowed = cost <= max(left, float(cost.min()))
+        cheapest = float(cost.min())
+        allowed = cost <= max(paced.affordable(limits.budget, time, cheapest), cheapest)
         pacing = {"budget": limits.budget.name, "period": paced.period, "at": at}
         said |= {"budget": limits.budget.name, "left": left, "target": target}
     if limits.min_prob is not None:
