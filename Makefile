@@ -32,9 +32,12 @@ lint: $(VENV)/.dev         ## style, types, import direction
 	$(BIN)/lint-imports
 
 STREAM ?= ../shared/data/mmlu-pro.jsonl.gz
+# An environment with litellm[proxy], to time the gateway beside it.
+LITELLM ?=
 
 bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in the same run
 	$(BIN)/sigma-mem bench speed
+	$(BIN)/sigma-mem bench gateway $(if $(LITELLM),--litellm $(LITELLM))
 	$(BIN)/sigma-mem center pull
 	if [ -f $(STREAM) ]; then $(BIN)/sigma-mem center speed $(STREAM); \
 	else echo "no stream at $(STREAM): the center is not timed; say make bench STREAM=..."; fi

@@ -22,8 +22,10 @@ class Answer:
 class Event:
     """One recorded task of a stream: question, answers and, for after the decision, correctness.
 
-    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1); ``costs`` and ``latency`` map one to
-    what its call cost, in any unit of money, and to the seconds it took, where that was recorded.
+    ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1). ``topics`` are what a caller would
+    know of the task's kind; a recorded stream has none until they are taken from its domains. ``costs`` and
+    ``latency`` map a peer to what its call cost, in any unit of money, and to the seconds it took, where that
+    was recorded.
     """
 
     id: str
@@ -33,6 +35,7 @@ class Event:
     domain: str = ""
     dataset: str = ""
     reference: str | None = None
+    topics: tuple[str, ...] = ()
     costs: Mapping[str, float] = field(default_factory=dict)
     latency: Mapping[str, float] = field(default_factory=dict)
 
@@ -71,6 +74,8 @@ class Decision:
         The caller's own name of the event.
     served : str, optional
         Who really answered, where the caller said so.
+    topics : tuple of str
+        What the caller knew of the task's kind, sorted.
     cost : float, optional
         What the calls of the event are expected to cost, or cost where `served` said so; None without prices.
     """
@@ -95,6 +100,7 @@ class Decision:
     details: Mapping[str, Any] = field(default_factory=dict)
     ref: str | None = None
     served: str | None = None
+    topics: tuple[str, ...] = ()
     cost: float | None = None
 
     def to_dict(self) -> dict[str, Any]:

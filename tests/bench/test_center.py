@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sigma_mem.bench.center import ROWS, BenchCenter, judged_events
+from sigma_mem.bench.center import ROWS, BenchCenter, PosteriorWeights, judged_events
 from sigma_mem.bench.experiments.cf import counterfactual_table
 from sigma_mem.bench.ray_scoring import Scorer
 from sigma_mem.bench.row import TableRow
@@ -82,7 +82,7 @@ def test_the_memory_alone_is_the_replayed_m_route() -> None:
 
 
 def test_without_relations_the_posterior_takes_the_highest_utility() -> None:
-    rows = rows_of(w_g=0.0)
+    rows = rows_of(weights=PosteriorWeights(w_g=0.0))
     np.testing.assert_array_equal(rows["sigma"].chosen, rows["sigma-no-g"].chosen)
     np.testing.assert_array_equal(rows["zero-M"].chosen, rows["base"].chosen)
 
@@ -146,6 +146,11 @@ def test_samples_of_judged_events_are_nested_and_shared_by_all_ratios() -> None:
 def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="no event is left to judge behind the first 90 of 90"):
         rows_of(after=90)
-    holes = replace(STREAM.events[40], answers={"a": Answer("x", "x")})
-    with pytest.raises(InputError, match="no answer of 'b'"):
-        rows_of(replace(STREAM, events=(*STREAM.events[:40], holes, *STREAM.events[41:])))
+
+
+def test_a_peer_that_failed_is_neither_judged_nor_chosen() -> None:
+    holes = replace(STREAM.events[40], answers={"b": Answer("x", "x")}, correct={"b": 1.0})
+    rows = rows_of(replace(STREAM, events=(*STREAM.events[:40], holes, *STREAM.events[41:])))
+    for name, row in rows.items():
+        assert row.chosen is not None
+        assert row.chosen[10] == PEERS.index("b"), name

@@ -11,7 +11,7 @@ from sigma_mem.bench.experiments.costs import (
     RIVAL,
     SIGMA,
     CostlyEvents,
-    best_fixed,
+    best_affordable,
     best_in_hindsight,
     costs_table,
     default_budgets,
@@ -72,9 +72,9 @@ def test_a_stream_without_costs_is_refused():
 def test_fixed_peers_and_the_oracle():
     right = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 1.0], [0.0, np.nan]])
     events = CostlyEvents(PEERS, phis(4), right, np.where(np.isnan(right), np.nan, [[1.0, 5.0]]))
-    assert best_fixed(events, 4.9) == (0.25, 1.0)
-    assert best_fixed(events, 5.0) == (1.0, 5.0)
-    assert best_fixed(events, 0.5) == (0.25, 1.0)  # nothing is affordable: the cheapest
+    assert best_affordable(events, 4.9) == (0.25, 1.0)
+    assert best_affordable(events, 5.0) == (1.0, 5.0)
+    assert best_affordable(events, 0.5) == (0.25, 1.0)  # nothing is affordable: the cheapest
     assert best_in_hindsight(events, 3.0) == (0.75, 3.0)
     assert best_in_hindsight(events, 0.5).cost == 1.0
     assert default_budgets(events.prices)[-1] == 5.0

@@ -319,3 +319,24 @@ def test_sources_are_listed_revoked_and_heard_again(memory: Path, capsys: pytest
     assert capsys.readouterr().out == "[liar]: 1 lines of feedback count again\n"
     assert run(["feedback", *file, d, "bob=true", "--source", "bob"]) == 2
     assert "is a peer, and labels itself" in capsys.readouterr().err
+
+
+def test_topics_are_taken_alone_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = ["--memory", str(tmp_path / "memory.db")]
+    made = ["--peers", "ann,bob", "--encoder", "hashed"]
+    for _ in range(4):
+        routed = values(capsys, "route", *file, *made, "", "--topic", "law", "--topic", "german")
+        assert routed["topics"] == ["german", "law"]
+        values(capsys, "feedback", *file, routed["id"], "ann=false", "bob=true")
+    assert values(capsys, "route", *file, QUESTION, "--topic", "law")["peer"] == "bob"
+    answers = ["-a", "ann=1", "-a", "bob=2"]
+    for read in ("calibrated-vote", "adaptive"):
+        voted = values(capsys, "vote", *file, QUESTION, *answers, "--topic", "law", "--read", read)
+        assert (voted["peer"], voted["topics"]) == ("bob", ["law"])
+    assert values(capsys, "ask", *file, QUESTION, "--topic", "law")["next"] == "bob"
+    seen = values(capsys, "inspect", *file)
+    assert list(seen["topics"]) == ["german", "law"]
+    assert seen["topics"]["law"]["bob"]["prob"] > 0.5 > seen["topics"]["law"]["ann"]["prob"]
+    assert seen["decisions"][0]["topics"] == ["law"]
+    assert run(["inspect", *file]) == 0
+    assert "By topic alone" in capsys.readouterr().out

@@ -10,9 +10,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from sigma_mem import Answer, AsyncClient, Client, Settings, SigmaMem
+from sigma_mem.client.client import AsyncServedPanel
 from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
+from sigma_mem.session.costs import Budget
 
 PEERS = ["ann", "bob", "cyd"]
 QUESTION = "What is 17 * 23?"
@@ -28,12 +30,15 @@ class Awaiting:
 
     def __getattr__(self, name):
         method = getattr(self._client, name)
+        if not callable(method):
+            return method
         if name in ("peers", "rank", "settings", "encoder", "events"):
             return self._run(method())
 
         def call(*args, **kwargs):
             result = self._run(method(*args, **kwargs))
-            return Awaiting(result, self._loop) if isinstance(result, AsyncClient) else result
+            wrapped = isinstance(result, AsyncClient | AsyncServedPanel)
+            return Awaiting(result, self._loop) if wrapped else result
 
         return call
 
@@ -140,6 +145,34 @@ def test_decisions_come_newest_first(memory):
     assert [decision.id for decision in memory.decisions(3)] == made[:1:-1]
 
 
+def test_decisions_can_be_filtered_and_paged(memory):
+    made = [memory.route(f"question {n}").id for n in range(4)]
+    memory.vote("something else", ANSWERS)
+    assert [d.id for d in memory.decisions(read="calibrated-route", last=2)] == made[:1:-1]
+    assert [d.id for d in memory.decisions(before=made[2])] == made[1::-1]
+    assert [d.answer for d in memory.decisions(text="ELSE")] == ["391"]
+    assert [d.id for d in memory.decisions(until=1.0)] == []
+    assert len(memory.decisions(since="2020-01-01")) == 5
+    with pytest.raises(InputError):
+        list(memory.decisions(since="last week"))
+
+
+def test_looking_leaves_no_trace(memory):
+    for n in range(6):
+        memory.feedback(memory.route(QUESTION).id, scores={"ann": 1.0, "bob": n / 5})
+    trust, table = memory.trust(QUESTION), memory.table()
+    assert list(trust) == PEERS
+    assert trust["ann"].prob > trust["bob"].prob
+    assert trust["ann"].interval[0] < trust["ann"].prob < trust["ann"].interval[1]
+    assert (table.events, table.overall["ann"].prob > 0.5) == (6, True)
+    history = memory.history("bob")
+    assert [entry.label for entry in history] == pytest.approx([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0])
+    assert set(memory.histories()) == set(PEERS)
+    assert memory.events == 6
+    with pytest.raises(InputError):
+        memory.history("zoe")
+
+
 def test_one_event_can_have_two_decisions(memory):
     first = memory.route(QUESTION)
     second = memory.vote(None, ANSWERS, after=first.id)
@@ -173,6 +206,61 @@ def test_who_really_answered_can_be_said(memory):
     said = memory.served(decision, other)
     assert (said.served, said.propensity) == (other, 0.0)
     assert memory.decision(decision.id).served == other
+
+
+def test_a_panel_asks_until_it_is_enough(memory):
+    for _ in range(6):
+        memory.feedback(memory.vote(QUESTION, ANSWERS).id, RIGHT)
+    panel = memory.ask(QUESTION, ref="trace-9")
+    assert (panel.next, panel.answers, panel.change) == (panel.decision.peer, {}, 1.0)
+    asked = []
+    while panel.next is not None:
+        asked.append(panel.next)
+        enough = panel.add(panel.next, ANSWERS[panel.next])
+    assert enough
+    assert list(panel.answers) == asked
+    assert panel.decision.answer == "391"
+    assert memory.decision("trace-9").id == panel.decision.id
+    with pytest.raises(InputError, match="another answer"):
+        panel.add(asked[0], "400")
+    with pytest.raises(InputError):
+        memory.ask(QUESTION, change=2.0)
+    assert memory.ask(QUESTION, calls=1).add("ann", None) is True
+
+
+def test_costs_are_limited_and_counted(memory):
+    memory.set_price("ann", per_call=5.0)
+    assert memory.set_price("bob", per_call=1.0, latency=2.0) == memory.prices()["bob"]
+    memory.set_price("cyd", per_call=0.5, latency=9.0)
+    for _ in range(8):
+        memory.feedback(memory.route(QUESTION).id, {"ann": True, "bob": True, "cyd": False})
+    assert memory.route(QUESTION, among=["bob", "cyd"], max_cost=0.6).peer == "cyd"
+    assert memory.route(QUESTION, max_latency=3.0, max_cost=2.0).peer == "bob"
+    decision = memory.route(QUESTION, budget=Budget(1000.0, events=100), value=10.0)
+    said = memory.served(decision, "bob", cost=1.25, latency=0.5)
+    assert (said.served, said.cost) == ("bob", 1.25)
+    assert memory.spent().by_peer["bob"] >= 1.25
+    with pytest.raises(InputError):
+        memory.set_price("zoe", per_call=1.0)
+
+
+def test_topics_are_told_apart(memory):
+    for n in range(12):
+        right = {"ann": n % 2 == 0, "bob": n % 2 == 1}
+        memory.feedback(memory.route(f"case {n}", topic="law" if n % 2 == 0 else "cooking").id, right)
+    assert memory.route("case", topic="law").peer == "ann"
+    assert memory.trust("case", topic=["cooking"])["bob"].prob > 0.5
+    table = memory.table()
+    assert set(table.topics) == {"law", "cooking"}
+    assert set(memory.table(["law"]).topics) == {"law"}
+
+
+def test_votes_are_counted(memory):
+    votes = memory.effective_votes(ANSWERS, QUESTION)
+    assert votes == {"391": 1.0, "381": 1.0}  # nothing is known yet
+    for _ in range(9):
+        memory.feedback(memory.vote(QUESTION, ANSWERS).id, RIGHT)
+    assert memory.effective_votes(ANSWERS)["391"] > 1.0
 
 
 def test_phi_is_taken_in_place_of_a_question(make):

@@ -22,22 +22,22 @@ def view_of(prob, groups, alternatives=3.0, relation=None, labelled=1000.0):
 
 
 def test_nothing_left_to_ask_changes_nothing():
-    assert change_probability(view_of([0.6, 0.6], [0, 1]), np.array([], dtype=np.intp), 0.5) == 0.0
+    assert change_probability(view_of([0.6, 0.6], [0, 1]), np.array([], dtype=np.intp)) == 0.0
 
 
 def test_without_a_readable_answer_the_rest_decides():
-    assert change_probability(view_of([0.6, 0.6], [-1, -2]), np.array([1]), 0.5) == 1.0
+    assert change_probability(view_of([0.6, 0.6], [-1, -2]), np.array([1])) == 1.0
 
 
 def test_a_single_weak_peer_cannot_outvote_three_that_agree():
     view = view_of([0.8, 0.8, 0.8, 0.55], [0, 0, 0, -2])
-    assert change_probability(view, np.array([3]), 0.5) == 0.0
+    assert change_probability(view, np.array([3])) == 0.0
 
 
 def test_a_close_vote_is_changed_more_often_than_a_clear_one():
     prob, rest = [0.6] * 6, np.array([4, 5])
     close, clear = ([0, 0, 1, 1, -2, -2], [0, 0, 0, 0, -2, -2])
-    changes = [change_probability(view_of(prob, groups), rest, 0.5) for groups in (close, clear)]
+    changes = [change_probability(view_of(prob, groups), rest) for groups in (close, clear)]
     assert changes[0] > 0.2 > changes[1]
 
 
@@ -46,15 +46,14 @@ def test_a_close_vote_is_changed_more_often_than_a_clear_one():
     prob=arrays.arrays(np.float64, 6, elements=st.floats(0.001, 0.999)),
     groups=arrays.arrays(np.intp, 6, elements=st.integers(-2, 3)),
     alternatives=st.floats(0.05, 30.0),
-    temperature=st.floats(0.05, 1.0),
 )
-def test_it_is_a_probability_and_the_same_every_time(prob, groups, alternatives, temperature):
+def test_it_is_a_probability_and_the_same_every_time(prob, groups, alternatives):
     canons = {g: i for i, g in enumerate(dict.fromkeys(g for g in groups.tolist() if g >= 0))}
     numbered = [canons.get(g, g) for g in groups.tolist()]
     view, rest = view_of(prob, numbered, alternatives), np.flatnonzero(np.array(numbered) == -2)
-    found = change_probability(view, rest, temperature)
+    found = change_probability(view, rest)
     assert 0.0 <= found <= 1.0
-    assert found == change_probability(view, rest, temperature)
+    assert found == change_probability(view, rest)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,9 @@ def test_lambda_spends_the_target_and_no_more(seed, target):
 def test_money_that_nobody_needs_is_not_kept():
     mean, cost = np.array([[0.9, 0.5]]), np.array([[0.1, 5.0]])
     assert budget_multiplier(mean, np.zeros((1, 2)), cost, 1.0) == (0.0, 0.0, 0.0)
-    assert budget_multiplier(mean[:, ::-1], np.zeros((1, 2)), cost, 0.01).high == 40.0  # too little for anyone
+    assert (
+        budget_multiplier(mean[:, ::-1], np.zeros((1, 2)), cost, 0.01).high == 40.0
+    )  # too little for anyone
 
 
 def test_a_rate_that_is_significant_is_kept_and_others_follow_the_price():

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
+from sigma_mem.memory.topics import SHARES
+
+TOPICS = ("law", "german", "sport", "tool")
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,6 +24,8 @@ class Stream:
     times: np.ndarray
     claims: np.ndarray
     settings: Settings
+    topics: tuple[tuple[str, ...], ...]  # of every event
+    topic_claims: np.ndarray  # (T, P, B)
 
     @property
     def peers(self):
@@ -47,7 +52,8 @@ class Stream:
     def recorded(self, t):
         """What a ledger knows of event t when its labels are written."""
         groups = self.groups[t]
-        return {"groups": groups, "agreement": agreement_labels(groups), "claims": self.claims[t]}
+        known = {"groups": groups, "agreement": agreement_labels(groups), "claims": self.claims[t]}
+        return {**known, "topics": self.topics[t], "topic_claims": self.topic_claims[t]}
 
     def __repr__(self):
         return (
@@ -100,6 +106,7 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
     rank = draw(st.integers(1, 7))
     shape = (n_events, n_peers)
     settings = draw(all_settings(decay))
+    most = draw(st.sampled_from([0, 1, 3]))  # topics of an event; 0 for a memory without any
     return Stream(
         phis=unit_rows(rng, n_events, rank),
         c=labels(rng, shape, 0.0 if complete else draw(shares), draw(shares)),
@@ -107,6 +114,8 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
         times=1.7e9 + np.cumsum(rng.exponential(draw(st.sampled_from([0.1, 3.0])), n_events)),
         claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(settings.horizons) + 2)).astype(np.float16),
         settings=settings,
+        topics=tuple(tuple(rng.permutation(TOPICS)[:k]) for k in rng.integers(0, most + 1, n_events)),
+        topic_claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(SHARES))).astype(np.float16),
     )
 
 
@@ -155,6 +164,10 @@ def assert_same(a, b, atol=1e-10):
             np.testing.assert_allclose(
                 getattr(one, name), getattr(two, name), atol=atol, rtol=1e-9, err_msg=name
             )
+        for topics in ((TOPICS[0],), TOPICS[1:3], ("new",)):
+            one, two = a.read(phi, topics=topics), b.read(phi, topics=topics)
+            np.testing.assert_allclose(one.effective, two.effective, atol=atol, rtol=1e-8, err_msg="topics")
+            np.testing.assert_allclose(one.prob, two.prob, atol=1e-8, err_msg="topics")
         np.testing.assert_allclose(a.readout(phi), b.readout(phi), atol=atol, rtol=1e-9)
         np.testing.assert_allclose(a.alternatives(phi), b.alternatives(phi), rtol=1e-9)
 
@@ -166,5 +179,6 @@ def assert_bitwise(a, b):
     for name in one:
         assert one[name].tobytes() == two[name].tobytes(), name
     for phi in probe(a.rank):
-        assert a.read(phi).prob.tobytes() == b.read(phi).prob.tobytes()
+        for topics in ((), TOPICS[:2]):
+            assert a.read(phi, topics=topics).prob.tobytes() == b.read(phi, topics=topics).prob.tobytes()
     assert a.G.tobytes() == b.G.tobytes()

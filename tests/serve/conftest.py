@@ -25,9 +25,9 @@ def bearer(key):
     return {"authorization": f"Bearer {key}"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def open_service():
-    """Without keys, on loopback, in memory, with one namespace."""
+    """Without keys, on loopback, in memory, with one namespace; tests share it."""
     with served() as http:
         assert http.put("/v1/memory/default", json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
         yield http

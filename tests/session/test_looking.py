@@ -42,7 +42,7 @@ def test_trust_is_what_a_route_reads_and_leaves_no_trace() -> None:
 
 
 def test_trust_needs_a_task() -> None:
-    with pytest.raises(InputError, match="neither question nor phi"):
+    with pytest.raises(InputError, match="neither question, phi nor topic"):
         taught(events=0).trust()
     with pytest.raises(InputError, match="shape"):
         taught(events=0).trust(phi=[1.0])

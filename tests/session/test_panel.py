@@ -53,6 +53,28 @@ def test_disagreement_asks_on():
     assert len(differ.answers) > len(agree.answers)
 
 
+def test_where_only_those_asked_are_labelled_the_first_one_alone_is_a_fair_sample(mem, monkeypatch):
+    monkeypatch.setattr("sigma_mem.session.sigma.EXPLORED", 0.0)
+    answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
+    panel = ask_all(mem.ask(QUESTION, explore=True, change=0.0), answers)
+    first, *later = panel.answers
+    before = mem.trust(QUESTION)
+    mem.feedback(panel.decision, dict.fromkeys(panel.answers, False))
+    after = mem.trust(QUESTION)
+    assert after[first].effective > before[first].effective
+    assert all(after[peer].effective == before[peer].effective for peer in later)
+
+
+def test_one_exploring_panel_in_ten_asks_everyone():
+    memory = SigmaMem(PEERS, rank=2, seed=0)
+    asked = [
+        len(ask_all(memory.ask(phi=[1.0, 0.0], explore=True, change=1.0), dict.fromkeys(PEERS, "1")).answers)
+        for _ in range(100)
+    ]
+    assert set(asked) == {1, len(PEERS)}
+    assert 2 <= asked.count(len(PEERS)) <= 20
+
+
 def test_limits(mem):
     answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
     assert len(ask_all(mem.ask(QUESTION, calls=1), answers).answers) == 1

@@ -19,14 +19,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import intervals
+from sigma_mem.bench.kept_scores import KeptScores
 from sigma_mem.bench.league import ORACLES, Progress, silent
-from sigma_mem.bench.ray_scoring import Scorer, center_scorer, in_chunks, load_scorer, ray_scorer
+from sigma_mem.bench.ray_scoring import Pair, Scorer, center_scorer, in_chunks, load_scorer, ray_scorer
 from sigma_mem.bench.row import TableRow, correct_at, row_of
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
@@ -35,6 +36,9 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
+
+if TYPE_CHECKING:
+    from sigma_mem.center.prompt import JudgePrompt
 
 ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M", "m-route-learned")
 _HIGHEST = ("base", "sigma-no-g", "m-route-learned")  # the others select by the posterior with G
@@ -61,6 +65,29 @@ class JudgedEvents:
 
 
 @dataclass(frozen=True, slots=True)
+class PosteriorWeights:
+    """What the paper leaves open in the posterior (eq:sigma_topology_posterior) and in G.
+
+    The paper names w_u, w_g, ε, γ_G and η_G and gives no value; see docs/paper.md for ours.
+    """
+
+    w_u: float = 1.0
+    w_g: float = 1.0
+    epsilon: float = 1e-8
+    gamma_g: float = 0.995
+    eta_g: float = 0.005
+
+    def choose(self, utilities: FloatArray, relations: FloatArray) -> NDArray[np.intp]:
+        """The peer with the largest posterior expectation at every event; U is NaN where there is none."""
+        chosen = []
+        for U, G in zip(utilities, relations, strict=True):
+            here = np.flatnonzero(~np.isnan(U))
+            z = normalized_utility(U[here], self.epsilon)
+            chosen.append(int(here[posterior(z, G[np.ix_(here, here)], self.w_u, self.w_g).peer]))
+        return np.array(chosen, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
 class BenchCenter:
     """A center that is ready to judge events of a stream; `open_bench_center` makes one."""
 
@@ -74,8 +101,9 @@ class BenchCenter:
     after: int = 0  # with limit and seed: which events are judged, see `judged_events`
     limit: int | None = None
     seed: int = 0
-    w_g: float = 1.0  # weight of G in the posterior
-    bases: dict[tuple[str, str], float] = field(default_factory=dict)  # unsteered, kept between tables
+    weights: PosteriorWeights = PosteriorWeights()
+    named: bool = False  # whether the judging prompt says whose answer it is
+    bases: dict[Pair, float] = field(default_factory=dict)  # unsteered, kept between tables
 
     def places(self, stream: Stream) -> list[int]:
         """The events that are judged, and that the table is about."""
@@ -110,21 +138,21 @@ class BenchCenter:
         told = whole.labels()
         if shown is not None:
             told[len(before) :][~shown] = np.nan
-        phis = np.stack([self.phi[event.question] for event in whole])
+        phis = self.phis(whole)
         readouts, relations = self._memory(whole.peers, phis, told, {len(before) + place for place in places})
-        pairs = [pair for place in places for pair in _pairs(stream, place)]
-        n, p = len(places), len(stream.peers)
+        pairs, answered = self._pairs(stream, places)
+
+        def by_peer(values: FloatArray) -> FloatArray:
+            found = np.full(answered.shape, np.nan)
+            found[answered] = values
+            return found
 
         def steered(by: FloatArray) -> FloatArray:
-            return self.scorer(pairs, by.reshape(n * p, -1)).reshape(n, p)
+            return by_peer(self.scorer(pairs, by[answered]))
 
         utilities: dict[str, FloatArray] = {}
         if {"base", "zero-M", "fast"} & set(wanted):
-            missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.bases]
-            if missing:
-                self.bases.update(zip(missing, self.scorer(missing, None).tolist(), strict=True))
-            base = np.array([self.bases[pair] for pair in pairs]).reshape(n, p)
-            utilities["base"] = utilities["zero-M"] = base
+            utilities["base"] = utilities["zero-M"] = by_peer(self._base(pairs))
         if self.fast is not None and "fast" in wanted:
             utilities["fast"] = utilities["base"] + readouts @ self.fast
         if {"sigma", "sigma-no-g"} & set(wanted):
@@ -132,21 +160,51 @@ class BenchCenter:
         if "swapped-M" in wanted:
             utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
         at = phis[len(before) :][places]
-        utilities["m-route-learned"] = np.einsum("npr,nr->np", readouts, at)  # eq:direct_m_score
+        scores = np.einsum("npr,nr->np", readouts, at)  # eq:direct_m_score
+        utilities["m-route-learned"] = np.where(answered, scores, np.nan)
         out = {}
         for name in wanted:
-            chosen = utilities[name].argmax(axis=1)
-            if name not in _HIGHEST:
-                rows_z = zip(normalized_utility(utilities[name]), relations, strict=True)
-                chosen = np.array([posterior(z, G, 1.0, self.w_g).peer for z, G in rows_z], dtype=np.intp)
+            if name in _HIGHEST:
+                chosen = np.where(answered, utilities[name], -np.inf).argmax(axis=1)
+            else:
+                chosen = self.weights.choose(utilities[name], relations)
             out[name] = row_of(chosen, correct_at(labels[places], chosen), stream.peers)
         return out
+
+    def base_utilities(self, stream: Stream) -> FloatArray:
+        """U of the unsteered judge at the judged events, (n, P); NaN where a peer gave no answer."""
+        pairs, answered = self._pairs(stream, self.places(stream))
+        found = np.full(answered.shape, np.nan)
+        found[answered] = self._base(pairs)
+        return found
+
+    def phis(self, stream: Stream) -> FloatArray:
+        """φ of every event of a stream, (T, rank)."""
+        return np.stack([self.phi[event.question] for event in stream])
+
+    def _base(self, pairs: Sequence[Pair]) -> FloatArray:
+        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.bases]
+        if missing:
+            self.bases.update(zip(missing, self.scorer(missing, None).tolist(), strict=True))
+        return np.array([self.bases[pair] for pair in pairs])
+
+    def _pairs(self, stream: Stream, places: Sequence[int]) -> tuple[list[Pair], NDArray[np.bool_]]:
+        """What is judged, and which peers answered, (n, P): a peer that failed is not judged or chosen."""
+        events = [stream.events[place] for place in places]
+        answered = np.array([[peer in event.answers for peer in stream.peers] for event in events])
+        pairs: list[Pair] = []
+        for event, row in zip(events, answered, strict=True):
+            for peer in np.array(stream.peers)[row].tolist():
+                text = event.answers[peer].text
+                pairs.append((event.question, text, peer) if self.named else (event.question, text))
+        return pairs, answered
 
     def _memory(
         self, peers: tuple[str, ...], phis: FloatArray, told: FloatArray, judged: set[int]
     ) -> tuple[FloatArray, FloatArray]:
         """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
-        state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma))
+        given: dict[str, Any] = {"gamma_g": self.weights.gamma_g, "eta_g": self.weights.eta_g}
+        state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma, **given))
         readouts, relations = [], []
         for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
             if place in judged:
@@ -169,6 +227,9 @@ def open_bench_center(
     workers: int = 2,
     cache: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
+    prompt: "JudgePrompt | None" = None,
+    weights: PosteriorWeights | None = None,
+    kept: KeptScores | None = None,
     progress: Progress = silent,
 ) -> Iterator[BenchCenter]:
     """A center for as many tables as the ``with`` lasts.
@@ -184,13 +245,19 @@ def open_bench_center(
         Address of a Ray cluster over which the judging is spread, and how many centers to load there.
     options
         More of ``Center.load``: device, dtype, device_map.
+    prompt
+        Of a center without a checkpoint, which brings its own.
+    kept
+        Utilities that are known already; new ones are added as they are found.
     """
     from sigma_mem.center.phi import cached_features
+    from sigma_mem.center.prompt import JudgePrompt
     from sigma_mem.center.pull import cache_dir
     from sigma_mem.center.trained import open_checkpoint
 
     given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
     texts = list(dict.fromkeys(questions))
+    given |= {} if steering is not None or prompt is None else {"prompt": prompt}
     build = partial(load_scorer, center, steering, **given)
     trained = None if steering is None else open_checkpoint(steering, center=center, **given)
     if trained is None:
@@ -198,6 +265,7 @@ def open_bench_center(
     else:
         source, shown = trained.encoder.source, partial(progress, "features")
         phis = trained.encoder.phi(cached_features(source, texts, given["cache"], progress=shown))
+    named = (prompt or JudgePrompt()).names_peer if trained is None else trained.center.names_peer
     scoring: AbstractContextManager[Scorer]
     if ray is None:
         here = build() if trained is None else center_scorer(trained.center)
@@ -205,6 +273,9 @@ def open_bench_center(
     else:
         scoring = ray_scorer(build, address=ray, workers=workers)
     with scoring as scorer:
+        if kept is not None:
+            judge = (center or "smollm2", prompt or JudgePrompt()) if trained is None else trained.judge
+            scorer = kept.scorer(scorer, repr(judge), steering, partial(progress, "prompts"))
         yield BenchCenter(
             name=center or "smollm2" if trained is None else trained.center.name,
             steering=None if steering is None else str(steering),
@@ -216,6 +287,8 @@ def open_bench_center(
             after=after,
             limit=limit,
             seed=seed,
+            weights=weights or PosteriorWeights(),
+            named=named,
         )
 
 
@@ -230,16 +303,6 @@ def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, s
         return list(places)
     ranked = sorted(places, key=lambda i: chance(seed, "judged", stream.events[i].id))
     return sorted(ranked[:limit])
-
-
-def _pairs(stream: Stream, place: int) -> list[tuple[str, str]]:
-    event = stream.events[place]
-    for peer in stream.peers:
-        if peer not in event.answers:
-            raise InputError(
-                f"event {event.id!r} has no answer of {peer!r}; expected answers of all chosen peers"
-            )
-    return [(event.question, event.answers[peer].text) for peer in stream.peers]
 
 
 def merged(

@@ -55,6 +55,7 @@ class Setup:
     settings: Settings = field(default_factory=Settings)
     rivals: Sequence[str] = ()  # names of the other libraries to play beside the baselines
     warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first, as in the paper
+    warm_b1: Stream | None = None  # what Beta B1 alone learns from first, as in the paper
     session: bool = False  # play the memory through `SigmaMem` instead of by exact chunked replay
     seed: int = 0  # of the attack, the conditions, the clusters and the rivals
     reads: Reads = READS
@@ -134,5 +135,10 @@ def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = F
     unknown = [name for name in setup.rivals if name not in RIVALS]
     if unknown:
         raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")
+    if setup.warm_b1 is not None:
+        if setup.warm is not None:
+            raise InputError("got a warm-up for all and one for Beta B1; expected one of them")
+        for labels in setup.warm_b1.select(peers=stream.peers).labels():
+            found["beta-b1"].learn(phis[0], labels, 0)
     rivals = {name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals}
     return {**found, **rivals}

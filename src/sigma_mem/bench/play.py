@@ -110,7 +110,7 @@ class MemoryPlayer:
         """`SigmaMem.decide`."""
         if len(self._ids) == self._at:
             self._interrupt(self)
-        decision = self.memory.decide(event.question, event.answers, phi=phi)
+        decision = self.memory.decide(event.question, event.answers, phi=phi, topic=event.topics)
         self._ids.append(decision.id)
         peers = self.memory.peers
         score, prob = (np.array([values[p] for p in peers]) for values in (decision.scores, decision.probs))
@@ -141,7 +141,7 @@ class ExploringPlayer(MemoryPlayer):
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.route`; where its peer is absent, the one with the highest p̂ among those present."""
-        decision = self.memory.route(phi=phi, explore=self._explore)
+        decision = self.memory.route(phi=phi, explore=self._explore, topic=event.topics)
         self._ids.append(decision.id)
         peer = self.memory.peers.index(decision.peer)
         if not present[peer]:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from sigma_mem.center import Center
 
 
-Pairs = Sequence[tuple[str, str]]
-# (question, answer) pairs and one readout each, or None for the base judge → utilities.
+Pair = tuple[str, str] | tuple[str, str, str]
+Pairs = Sequence[Pair]
+# (question, answer) pairs, with the peer's name where the prompt says it, and one readout each, or None for
+# the base judge → utilities.
 Scorer = Callable[[Pairs, FloatArray | None], FloatArray]
 
 

@@ -43,7 +43,8 @@ def replayed(
     groups = np.where(asked, [group_answers(row) for row in stream.canons()], -2)  # −2: nobody was asked
     silent = _silent(stream)
     features = _features(stream) if settings.text_features else None
-    past = replay(phis, labels, settings, groups, features=features)
+    topics = [event.topics for event in stream]
+    past = replay(phis, labels, settings, groups, features=features, topics=topics if any(topics) else None)
     available = [i for i, read in enumerate(reads) if read.needs != "center"]
     used = [read for read in reads if read.needs != "center"]
     first = np.zeros((len(stream), len(used)), dtype=np.intp)  # among all peers: what the memory learns from

@@ -27,9 +27,12 @@ from sigma_mem.center.steer import block_range, steered
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
+Pairs = Sequence[tuple[str, str] | tuple[str, str, str]]  # question, answer and, where it matters, the peer
+
 _SAMPLE = (
     "Which planet of the solar system has the most mass, and how many moons of it are known?",
     "Jupiter.",
+    "Sol",
 )
 
 
@@ -148,19 +151,37 @@ class Center:
             steering.check(hidden=self.hidden, fingerprint=self.fingerprint, prompt=prompt, model=self.name)
         self.steering = steering
 
-    def judge(self, question: str, answers: Sequence[str], readouts: ArrayLike | None = None) -> JudgeResult:
+    @property
+    def names_peer(self) -> bool:
+        """Whether the judging prompt says whose answer it is."""
+        return self.writer.prompt.names_peer
+
+    def judge(
+        self,
+        question: str,
+        answers: Sequence[str],
+        readouts: ArrayLike | None = None,
+        peers: Sequence[str] | None = None,
+    ) -> JudgeResult:
         """Judge the answers to one question.
 
         Readouts (n, rank) are M_pφ of the peer behind each answer; without them it judges without memory.
+        ``peers`` are their names, for a prompt that names them.
         """
-        return self.judge_pairs([(question, answer) for answer in answers], readouts)
+        if peers is None:
+            return self.judge_pairs([(question, answer) for answer in answers], readouts)
+        named = zip(answers, peers, strict=True)
+        return self.judge_pairs([(question, answer, peer) for answer, peer in named], readouts)
 
-    def judge_pairs(self, pairs: Sequence[tuple[str, str]], readouts: ArrayLike | None = None) -> JudgeResult:
-        """Judge (question, answer) pairs of any number of events at once, each with its own readout."""
+    def judge_pairs(self, pairs: Pairs, readouts: ArrayLike | None = None) -> JudgeResult:
+        """Judge (question, answer) pairs of any number of events at once, each with its own readout.
+
+        A third text is the peer's name; only a prompt that names peers reads it.
+        """
         return self.utilities(pairs, self.deltas(readouts, len(pairs)))
 
     @torch.no_grad()
-    def utilities(self, pairs: Sequence[tuple[str, str]], delta: Tensor | None) -> JudgeResult:
+    def utilities(self, pairs: Pairs, delta: Tensor | None) -> JudgeResult:
         """Judge pairs under shifts (n, d) that are given directly."""
         utility, mass = self.upper(self.rows(pairs), delta, mass=True)
         return JudgeResult(utility.double().cpu().numpy(), mass.double().cpu().numpy())
@@ -180,9 +201,9 @@ class Center:
         delta: Tensor = self.steering(torch.from_numpy(values))
         return delta
 
-    def rows(self, pairs: Sequence[tuple[str, str]]) -> list[PromptStates]:
+    def rows(self, pairs: Pairs) -> list[PromptStates]:
         """Prompts of (question, answer) pairs with their lower-half states, from the cache where known."""
-        prompts = [self.writer.row(question, answer) for question, answer in pairs]
+        prompts = [self.writer.row(*pair) for pair in pairs]
         if not self.fast:
             return [PromptStates(prompt.ids, None) for prompt in prompts]
         with self._lock:

@@ -26,6 +26,13 @@ from sigma_mem.events import FloatArray
 
 _FORMAT = "sigma-mem center encoder 1"
 
+# From the states (T, d) of a question's tokens to one vector (d,).
+POOLINGS: Mapping[str, Callable[[Any], Any]] = {
+    "mean": lambda states: states.mean(dim=0),
+    "last": lambda states: states[-1],
+    "max": lambda states: states.amax(dim=0),
+}
+
 
 class Features(Protocol):
     """Turns questions into rows of numbers, under a name that changes whenever the numbers do."""
@@ -58,22 +65,31 @@ class CenterFeatures:
     at the end.
     """
 
-    def __init__(self, center: Center, *, tokens: int = 80, block: int | None = None) -> None:
+    def __init__(
+        self, center: Center, *, tokens: int = 80, block: int | None = None, pooling: str = "mean"
+    ) -> None:
+        n_blocks = len(center.decoder.blocks)
         if tokens < 4:
             raise InputError(f"tokens is {tokens}; expected at least 4")
-        self.center, self.tokens = center, tokens
-        self.block = max(len(center.decoder.blocks) // 4, 1) if block is None else block
-        self.name = f"center/{center.fingerprint}/{self.block}/{tokens}"
+        if pooling not in POOLINGS:
+            raise InputError(f"pooling is {pooling!r}; expected one of {', '.join(POOLINGS)}")
+        if block is not None and not 0 <= block < n_blocks:
+            raise InputError(f"block is {block}; expected 0 … {n_blocks - 1}, the center's blocks")
+        self.center, self.tokens, self.pooling = center, tokens, pooling
+        self.block = max(n_blocks // 4, 1) if block is None else block
+        suffix = "" if pooling == "mean" else f"-{pooling}"
+        self.name = f"center/{center.fingerprint}/{self.block}/{tokens}{suffix}"
 
     def features(self, texts: Sequence[str]) -> FloatArray:
-        """(n, d) means over the question's tokens."""
+        """(n, d) means over the question's tokens, or their maxima, or the last token's state."""
+        pool = POOLINGS[self.pooling]
         ids = [self._ids(text) for text in texts]
         out = np.zeros((len(ids), self.center.hidden))
         for batch in by_length([len(row) for row in ids], self.center.max_tokens):
             padded = pad_ids([ids[i] for i in batch], self.center.device)
             states = block_input(self.center.decoder, self.block, padded)
             for row, i in zip(states, batch, strict=True):
-                out[i] = row[1 : len(ids[i])].double().mean(dim=0).cpu().numpy()
+                out[i] = pool(row[1 : len(ids[i])].double()).cpu().numpy()
         return out
 
     def _ids(self, text: str) -> list[int]:

@@ -12,9 +12,10 @@ from typing import Any
 from sigma_mem.errors import InputError
 
 _INSTRUCTION = "Another model answered the question below. Decide whether its answer should be trusted."
-_QUESTION, _ANSWER = "\u2983question\u2984", "\u2983answer\u2984"
+_QUESTION, _ANSWER, _PEER = "\u2983question\u2984", "\u2983answer\u2984", "\u2983peer\u2984"
 _VERSION = 2
 _ROOMY = 64  # tokens
+_NAME = 24  # tokens of a peer's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,16 @@ class JudgePrompt:
     Longer texts are cut in the middle, because a question's options and an answer's conclusion stand at
     the end; the cut is shown to the model. Asked with "…, Yes or No?", SmolLM2 puts 0.5 of its next-token
     probability on Yes and No, against 0.3 for "… Reply with Yes or No."; steering moves U as far.
+
+    With ``names_peer`` the prompt says whose answer it is. Such a judge may prefer a name, and loses under
+    an attack that moves right answers to other names; one that sees question and answer only cannot.
     """
 
     instruction: str = _INSTRUCTION
     request: str = "Should this answer be trusted, Yes or No?"
     question_tokens: int = 512
     answer_tokens: int = 256
+    names_peer: bool = False
 
     def __post_init__(self) -> None:
         for name in ("question_tokens", "answer_tokens"):
@@ -39,7 +44,9 @@ class JudgePrompt:
     @property
     def version(self) -> str:
         """Names everything that changes a prompt's tokens; part of every cache key and checkpoint."""
-        return repr((_VERSION, self.instruction, self.request, self.question_tokens, self.answer_tokens))
+        named = ("named",) if self.names_peer else ()
+        said = (self.instruction, self.request, self.question_tokens, self.answer_tokens)
+        return repr((_VERSION, *said, *named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,8 @@ class PromptWriter:
     ) -> None:
         self.tokenizer = tokenizer
         self.prompt = prompt or JudgePrompt()
-        ask = f"Question:\n{_QUESTION}\n\nProposed answer:\n{_ANSWER}\n\n{self.prompt.request}"
+        whose = f"Answer from peer {_PEER}" if self.prompt.names_peer else "Proposed answer"
+        ask = f"Question:\n{_QUESTION}\n\n{whose}:\n{_ANSWER}\n\n{self.prompt.request}"
         self.opening, _, rest = self._in_chat_format(ask).partition(_QUESTION)
         self._middle, _, self.tail = rest.partition(_ANSWER)
         # A peer that writes the template's own control tokens must not end its turn and speak for the judge.
@@ -73,11 +81,14 @@ class PromptWriter:
         self._control = sorted((token for token in control if len(token) > 2), key=len, reverse=True)
         self._question_budget, self._answer_budget = self._budgets(limit)
 
-    def row(self, question: str, answer: str) -> PromptRow:
-        """Tokens of the prompt for one (question, answer)."""
+    def row(self, question: str, answer: str, peer: str | None = None) -> PromptRow:
+        """Tokens of the prompt for one (question, answer), of a peer where the prompt names it."""
         q, a = self._fit(question, self._question_budget), self._fit(answer, self._answer_budget)
-        before = self.opening + q + self._middle
-        whole = self.encode(before + a + self.tail)
+        before, named, after = (self.opening + q + self._middle).partition(_PEER)
+        if named and not peer:
+            raise InputError("the judging prompt names the peer; give the name of every answer's peer")
+        name = self._fit(peer or "", _NAME) if named else ""
+        whole = self.encode(before + name + after + a + self.tail)
         same = [alone == in_place for alone, in_place in zip(self.encode(before), whole[:-1], strict=False)]
         return PromptRow(tuple(whole), same.index(False) if False in same else len(same))
 
@@ -91,6 +102,7 @@ class PromptWriter:
         if limit is None:
             return question, answer
         fixed = sum(len(self.encode(text)) for text in (self.opening, self._middle, self.tail))
+        fixed += _NAME if self.prompt.names_peer else 0
         room = limit - 8 - fixed  # texts may take a few tokens more in their place than alone
         if room < 32:
             raise InputError(

@@ -30,6 +30,11 @@ class TrainedCenter:
     gamma: float
     details: Mapping[str, Any]
 
+    @property
+    def judge(self) -> tuple[str, str]:
+        """Weights and prompt: what an unsteered utility depends on, beside question and answer."""
+        return self.center.fingerprint, self.center.writer.prompt.version
+
 
 def open_checkpoint(path: str | Path, *, center: str | None = None, **settings: Any) -> TrainedCenter:
     """Load the checkpoint's model, prompt and φ; one error if they do not belong together.
@@ -67,12 +72,19 @@ def open_checkpoint(path: str | Path, *, center: str | None = None, **settings: 
     return TrainedCenter(model, encoder, arrays["fast"], float(details["settings"]["gamma"]), details)
 
 
-def open_features(name: str, center: Center) -> Features:
-    """The features of this name: "center", "static", "hashed" …, with or without the version behind it."""
+def open_features(
+    name: str, center: Center, *, tokens: int | None = None, block: int | None = None, pooling: str = "mean"
+) -> Features:
+    """The features of this name: "center", "static", "hashed" …, with or without the version behind it.
+
+    Block, pooling and length are those of "center" without a version.
+    """
     kind, _, version = name.partition("/")
     if kind != "center":
         return EncoderFeatures(open_encoder(kind, version or None))
     if not version:
-        return CenterFeatures(center)
-    _, block, tokens = version.rsplit("/", 2)
-    return CenterFeatures(center, tokens=int(tokens), block=int(block))
+        chosen = {} if tokens is None else {"tokens": tokens}
+        return CenterFeatures(center, block=block, pooling=pooling, **chosen)
+    _, at, length = version.rsplit("/", 2)
+    shortest, _, how = length.partition("-")
+    return CenterFeatures(center, tokens=int(shortest), block=int(at), pooling=how or "mean")

@@ -14,6 +14,7 @@ from sigma_mem.cli.bench_options import (
     RunOptions,
     StreamFile,
     Warm,
+    WarmB1,
     WarmShare,
     experiment_command,
 )
@@ -35,6 +36,7 @@ def cf(
     limit: Limit = None,
     warm: Warm = None,
     warm_share: WarmShare = 0.0,
+    warm_b1: WarmB1 = None,
     rivals: Rivals = False,
     session: Annotated[
         bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
@@ -54,7 +56,13 @@ def cf(
 
     at = numbers_of(ratios, "--ratios")
     with options.experiment(
-        stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
+        stream,
+        limit=limit,
+        warm=warm,
+        warm_share=warm_share,
+        warm_b1=warm_b1,
+        rivals=rivals,
+        center=center,
     ) as e:
         setup = replace(e.setup, settings=Settings(text_features=text_features), session=session)
         return counterfactual_table(e.stream, e.phis, at, setup, e.center)
@@ -67,6 +75,8 @@ def peers(
     sizes: Annotated[str | None, typer.Option(help="Sizes of the pool, separated by commas.")] = None,
     ratios: Ratios = "0,0.5,0.7,0.9",
     limit: Limit = None,
+    warm: Warm = None,
+    warm_b1: WarmB1 = None,
     rivals: Rivals = False,
     *,
     options: RunOptions,
@@ -77,7 +87,9 @@ def peers(
 
     pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
     at = numbers_of(ratios, "--ratios")
-    with options.experiment(stream, limit=limit, rivals=rivals, center=center) as e:
+    with options.experiment(
+        stream, limit=limit, warm=warm, warm_b1=warm_b1, rivals=rivals, center=center
+    ) as e:
         return peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
 
 
@@ -85,7 +97,9 @@ def peers(
 @experiment_command
 def ood(
     learn: Annotated[Path, typer.Argument(help="The stream to learn from.")],
-    test: Annotated[Path, typer.Argument(help="The stream to test on; may be the same file.")],
+    test: Annotated[
+        list[Path], typer.Argument(help="Streams to test on, several as one; may be the same file.")
+    ],
     learn_peers: Annotated[str | None, typer.Option(help="Peers of the first stream.")] = None,
     learn_domains: Annotated[str | None, typer.Option(help="Learn from these domains only.")] = None,
     test_domains: Annotated[str | None, typer.Option(help="Test on these domains only.")] = None,
@@ -99,16 +113,17 @@ def ood(
     from sigma_mem.bench.league import Setup
 
     center.check()
-    encoders = {"default φ": options.open_encoder(None)}
+    encoders = {} if options.by_center(center) else {"default φ": options.open_encoder(None)}
     if options.phi is not None:
         encoders["learned φ"] = options.open_encoder(options.phi)
-    learned, tested = names_of(learn_domains), names_of(test_domains)
     with progress_bar() as progress:
-        before = [options.load(learn, e, peers=learn_peers, domains=learned) for e in encoders.values()]
-        after = [options.load(test, e, limit=limit, domains=tested) for e in encoders.values()]
-        phis = {name: (b[1], a[1]) for name, b, a in zip(encoders, before, after, strict=True)}
-        first, second = before[0][0], after[0][0]
+        first = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
+        second = options.load(test, limit=limit, domains=names_of(test_domains))
         with center.opened([second, first], options.seed, progress) as opened:
+            texts = [[event.question for event in stream] for stream in (first, second)]
+            phis = {name: (e.encode(texts[0]), e.encode(texts[1])) for name, e in encoders.items()}
+            if opened is not None and not encoders:
+                phis["center's φ"] = opened.phis(first), opened.phis(second)
             setup = Setup(seed=options.seed, progress=progress)
             return transfer_table(first, second, phis, setup, opened)
 
@@ -120,6 +135,7 @@ def mechanisms(
     limit: Limit = None,
     warm: Warm = None,
     warm_share: WarmShare = 0.0,
+    warm_b1: WarmB1 = None,
     rivals: Rivals = False,
     *,
     options: RunOptions,
@@ -130,7 +146,13 @@ def mechanisms(
     from sigma_mem.bench.experiments.mechanisms import mechanism_table
 
     with options.experiment(
-        stream, limit=limit, warm=warm, warm_share=warm_share, rivals=rivals, center=center
+        stream,
+        limit=limit,
+        warm=warm,
+        warm_share=warm_share,
+        warm_b1=warm_b1,
+        rivals=rivals,
+        center=center,
     ) as e:
         clean = counterfactual_table(e.stream, e.phis, [0.0], e.setup, e.center)
         return mechanism_table(clean, None if e.center is None else e.center.places(e.stream))
@@ -143,6 +165,8 @@ def feedback(
     shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0,0.005,0.01,0.02,0.05,0.1,1",
     seeds: Annotated[int, typer.Option(min=1, help="How many masks.")] = 3,
     limit: Limit = None,
+    warm: Warm = None,
+    warm_b1: WarmB1 = None,
     *,
     options: RunOptions,
     center: CenterChoice,
@@ -151,7 +175,7 @@ def feedback(
     from sigma_mem.bench.experiments.feedback import feedback_table
 
     at, masks = numbers_of(shares, "--shares"), range(options.seed, options.seed + seeds)
-    with options.experiment(stream, limit=limit, center=center) as e:
+    with options.experiment(stream, limit=limit, warm=warm, warm_b1=warm_b1, center=center) as e:
         return feedback_table(e.stream, e.phis, at, masks, e.setup, e.center)
 
 
@@ -261,6 +285,32 @@ def panel(
 
 @app.command()
 @experiment_command
+def topics(
+    stream: StreamFile,
+    seeds: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    pools: Annotated[
+        str | None, typer.Option(help="In place of orders: pools of these sizes, separated by commas.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Pools of each size.")] = 10,
+    ratios: Ratios = "0,0.9",
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What it gains to tell the memory each event's domain as its topic, and what false topics cost."""
+    from sigma_mem.bench.experiments.topics import drawn_pools, ordered, topics_table
+
+    at = numbers_of(ratios, "--ratios")
+    with options.experiment(stream, limit=limit) as e:
+        if pools is None:
+            parts = ordered(e.stream, range(options.seed, options.seed + seeds))
+        else:
+            parts = drawn_pools(e.stream, [int(size) for size in numbers_of(pools, "--pools")], draws)
+        return topics_table(e.stream, e.phis, parts, at, e.setup)
+
+
+@app.command()
+@experiment_command
 def costs(
     stream: StreamFile,
     budgets: Annotated[
@@ -319,6 +369,25 @@ def speed(
 
     with progress_bar() as progress:
         found = measure_speed(rounds=rounds, longest=events, progress=progress)
+    if as_json:
+        print_json(found.values())
+    else:
+        print_table(*found.grid(), found.remarks())
+
+
+@app.command()
+def gateway(
+    calls: Annotated[int, typer.Option(min=20, help="Calls to each server.")] = 400,
+    litellm: Annotated[
+        Path | None, typer.Option(help="A virtual environment with litellm[proxy], to time it as well.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Time what the gateway adds to a call of an upstream, beside LiteLLM's proxy."""
+    from sigma_mem.bench.gateway import measure_gateway
+
+    with progress_bar() as progress:
+        found = measure_gateway(calls, litellm, progress)
     if as_json:
         print_json(found.values())
     else:

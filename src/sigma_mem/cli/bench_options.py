@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sigma_mem.cli.options import Json, names_of
+from sigma_mem.cli.options import Json, grouped_options, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 
@@ -26,11 +25,17 @@ if TYPE_CHECKING:
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream
 
-StreamFile = Annotated[Path, typer.Argument(help="A recorded stream: JSON lines, plain, .gz or .zst.")]
+StreamFile = Annotated[
+    list[Path], typer.Argument(help="Recorded streams: JSON lines, plain, .gz or .zst; several are one.")
+]
 Limit = Annotated[int | None, typer.Option(help="At most this many events.")]
 Ratios = Annotated[str, typer.Option(help="Attack ratios, separated by commas.")]
 Rivals = Annotated[bool, typer.Option("--rivals", help="Also four other libraries (extra 'rivals'); slower.")]
 Warm = Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")]
+WarmB1 = Annotated[
+    Path | None,
+    typer.Option("--warm-beta", help="A stream that Beta B1 alone learns from first, as in the paper."),
+]
 WarmShare = Annotated[
     float, typer.Option(help="Leading share of the stream to learn from first, not in the table.")
 ]
@@ -59,6 +64,11 @@ class CenterChoice:
     device_map: Annotated[
         str | None, typer.Option(help="'auto' spreads the center over several devices.")
     ] = None
+    w_u: Annotated[float, typer.Option(help="Weight of the utilities in the posterior.")] = 1.0
+    w_g: Annotated[float, typer.Option(help="Weight of G in the posterior.")] = 1.0
+    epsilon: Annotated[float, typer.Option(help="ε of the normalised utility.")] = 1e-8
+    gamma_g: Annotated[float, typer.Option(help="Decay of G.")] = 0.995
+    eta_g: Annotated[float, typer.Option(help="Step of G.")] = 0.005
 
     @property
     def wanted(self) -> bool:
@@ -85,8 +95,9 @@ class CenterChoice:
         if not self.wanted:
             yield None
             return
-        from sigma_mem.bench.center import open_bench_center
+        from sigma_mem.bench.center import PosteriorWeights, open_bench_center
 
+        weights = PosteriorWeights(self.w_u, self.w_g, self.epsilon, self.gamma_g, self.eta_g)
         with open_bench_center(
             [event.question for stream in streams for event in stream],
             center=self.center,
@@ -97,6 +108,7 @@ class CenterChoice:
             ray=self.ray,
             workers=self.workers,
             options={"dtype": self.dtype, "device": self.device, "device_map": self.device_map},
+            weights=weights,
             progress=progress,
         ) as center:
             yield center
@@ -128,75 +140,107 @@ class RunOptions:
         typer.Option(help="Shuffle the events by the seed, or keep their order."),
     ] = "shuffled"
     seed: Annotated[int, typer.Option(help="Of the order, the attack, the clusters and the rivals.")] = 0
-    encoder: Annotated[str, typer.Option("--encoder", help="static, hashed, minilm or sentence.")] = "static"
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            help="static, hashed, minilm, sentence, or center: φ of the steering.",
+            show_default="center with --steering, else static",
+        ),
+    ] = None
     phi: Annotated[Path | None, typer.Option("--phi", help="A learned φ, made by  sigma-mem train phi.")] = (
         None
     )
+    topics: Annotated[
+        Literal["domain", "shuffled"] | None,
+        typer.Option(help="Tell the memory each event's domain as its topic, or that of another event."),
+    ] = None
     report: Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")] = None
     as_json: Json = False
 
     @contextmanager
     def experiment(
         self,
-        file: Path,
+        files: Sequence[Path],
         *,
         limit: int | None,
         warm: Path | None = None,
         warm_share: float = 0.0,
+        warm_b1: Path | None = None,
         rivals: bool = False,
         center: CenterChoice | None = None,
     ) -> Iterator[Experiment]:
-        """Load, order and encode a stream, set the warm-up apart, open the center, and show progress."""
+        """Load, order and encode streams, set the warm-up apart, open the center, and show progress."""
         from sigma_mem.bench.league import Setup
         from sigma_mem.bench.rivals import RIVALS
 
         choice = center or CenterChoice()
         choice.check()
-        encoder = self.open_encoder(self.phi)
+        encoder = None if self.by_center(choice) else self.open_encoder(self.phi)
         with progress_bar() as progress:
-            stream, phis = self.load(file, encoder, limit=limit)
-            before = None if warm is None else self.load(warm, encoder)
+            stream, before = self.load(files, limit=limit), None if warm is None else self.load([warm])
             if not 0.0 <= warm_share < 1.0:
                 raise InputError(f"got --warm-share {warm_share}; expected a number in [0, 1), such as 0.5")
             if warm_share > 0.0:
                 if before is not None:
                     raise InputError("got --warm and --warm-share; expected one of them")
                 cut = int(warm_share * len(stream))
-                before = stream.select(limit=cut), phis[:cut]
-                stream, phis = replace(stream, events=stream.events[cut:]), phis[cut:]
-            streams = [stream] if before is None else [stream, before[0]]
+                before = stream.select(limit=cut)
+                stream = replace(stream, events=stream.events[cut:])
+            streams = [stream] if before is None else [stream, before]
             with choice.opened(streams, self.seed, progress) as opened:
-                names = tuple(RIVALS) if rivals else ()
-                setup = Setup(rivals=names, warm=before, seed=self.seed, progress=progress)
-                yield Experiment(stream, phis, setup, opened)
+
+                def phis(one: Stream) -> FloatArray:
+                    if encoder is not None:
+                        return encoder.encode([event.question for event in one])
+                    assert opened is not None  # by_center says so
+                    return opened.phis(one)
+
+                setup = Setup(
+                    rivals=tuple(RIVALS) if rivals else (),
+                    warm=None if before is None else (before, phis(before)),
+                    warm_b1=None if warm_b1 is None else self.load([warm_b1]),
+                    seed=self.seed,
+                    progress=progress,
+                )
+                yield Experiment(stream, phis(stream), setup, opened)
+
+    def by_center(self, choice: CenterChoice) -> bool:
+        """Whether φ is that of the center's steering, so that m-route and m-vote are the center's own."""
+        if self.encoder == "center" and choice.steering is None:
+            raise InputError("got --encoder center without --steering; its φ comes with the checkpoint")
+        chosen = self.encoder == "center" or (self.encoder is None and choice.steering is not None)
+        if chosen and self.encoder == "center" and self.phi is not None:
+            raise InputError("got --encoder center and --phi; expected one of them")
+        return chosen and self.phi is None
 
     def open_encoder(self, learned: Path | None) -> Encoder:
         """The encoder of the name given, or the learned one over it."""
         from sigma_mem.encode import open_encoder
         from sigma_mem.encode.learned import LearnedEncoder
 
-        base = open_encoder(self.encoder)
+        base = open_encoder(self.encoder or "static")
         return base if learned is None else LearnedEncoder.load(learned, base)
 
     def load(
         self,
-        file: Path,
-        encoder: Encoder,
+        files: Sequence[Path],
         *,
         peers: str | None = None,
         limit: int | None = None,
         domains: Sequence[str] | None = None,
-    ) -> tuple[Stream, FloatArray]:
-        """Load a stream in the order asked for, and encode its questions."""
-        from sigma_mem.streams import load_stream
+    ) -> Stream:
+        """Load streams as one, in the order asked for."""
+        from sigma_mem.streams import join_streams, load_stream, with_topics
 
         seed = self.seed if self.order == "shuffled" else None
-        whole = load_stream(file)
+        whole = join_streams([load_stream(file) for file in files])
         chosen = self._drawn(names_of(peers or self.peers) or whole.peers)
         stream = whole.select(peers=chosen, domains=domains, seed=seed, limit=limit)
         if not len(stream):
-            raise InputError(f"{file} has no event left; expected at least one: check --peers and --limit")
-        return stream, encoder.encode([event.question for event in stream])
+            named = ", ".join(map(str, files))
+            raise InputError(f"{named} has no event left; expected at least one: check --peers and --limit")
+        return stream if self.topics is None else with_topics(stream, self.topics, self.seed)
 
     def _drawn(self, peers: Sequence[str]) -> Sequence[str]:
         """All of these peers, or the pool drawn from them; in which order they are given plays no part."""
@@ -219,18 +263,9 @@ class RunOptions:
 
 def experiment_command(command: Callable[..., Table]) -> Callable[..., None]:
     """Make an option of each field of every parameter that is a dataclass, and print the command's table."""
-    own = inspect.signature(command).parameters
-    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
-    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
-        made["options"].show(command(**given, **made))
+    def shown(**given: Any) -> None:
+        given["options"].show(command(**given))
 
-    taken = [p for name, p in own.items() if name not in groups]
-    taken += [p for keys in fields.values() for p in keys.values()]
-    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
-    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in taken}
-    return run
+    return grouped_options(shown)

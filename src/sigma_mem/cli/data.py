@@ -28,6 +28,10 @@ def questions(
     out: Annotated[Path, typer.Option(help="File to write: .jsonl or .jsonl.gz.")],
     raw: Raw = None,
     seed: Annotated[int, typer.Option(help="Of a recipe's draws and order.")] = 0,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(help="DATASET=N or DATASET/KIND=N: draw that many; all by default. Repeatable."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Build questions: what peers see, what the center sees, and what is right."""
@@ -38,7 +42,7 @@ def questions(
 
     check_folder("--out", out)
     with progress_bar() as show:
-        built = build_questions(datasets, raw, seed, show)
+        built = build_questions(datasets, raw, seed, show, _sizes(size or []))
     write_questions(built.questions, out)
     counts = Counter((question.dataset, question.domain, question.split) for question in built.questions)
     if as_json:
@@ -139,6 +143,16 @@ def check(
     remarks = [f"{place}: {why}" for row in rows for place, why in row.misgraded]
     remarks += [f"shown without {', '.join(absent)}: not at hand"] if absent else []
     print_table(["dataset", "questions", "references", "right", "", "broken", "wrong", ""], cells, remarks)
+
+
+def _sizes(texts: list[str]) -> dict[str, int]:
+    found = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not number.isdecimal():
+            raise InputError(f"got --size {text!r}; expected DATASET=N, for example --size piqa=500")
+        found[name] = int(number)
+    return found
 
 
 def _share(part: int, whole: int) -> str:

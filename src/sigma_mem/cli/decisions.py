@@ -54,6 +54,12 @@ Ref = Annotated[
     str | None, typer.Option(help="A name of your own for the task: the same one again is the same event.")
 ]
 Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
+    ),
+]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 
@@ -89,6 +95,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         over: Annotated[
             str, typer.Option(help="The budget's period: a number of events, or seconds as 86400s.")
         ] = "1000",
+        topic: Topics = None,
         after: After = None,
         ref: Ref = None,
         encoder: EncoderName = None,
@@ -100,7 +107,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         Examples:
         sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
 
-        sigma-mem route --memory memory.db --json "What is 17 * 23?"
+        sigma-mem route --memory memory.db --topic arithmetic --json "What is 17 * 23?"
 
         sigma-mem route --memory memory.db --min-prob 0.8 --max-cost 0.01 --ref trace-7 "What is 17 * 23?"
 
@@ -111,6 +118,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
                 text_of(question),
                 read=read,
                 explore=explore,
+                topic=topic,
                 among=names_of(among),
                 max_cost=max_cost,
                 max_latency=max_latency,
@@ -136,6 +144,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         ),
         canon: CanonName = "auto",
         among: Among = None,
+        topic: Topics = None,
         after: After = None,
         ref: Ref = None,
         encoder: EncoderName = None,
@@ -155,7 +164,13 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
                 decision = mem.decide(
-                    text_of(question), answers, canon=kind, among=names_of(among), after=after, ref=ref
+                    text_of(question),
+                    answers,
+                    canon=kind,
+                    topic=topic,
+                    among=names_of(among),
+                    after=after,
+                    ref=ref,
                 )
             else:
                 decision = mem.vote(
@@ -163,6 +178,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
                     answers,
                     read=read,
                     canon=kind,
+                    topic=topic,
                     among=names_of(among),
                     after=after,
                     ref=ref,
@@ -184,6 +200,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
             float, typer.Option(min=0.0, max=1.0, help="Chance that the rest changes the answer, to stop at.")
         ] = 0.2,
         calls: Annotated[int | None, typer.Option(min=1, help="Ask at most so many.")] = None,
+        topic: Topics = None,
         after: After = None,
         ref: Annotated[str | None, typer.Option(help="Your own name of the task, to go on with.")] = None,
         encoder: EncoderName = None,
@@ -199,7 +216,15 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         """
         kind = cast(Kind, canon)
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
-            panel = mem.ask(text_of(question), canon=kind, after=after, ref=ref, change=change, calls=calls)
+            panel = mem.ask(
+                text_of(question),
+                topic=topic,
+                canon=kind,
+                after=after,
+                ref=ref,
+                change=change,
+                calls=calls,
+            )
             for peer, text in named_values(answer or [], "answer").items():
                 panel.add(peer, text)
         if json:
@@ -298,7 +323,8 @@ def _open(
 def _values(decision: Decision) -> dict[str, Any]:
     """A decision as JSON."""
     by_peer = {key: dict(getattr(decision, key)) for key in _BY_PEER}
-    return {**{key: getattr(decision, key) for key in _VALUES}, **by_peer}
+    values = {key: getattr(decision, key) for key in _VALUES}
+    return {**values, **by_peer, "topics": list(decision.topics)}
 
 
 def _show(decision: Decision, memory: Path, as_json: bool) -> None:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from sigma_mem.memory import SigmaState
     from sigma_mem.session import SigmaMem
 
+_TOPICS = 12  # that are printed
+
+_TREND = 20_000  # lines at the end of a ledger that a trend is made of
+
 
 def inspect(
     memory: MemoryFile,
@@ -82,7 +86,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     rate, labels = state.overall()
     overall = mem.table().overall
     compared = state.agreement_evidence(np.zeros(state.rank))[1]
-    spectrum, records = eigenvalues(state.M), mem.histories()
+    spectrum, records = eigenvalues(state.M), mem.histories(lines=_TREND)
     peers = {
         peer: {
             "prob": float(rate[i]),
@@ -95,7 +99,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         }
         for i, peer in enumerate(mem.peers)
     }
-    kept = ("id", "event", "read", "peer", "answer", "confidence", "question")
+    kept = ("id", "event", "read", "peer", "answer", "confidence", "question", "topics")
     last = [
         {**{key: getattr(made, key) for key in kept}, "labels": mem.labels(made.id)}
         for made in recent[:decisions]
@@ -109,11 +113,13 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "events": state.clock,
         "peers": peers,
         "directions": _directions(mem, recent),
+        "topics": mem.table().to_dict()["topics"],
         "relation": {peer: state.by_peer(row) for peer, row in zip(mem.peers, state.G, strict=True)},
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
         "copies": _copies(state),
         "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "advice": [str(found) for found in mem.advice()],
         "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
@@ -165,6 +171,8 @@ def _print(values: dict[str, Any]) -> None:
         markup=False,
     )
     tables = [_competence(values), _basis(values), _relation(values), _decisions(values)]
+    if values["topics"]:
+        tables.insert(1, _topics(values))
     if any(values["text_features"].values()):
         tables.append(_text_features(values))
     for table in tables:
@@ -179,6 +187,8 @@ def _print(values: dict[str, Any]) -> None:
         for x in values["drift"]
     )
     out.print(f"drift: {changed or 'none'}", markup=False)
+    for advice in values["advice"]:
+        out.print(f"note: {advice}", markup=False)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -196,6 +206,18 @@ def _competence(values: dict[str, Any]) -> Table:
         cells += [f"{d['probs'][peer]:.2f} ({d['effective'][peer]:.1f})" for d in values["directions"]]
         cells.append(f"{known['smallest_eigenvalue']:+.3f} … {known['largest_eigenvalue']:+.3f}")
         table.add_row(peer, *cells)
+    return table
+
+
+def _topics(values: dict[str, Any]) -> Table:
+    """What is known of everybody on a task of which nothing but the topic is known."""
+    seen = {name: max(known["effective"] for known in by.values()) for name, by in values["topics"].items()}
+    most = sorted(seen, key=lambda name: -seen[name])[:_TOPICS]
+    left = f", the {_TOPICS} of {len(seen)} with the most evidence" if len(seen) > _TOPICS else ""
+    table = _table(f"By topic alone{left}", "topic", *values["peers"])
+    for name in most:
+        by_peer = [values["topics"][name][peer] for peer in values["peers"]]
+        table.add_row(Text(_short(name, 30)), *(f"{x['prob']:.2f} ({x['effective']:.0f})" for x in by_peer))
     return table
 
 

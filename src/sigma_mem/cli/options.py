@@ -1,8 +1,11 @@
 """Options that several commands share, and what their values mean."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,3 +67,22 @@ def named_values(pairs: Sequence[str], what: str) -> dict[str, str]:
             raise InputError(f"got two values of {what} for peer {peer!r}; expected one")
         values[peer] = value
     return values
+
+
+def grouped_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Make an option of each field of every parameter that is a dataclass."""
+    own = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
+    fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
+        command(**given, **made)
+
+    taken = [p for name, p in own.items() if name not in groups]
+    taken += [p for keys in fields.values() for p in keys.values()]
+    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+    run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in taken}
+    return run

@@ -1,15 +1,14 @@
 """``sigma-mem train``: learn from a recorded stream."""
 
-from __future__ import annotations
-
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sigma_mem.cli.options import Json, check_folder, names_of
+from sigma_mem.cli.options import Json, check_folder, grouped_options, names_of
 from sigma_mem.cli.output import print_json, progress_bar
+from sigma_mem.cli.steering_options import SteeringOptions, train_center, what_was_read
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import replay
@@ -65,6 +64,7 @@ def phi(
 
 
 @app.command()
+@grouped_options
 def steering(
     stream: Annotated[Path, typer.Argument(help="JSON-lines stream, plain, .gz or .zst.")],
     out: Annotated[Path, typer.Option(help="Checkpoint to write.")] = Path("steering.safetensors"),
@@ -72,52 +72,23 @@ def steering(
     encoder: Annotated[str, typer.Option(help="center (its hidden states), static or hashed.")] = "center",
     peers: Annotated[str | None, typer.Option(help="Comma-separated; all of the stream by default.")] = None,
     share: Annotated[float, typer.Option(help="Leading share of the shuffled stream to learn from.")] = 0.5,
-    events: Annotated[int, typer.Option(help="Events that the language model reads.")] = 200,
-    steps: Annotated[int, typer.Option(help="At most this many steps of stage 2.")] = 100,
-    margin_steps: Annotated[int, typer.Option(help="At most this many steps of stage 3.")] = 20,
-    rows: Annotated[int, typer.Option(help="Prompts per step.")] = 12,
-    gamma: Annotated[float, typer.Option(help="Decay γ of the memory.")] = 0.9995,
-    question_tokens: Annotated[int, typer.Option(help="Longer questions are cut in the middle.")] = 512,
-    answer_tokens: Annotated[int, typer.Option(help="Longer answers are cut in the middle.")] = 256,
     dtype: Annotated[str, typer.Option(help="auto, float32, float16 or bfloat16.")] = "auto",
     device: Annotated[str | None, typer.Option(help="Such as cpu or cuda:0.")] = None,
     device_map: Annotated[str | None, typer.Option(help="auto spreads a model over several GPUs.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Folder for states and features.")] = None,
     seed: Annotated[int, typer.Option(help="Of the order, the draws and the start.")] = 0,
-    threads: Annotated[
-        int, typer.Option(min=1, help="Of torch; only with one are equal seeds equal bit for bit.")
-    ] = 1,
     plot: Annotated[Path | None, typer.Option(help="Picture of the curve; beside OUT by default.")] = None,
     as_json: Json = False,
+    *,
+    options: SteeringOptions,
 ) -> None:
     """Learn W, P and g of the steering through a frozen center. A killed run continues where it stood."""
-    from sigma_mem.center import Center, JudgePrompt
-    from sigma_mem.center.phi import cached_features
-    from sigma_mem.center.pull import cache_dir
-    from sigma_mem.center.threads import torch_threads
-    from sigma_mem.center.trained import open_features
-    from sigma_mem.train.steering import SteeringSettings, train_steering
-
     check_folder("--out", out)
     part = _leading(stream, peers, seed, share)
-    settings = SteeringSettings(seed=seed, judged=events, gamma=gamma, threads=threads)
-    settings = replace(settings, run=replace(settings.run, steps=steps, margin_steps=margin_steps, rows=rows))
-    folder = cache or cache_dir() / "states"
-    prompt = JudgePrompt(question_tokens=question_tokens, answer_tokens=answer_tokens)
-    with torch_threads(threads), progress_bar() as show:
-        model = Center.load(
-            center, dtype=dtype, device=device, device_map=device_map, prompt=prompt, cache=folder
-        )
-        source = open_features(encoder, model)
-        questions = [event.question for event in part]
-        trained = train_steering(
-            part,
-            cached_features(source, questions, folder, progress=lambda n, of: show("features", n, of)),
-            model,
-            encoder=source.name,
-            settings=settings,
-            run_file=out.with_name(f"{out.name}.run"),
-            report=show,
+    where: dict[str, Any] = {"dtype": dtype, "device": device, "device_map": device_map}
+    with progress_bar() as show:
+        trained = train_center(
+            part, out, options, center=center, encoder=encoder, seed=seed, cache=cache, show=show, **where
         )
     _finish(trained, out, plot, as_json)
 
@@ -144,12 +115,10 @@ def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, 
     return {name: float(correct_at(tested, peers).mean()) for name, peers in chosen.items()}
 
 
-def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: bool) -> None:
-    """Write checkpoint and picture, drop the file of the run, and say how it went."""
+def _finish(trained: "TrainedSteering", out: Path, plot: Path | None, as_json: bool) -> None:
+    """Draw the picture, and say how it went."""
     from sigma_mem.train.steering.train import plot_checks
 
-    trained.steering.save(out)
-    out.with_name(f"{out.name}.run").unlink(missing_ok=True)
     picture = [plot or out.with_suffix(".png")]
     try:
         plot_checks(trained.checks, picture[0])
@@ -164,6 +133,7 @@ def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: boo
             "picture": str(picture[0]) if picture else None,
             "model": trained.steering.info.model,
             "gain": gain,
+            "events": dict(trained.events),
             "base": asdict(first),
             "best": asdict(saved),
             "phi": [list(row) for row in trained.phi_history],
@@ -175,5 +145,6 @@ def _finish(trained: TrainedSteering, out: Path, plot: Path | None, as_json: boo
         f"held-out listwise loss {first.held_loss:.4f} → {saved.held_loss:.4f}, "
         f"accuracy on contested events {first.held_accuracy:.1%} → {saved.held_accuracy:.1%}, g = {gain:.4f}"
     )
+    typer.echo(what_was_read(trained))
     for file in (out, *picture):
         typer.echo(str(file))

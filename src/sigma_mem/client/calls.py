@@ -3,6 +3,7 @@
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -15,9 +16,24 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis
-from sigma_mem.session import Contribution, Drift, Explanation, Source
+from sigma_mem.session import (
+    Contribution,
+    Decisions,
+    Drift,
+    Explanation,
+    History,
+    HistoryEntry,
+    PeerTrust,
+    Source,
+    TrustByPeer,
+    TrustTable,
+)
+from sigma_mem.session.costs import Budget, Price, Spending
+from sigma_mem.session.listing import Moment
+from sigma_mem.session.topics import Topic
 
 T = TypeVar("T")
+_PAGE = 1_000  # decisions in a response
 GivenAnswers = Mapping[str, str | Answer | None]
 
 
@@ -30,6 +46,17 @@ class MemoryCall(Generic[T]):
     read: Callable[[Any], T]
     body: Mapping[str, Any] | None = None
     query: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelState:
+    """Where a panel stands, as the service says."""
+
+    panel: str
+    next: str | None
+    change: float
+    answers: Mapping[str, Answer]
+    decision: Decision
 
 
 class MemoryCalls:
@@ -66,13 +93,21 @@ class MemoryCalls:
         phi: ArrayLike | None = None,
         read: str = "calibrated-route",
         explore: bool = False,
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
+        max_cost: float | None = None,
+        max_latency: float | None = None,
+        value: float | None = None,
+        min_prob: float | None = None,
+        budget: Budget | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
     ) -> MemoryCall[Decision]:
         """Choose a peer before anyone answers; see `SigmaMem.route`."""
-        body = _task(question, phi, among, after, ref)
-        return self._post("route", decision_of, {**body, "read": read, "explore": explore})
+        body = _task(question, phi, topic, among, after, ref)
+        body |= {"read": read, "explore": explore, "max_cost": max_cost, "max_latency": max_latency}
+        body |= {"value": value, "min_prob": min_prob, "budget": None if budget is None else asdict(budget)}
+        return self._post("route", decision_of, body)
 
     def vote(
         self,
@@ -82,13 +117,14 @@ class MemoryCalls:
         phi: ArrayLike | None = None,
         read: str = "calibrated-vote",
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
         min_confidence: float | None = None,
     ) -> MemoryCall[Decision]:
         """Choose among answers: equal ones vote together; see `SigmaMem.vote`."""
-        body = _task(question, phi, among, after, ref) | _answers(answers, canon)
+        body = _task(question, phi, topic, among, after, ref) | _answers(answers, canon)
         return self._post("vote", decision_of, {**body, "read": read, "min_confidence": min_confidence})
 
     def decide(
@@ -98,31 +134,102 @@ class MemoryCalls:
         *,
         phi: ArrayLike | None = None,
         canon: Canon = "auto",
+        topic: Topic | None = None,
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
         min_confidence: float | None = None,
     ) -> MemoryCall[Decision]:
         """Choose among answers by the read that has been best here; see `SigmaMem.decide`."""
-        body = _task(question, phi, among, after, ref) | _answers(answers, canon)
+        body = _task(question, phi, topic, among, after, ref) | _answers(answers, canon)
         return self._post("decide", decision_of, {**body, "min_confidence": min_confidence})
 
-    def served(self, decision: str | Decision, peer: str | None = None) -> MemoryCall[Decision]:
-        """Say who really answered; see `SigmaMem.served`."""
-        return self._post("served", decision_of, {"decision": _id(decision), "peer": peer})
+    def begin(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> MemoryCall[PanelState]:
+        """Begin to ask peers one after the other."""
+        body = _task(question, phi, topic, among, after, ref)
+        body |= {"explore": explore, "change": change, "confidence": confidence, "calls": calls}
+        return self._post("ask", _panel, {**body, "canon": "auto" if callable(canon) else canon})
+
+    def add(self, panel: str, peer: str, answer: str | Answer | None, canon: Canon) -> MemoryCall[PanelState]:
+        """Give a panel a peer's answer."""
+        sent = _answers({peer: answer}, canon)["answers"][peer]
+        body = {"panel": panel, "peer": peer, "answer": sent}
+        return MemoryCall("POST", f"{self._at}/ask/add", _panel, body)
+
+    def effective_votes(
+        self,
+        answers: GivenAnswers,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        canon: Canon = "auto",
+    ) -> MemoryCall[dict[str, float]]:
+        """How many independent votes each answer's supporters are worth, by canonical answer. Only looks."""
+        body = {"question": question, "phi": None if phi is None else _phi_text(phi)}
+        body |= _answers(answers, canon)
+        return self._post("effective_votes", lambda found: dict(found["votes"]), body)
+
+    def served(
+        self,
+        decision: str | Decision,
+        peer: str | None = None,
+        *,
+        cost: float | None = None,
+        latency: float | None = None,
+    ) -> MemoryCall[Decision]:
+        """Say who really answered, and what that cost; see `SigmaMem.served`."""
+        body = {"decision": _id(decision), "peer": peer, "cost": cost, "latency": latency}
+        return self._post("served", decision_of, body)
+
+    def set_price(
+        self,
+        peer: str,
+        *,
+        per_call: float = 0.0,
+        per_input_token: float = 0.0,
+        per_output_token: float = 0.0,
+        output_tokens: float = 300.0,
+        latency: float | None = None,
+    ) -> MemoryCall[Price]:
+        """Say what a call to a peer costs; see `SigmaMem.set_price`."""
+        price = Price(per_call, per_input_token, per_output_token, output_tokens, latency)
+        return self._post("prices", lambda body: _prices(body)[peer], {"peer": peer, **asdict(price)})
+
+    def prices(self) -> MemoryCall[dict[str, Price]]:
+        """What calls to the peers cost, by peer."""
+        return self._get("prices", _prices)
+
+    def spent(self, *, since: float | None = None, until: float | None = None) -> MemoryCall[Spending]:
+        """What was spent: in all, by peer, and by day and peer."""
+        return self._get("spent", lambda body: Spending(**body), since=since, until=until)
 
     # --- feedback ------------------------------------------------------------------------
 
     def feedback(
         self,
         decision: str | Decision,
-        labels: Mapping[str, object],
+        labels: Mapping[str, object] | None = None,
         *,
+        scores: Mapping[str, object] | None = None,
         id: str | None = None,
         amend: bool = False,
     ) -> MemoryCall[Feedback]:
         """Say who was right; see `SigmaMem.feedback`. The source is the API key that the client uses."""
-        return self._post("feedback", _feedback, _said(decision, labels, id, amend))
+        return self._post("feedback", _feedback, _said(decision, labels, scores, id, amend))
 
     def feedback_batch(
         self, items: Sequence[tuple[str | Decision, Mapping[str, object]]]
@@ -131,7 +238,7 @@ class MemoryCalls:
 
         Each is taken or refused on its own: the result has, in order, what was taken or why not.
         """
-        body = {"items": [_said(decision, labels, None, False) for decision, labels in items]}
+        body = {"items": [_said(decision, labels, None, None, False) for decision, labels in items]}
         return self._post("feedback/batch", _batch, body)
 
     def revoke(self, source: str) -> MemoryCall[int]:
@@ -162,11 +269,55 @@ class MemoryCalls:
         """An earlier decision, from the ledger."""
         return self._get("decision", decision_of, id=_id(id))
 
-    def decisions(self, last: int) -> MemoryCall[list[Decision]]:
-        """The last decisions, newest first."""
-        return self._get(
-            "decisions", lambda body: [decision_of(each) for each in body["decisions"]], last=last
-        )
+    def decisions(
+        self,
+        last: int | None = None,
+        *,
+        before: str | Decision | None = None,
+        peer: str | None = None,
+        read: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+    ) -> MemoryCall[Decisions]:
+        """Earlier decisions, newest first; see `SigmaMem.decisions`.
+
+        One request brings a page: as many as the service gives at once, 1,000 by default, where `last` is
+        left out. `before` asks for the next page.
+        """
+        query = {
+            "last": _PAGE if last is None else last,
+            "before": None if before is None else _id(before),
+            "peer": peer,
+            "read": read,
+            "since": _moment(since),
+            "until": _moment(until),
+            "text": text,
+        }
+        return self._get("decisions", _decisions, **query)
+
+    def trust(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+    ) -> MemoryCall[TrustByPeer]:
+        """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
+        body = _task(question, phi, topic, None, None, None)
+        return self._post("trust", lambda found: _trust(found["trust"]), body)
+
+    def table(self, topics: Sequence[str] | None = None) -> MemoryCall[TrustTable]:
+        """How far each peer can be trusted, whatever the task and by topic. Only looks."""
+        return self._get("table", _table, topic=None if topics is None else list(topics))
+
+    def history(self, peer: str) -> MemoryCall[History]:
+        """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
+        return self._get("histories", lambda body: _histories(body)[peer], peer=[peer])
+
+    def histories(self, peers: Sequence[str] | None = None) -> MemoryCall[dict[str, History]]:
+        """The records of these peers, of the whole pool by default."""
+        return self._get("histories", _histories, peer=None if peers is None else list(peers))
 
     def labels(self, decision: str | Decision) -> MemoryCall[Mapping[str, float]]:
         """The labels that the event of a decision has now."""
@@ -189,8 +340,8 @@ class MemoryCalls:
         given = {key: value for key, value in body.items() if value is not None}
         return MemoryCall("POST", f"{self._at}/{name}", read, given)
 
-    def _get(self, name: str, read: Callable[[Any], T], **query: Any) -> MemoryCall[T]:
-        return MemoryCall("GET", f"{self._at}/{name}", read, query=query)
+    def _get(self, name: str, parse: Callable[[Any], T], /, **query: Any) -> MemoryCall[T]:
+        return MemoryCall("GET", f"{self._at}/{name}", parse, query=query)
 
 
 def decision_of(body: Mapping[str, Any]) -> Decision:
@@ -202,6 +353,7 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
 def _task(
     question: Question | None,
     phi: ArrayLike | None,
+    topic: Topic | None,
     among: Sequence[str] | None,
     after: str | Decision | None,
     ref: str | None,
@@ -209,6 +361,7 @@ def _task(
     return {
         "question": question,
         "phi": None if phi is None else _phi_text(phi),
+        "topic": topic if topic is None or isinstance(topic, str) else list(topic),
         "among": None if among is None else list(among),
         "after": None if after is None else _id(after),
         "ref": ref,
@@ -228,11 +381,17 @@ def _answers(answers: GivenAnswers, canon: Canon) -> dict[str, Any]:
 
 
 def _said(
-    decision: str | Decision, labels: Mapping[str, object], id: str | None, amend: bool
+    decision: str | Decision,
+    labels: Mapping[str, object] | None,
+    scores: Mapping[str, object] | None,
+    id: str | None,
+    amend: bool,
 ) -> dict[str, Any]:
-    plain = {peer: c.item() if isinstance(c, np.generic) else c for peer, c in labels.items()}
-    named = {} if id is None else {"id": id}
-    return {"decision": _id(decision), "labels": plain, "amend": amend, **named}
+    body: dict[str, Any] = {"decision": _id(decision), "amend": amend}
+    for name, said in (("labels", labels), ("scores", scores)):
+        if said is not None:
+            body[name] = {peer: c.item() if isinstance(c, np.generic) else c for peer, c in said.items()}
+    return body if id is None else {**body, "id": id}
 
 
 def _id(decision: str | Decision) -> str:
@@ -264,6 +423,45 @@ def _batch(body: Mapping[str, Any]) -> list[Feedback | str]:
         _feedback(each["feedback"]) if each.get("feedback") else str(each["error"]["message"])
         for each in body["results"]
     ]
+
+
+def _prices(body: Mapping[str, Any]) -> dict[str, Price]:
+    return {peer: Price(**price) for peer, price in body["prices"].items()}
+
+
+def _panel(body: Mapping[str, Any]) -> PanelState:
+    answers = {peer: Answer(each["text"], each["canon"]) for peer, each in body["answers"].items()}
+    return PanelState(body["panel"], body["next"], body["change"], answers, decision_of(body["decision"]))
+
+
+def _decisions(body: Mapping[str, Any]) -> Decisions:
+    found = [decision_of(each) for each in body["decisions"]]
+    return Decisions(lambda: iter(found))
+
+
+def _trust(body: Mapping[str, Any]) -> TrustByPeer:
+    return TrustByPeer(
+        {
+            peer: PeerTrust(each["prob"], (each["interval"][0], each["interval"][1]), each["effective"])
+            for peer, each in body.items()
+        }
+    )
+
+
+def _table(body: Mapping[str, Any]) -> TrustTable:
+    topics = {topic: _trust(each) for topic, each in body["topics"].items()}
+    return TrustTable(body["events"], _trust(body["overall"]), topics)
+
+
+def _histories(body: Mapping[str, Any]) -> dict[str, History]:
+    return {
+        peer: History(peer, [HistoryEntry(**entry) for entry in entries])
+        for peer, entries in body["histories"].items()
+    }
+
+
+def _moment(moment: Moment | None) -> str | float | None:
+    return moment.isoformat() if isinstance(moment, datetime) else moment
 
 
 def _explanation(body: Mapping[str, Any]) -> Explanation:

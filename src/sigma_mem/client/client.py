@@ -8,10 +8,16 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from sigma_mem.client.calls import MemoryCall, MemoryCalls
+from numpy.typing import ArrayLike
+
+from sigma_mem.answers.canon import Canon
+from sigma_mem.answers.chat import Question
+from sigma_mem.client.calls import MemoryCall, MemoryCalls, PanelState
 from sigma_mem.client.errors import ServiceError, error_from
+from sigma_mem.events import Answer, Decision
 from sigma_mem.extras import require
 from sigma_mem.memory import Settings
+from sigma_mem.session.topics import Topic
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,7 +61,7 @@ class _Connection:
         if http is None:
             key = os.environ.get("SIGMA_MEM_KEY") if key is None else key
             http = getattr(self._library, kind)(
-                headers={} if key is None else {"authorization": f"Bearer {key}"}, timeout=timeout
+                headers={} if not key else {"authorization": f"Bearer {key}"}, timeout=timeout
             )
         self._http = http
 
@@ -77,6 +83,61 @@ class _Connection:
         if response.status_code >= 400 or body is None:
             raise error_from(response.status_code, body, call.path)
         return call.read(body)
+
+
+class _PanelView:
+    """What a panel shows: next, change, answers, decision; see `sigma_mem.session.panel.Panel`."""
+
+    def __init__(self, state: PanelState, canon: Canon) -> None:
+        self._state, self._canon = state, canon
+
+    @property
+    def next(self) -> str | None:
+        """The peer to ask now; None once the answer is sure enough or everyone was asked."""
+        return self._state.next
+
+    @property
+    def change(self) -> float:
+        """The chance that the peers not asked would change the answer."""
+        return self._state.change
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """The answers so far, by peer."""
+        return self._state.answers
+
+    @property
+    def decision(self) -> Decision:
+        """The outcome so far."""
+        return self._state.decision
+
+
+class ServedPanel(_PanelView):
+    """A panel in a service; made by `Client.ask`."""
+
+    def __init__(self, state: PanelState, canon: Canon, client: Client) -> None:
+        super().__init__(state, canon)
+        self._client = client
+
+    def add(self, peer: str, answer: str | Answer | None) -> bool:
+        """Take an answer (None where the peer failed); return whether it is enough."""
+        calls = self._client._calls
+        self._state = self._client._send(calls.add(self._state.panel, peer, answer, self._canon))
+        return self.next is None
+
+
+class AsyncServedPanel(_PanelView):
+    """A panel in a service; made by `AsyncClient.ask`."""
+
+    def __init__(self, state: PanelState, canon: Canon, client: AsyncClient) -> None:
+        super().__init__(state, canon)
+        self._client = client
+
+    async def add(self, peer: str, answer: str | Answer | None) -> bool:
+        """Take an answer (None where the peer failed); return whether it is enough."""
+        calls = self._client._calls
+        self._state = await self._client._send(calls.add(self._state.panel, peer, answer, self._canon))
+        return self.next is None
 
 
 class Client(_Connection):
@@ -115,6 +176,10 @@ class Client(_Connection):
     vote = _sent(MemoryCalls.vote)
     decide = _sent(MemoryCalls.decide)
     served = _sent(MemoryCalls.served)
+    set_price = _sent(MemoryCalls.set_price)
+    prices = _sent(MemoryCalls.prices)
+    spent = _sent(MemoryCalls.spent)
+    effective_votes = _sent(MemoryCalls.effective_votes)
     feedback = _sent(MemoryCalls.feedback)
     feedback_batch = _sent(MemoryCalls.feedback_batch)
     revoke = _sent(MemoryCalls.revoke)
@@ -125,9 +190,46 @@ class Client(_Connection):
     decision = _sent(MemoryCalls.decision)
     decisions = _sent(MemoryCalls.decisions)
     labels = _sent(MemoryCalls.labels)
+    trust = _sent(MemoryCalls.trust)
+    table = _sent(MemoryCalls.table)
+    history = _sent(MemoryCalls.history)
+    histories = _sent(MemoryCalls.histories)
     explain = _sent(MemoryCalls.explain)
     drift = _sent(MemoryCalls.drift)
     describe = _sent(MemoryCalls.describe)
+
+    def ask(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> ServedPanel:
+        """Ask peers one after the other, until the rest hardly change the answer; see `SigmaMem.ask`."""
+        begun = self._send(
+            self._calls.begin(
+                question,
+                phi=phi,
+                topic=topic,
+                explore=explore,
+                canon=canon,
+                among=among,
+                after=after,
+                ref=ref,
+                change=change,
+                confidence=confidence,
+                calls=calls,
+            )
+        )
+        return ServedPanel(begun, canon, self)
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -209,6 +311,10 @@ class AsyncClient(_Connection):
     vote = _awaited(MemoryCalls.vote)
     decide = _awaited(MemoryCalls.decide)
     served = _awaited(MemoryCalls.served)
+    set_price = _awaited(MemoryCalls.set_price)
+    prices = _awaited(MemoryCalls.prices)
+    spent = _awaited(MemoryCalls.spent)
+    effective_votes = _awaited(MemoryCalls.effective_votes)
     feedback = _awaited(MemoryCalls.feedback)
     feedback_batch = _awaited(MemoryCalls.feedback_batch)
     revoke = _awaited(MemoryCalls.revoke)
@@ -219,9 +325,46 @@ class AsyncClient(_Connection):
     decision = _awaited(MemoryCalls.decision)
     decisions = _awaited(MemoryCalls.decisions)
     labels = _awaited(MemoryCalls.labels)
+    trust = _awaited(MemoryCalls.trust)
+    table = _awaited(MemoryCalls.table)
+    history = _awaited(MemoryCalls.history)
+    histories = _awaited(MemoryCalls.histories)
     explain = _awaited(MemoryCalls.explain)
     drift = _awaited(MemoryCalls.drift)
     describe = _awaited(MemoryCalls.describe)
+
+    async def ask(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = 0.2,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> AsyncServedPanel:
+        """Ask peers one after the other, until the rest hardly change the answer; see `SigmaMem.ask`."""
+        begun = await self._send(
+            self._calls.begin(
+                question,
+                phi=phi,
+                topic=topic,
+                explore=explore,
+                canon=canon,
+                among=among,
+                after=after,
+                ref=ref,
+                change=change,
+                confidence=confidence,
+                calls=calls,
+            )
+        )
+        return AsyncServedPanel(begun, canon, self)
 
     async def peers(self) -> tuple[str, ...]:
         """The pool, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,17 +25,22 @@ class Built:
 
 
 def build_questions(
-    names: Sequence[str], raw: Path | None, seed: int = 0, progress: Progress = lambda what, done, total: None
+    names: Sequence[str],
+    raw: Path | None,
+    seed: int = 0,
+    progress: Progress = lambda what, done, total: None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Built:
     """Build the questions of datasets, or of one recipe; without a folder ``raw`` they come from the hub.
 
     A recipe takes what is at hand and names the rest; a dataset named by itself must be there. Draws and
     order depend on the seed and a question's id alone, so what is missing does not move the others.
+    ``sizes`` draws fewer of a dataset ("piqa") or of a part of one ("superglue/wic").
     """
     if raw is not None and not raw.is_dir():
         raise InputError(f"got --raw {raw}, which is no folder; expected one with a folder for every dataset")
     if len(names) == 1 and names[0] in RECIPES:
-        return _recipe(names[0], raw, seed, progress)
+        return _drawn(_recipe(names[0], raw, seed, progress), sizes or {}, seed)
     if unknown := [name for name in names if name not in RELEASES]:
         known = f"a recipe by itself ({', '.join(RECIPES)}) or datasets ({', '.join(RELEASES)})"
         raise InputError(f"got dataset {unknown[0]!r}; expected {known}")
@@ -43,7 +48,18 @@ def build_questions(
     for number, name in enumerate(dict.fromkeys(names)):
         progress(name, number, len(names))
         questions += _all_of(RELEASES[name], raw)
-    return Built(tuple(questions), ())
+    return _drawn(Built(tuple(questions), ()), sizes or {}, seed)
+
+
+def _drawn(built: Built, sizes: Mapping[str, int], seed: int) -> Built:
+    """Of the questions whose id begins with a key of ``sizes``, as many as it says, in their order."""
+    dropped: set[str] = set()
+    for key, size in sizes.items():
+        pool = [question.id for question in built.questions if question.id.startswith(f"{key}/")]
+        if not 0 <= size <= len(pool):
+            raise InputError(f"got --size {key}={size}; expected at most {len(pool)}, as many as there are")
+        dropped.update(sorted(pool, key=lambda id_: chance(seed, "draw", id_))[size:])
+    return Built(tuple(q for q in built.questions if q.id not in dropped), built.missing)
 
 
 def _recipe(name: str, raw: Path | None, seed: int, progress: Progress) -> Built:

@@ -95,12 +95,6 @@ class Confidence:
         weights = np.exp(likelihood - likelihood.max())
         return round(float(weights @ claims / weights.sum()), _DECIMALS)
 
-    def temperature(self, now: float) -> float:
-        """The mean temperature at which claims held best: what is left of a vote's log-odds."""
-        likelihood = self.decayed.value("likelihood", now)
-        weights = np.exp(likelihood - likelihood.max())
-        return float(weights @ TEMPERATURES / weights.sum())
-
     def calibrated(self, claim: float, now: float) -> float:
         """The claim, corrected by how such claims turned out."""
         offset, offsets = 0.0, []

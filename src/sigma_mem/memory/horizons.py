@@ -198,6 +198,11 @@ class Horizons:
             others.unpack(mine.take(order, {"labels": [1], "level": []}).pack())
         return out
 
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply the sums of every peer by a factor, (P,); the level of agreement stays."""
+        self._total *= factors[:, None]
+        self._labels *= factors[:, None]
+
     def merge(self, other: Horizons, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
         for mine, others in zip(self._decayed, other._decayed, strict=True):
@@ -252,7 +257,7 @@ def mixture(likelihood: FloatArray) -> FloatArray:
     While the local claim is unsure, its weight is that of its prior, the fast horizon's claim.
 
     >>> mixture(np.zeros(5)).round(3).tolist()
-    [0.023, 0.134, 0.211, 0.632, 0.0]
+    [0.023, 0.133, 0.211, 0.632, 0.0]
     """
     likely = likelihood + _prior(likelihood.shape[-1])
     u: FloatArray = np.exp(likely - likely.max(axis=-1, keepdims=True))
@@ -324,6 +329,11 @@ class Mixing:
             claimed[new], label[new] = np.nan, np.nan
             out._waiting.append((claimed, label, weight[list(order)], tick))
         return out
+
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply what the claims about every peer were worth by a factor, (P,)."""
+        self.decayed.arrays["likelihood"] *= factors[:, None]
+        self._waiting = [(claims, c, weight * factors, tick) for claims, c, weight, tick in self._waiting]
 
     def merge(self, other: Mixing, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""

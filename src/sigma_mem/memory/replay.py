@@ -12,6 +12,7 @@ event-by-event loop, up to the rounding of sums in another order.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from sigma_mem.memory.copies import agreement_beside_copies, copying, pair_evide
 from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
+from sigma_mem.memory.topics import SHARES, claims_by_share, mixture, topic_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def replay(
     groups: NDArray[np.intp] | None = None,
     chunk: int = 64,
     features: FloatArray | None = None,
+    topics: Sequence[Sequence[str]] | None = None,
 ) -> Replay:
     """Read, then write, every event of a stream whose labels arrive on time.
 
@@ -70,6 +73,8 @@ def replay(
         Events per chunk; the result does not depend on it beyond rounding.
     features : array (T, P, S), optional
         Text features of the answers.
+    topics : sequence of sequences of str, optional
+        Topics of every event.
 
     Examples
     --------
@@ -88,7 +93,7 @@ def replay(
     agreement, votes = agreement_labels(groups), np.ones(c.shape)
     if not settings.agreement:
         agreement = np.full(c.shape, np.nan)
-    elif settings.revision > 1:
+    elif settings.revision > 1 and (groups >= 0).any():  # else nobody answers, and nobody copies
         agreement, votes = _beside_copies(groups, gamma, chunk)
     right, seen = _known(c)
     same, pairs = wrong_pairs(c, groups)
@@ -109,7 +114,11 @@ def replay(
         lately = _kernel_sums(phis, values[:2], fast, chunk)
     else:
         lately = []
-    prob = _mixed(c, score, effective, lately, agreement, agreed, settings, chunk)
+    means = _mixed(c, score, effective, lately, agreement, agreed, settings, chunk)
+    if topics is not None:
+        sums = _topic_sums(phis, topics, np.stack((score, effective), axis=1), right, seen, gamma, chunk)
+        score, effective, means = _beside_topics(means, sums, c, topics, settings, chunk)
+    prob = probability(means.mean)
     return Replay(
         score=settings.step * score,
         effective=effective,
@@ -155,6 +164,13 @@ def _kernel_sums(
     return np.split(out[:, which], np.cumsum([x.shape[1] for x in values])[:-1], axis=1)
 
 
+class _Means(NamedTuple):
+    """Mean labels before every event, (T, P): at φ, and mixed over horizons."""
+
+    near: FloatArray
+    mean: FloatArray
+
+
 def _mixed(
     c: FloatArray,
     score: FloatArray,
@@ -164,8 +180,8 @@ def _mixed(
     agreed: Sequence[FloatArray],
     settings: Settings,
     chunk: int,
-) -> FloatArray:
-    """p̂ before every event, (T, P), mixed over claims.
+) -> _Means:
+    """What p̂ is made of, mixed over claims.
 
     Parameters
     ----------
@@ -193,7 +209,7 @@ def _mixed(
         prior = np.where(asked.any(axis=1, keepdims=True), moved, prior)
     near = shrunk_mean(score, effective, prior, local)
     if not lately:
-        return probability(near)
+        return _Means(near, near)
     beyond = overall - overall[:, :, -1:]
     recent = beyond[:, :, horizons.fast_horizon(beyond.shape[2])]
     at_fast = shrunk_mean(lately[0], lately[1], near + recent, local)
@@ -206,7 +222,46 @@ def _mixed(
     before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
     u = horizons.mixture(likelihood[before])
     change = (u[:, None, :-1] * beyond).sum(axis=2) + u[:, -1:] * (at_fast - near)
-    return probability(horizons.bounded(near + change))
+    return _Means(near, horizons.bounded(near + change))
+
+
+def _topic_sums(
+    phis: FloatArray,
+    topics: Sequence[Sequence[str]],
+    of_text: FloatArray,
+    right: FloatArray,
+    seen: FloatArray,
+    gamma: float,
+    chunk: int,
+) -> FloatArray:
+    """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η before every event, for every share, (T, 2, P, B)."""
+    e = topic_vectors(topics)
+    out = [of_text]
+    for b in SHARES[1:].tolist():
+        x = np.hstack((math.sqrt(1.0 - b) * phis, math.sqrt(b) * e))
+        out.append(np.stack(_kernel_sums(x, [right, seen], gamma, chunk), axis=1))
+    return np.stack(out, axis=-1)
+
+
+def _beside_topics(
+    means: _Means,
+    sums: FloatArray,
+    c: FloatArray,
+    topics: Sequence[Sequence[str]],
+    settings: Settings,
+    chunk: int,
+) -> tuple[FloatArray, FloatArray, _Means]:
+    """Kernel sums and mean labels, mixed over the shares of the topics where an event has any."""
+    strength = settings.local_strength(c.shape[1])
+    claims = claims_by_share(sums, means.near, means.mean - means.near, strength)
+    has_topic = np.array([bool(some) for some in topics])
+    rounded = probability(claims.astype(np.float16).astype(np.float64))
+    scored = np.where(has_topic[:, None], horizons.log_likelihood(rounded, c).sum(axis=1), 0.0)
+    weights = mixture(_decayed_before(scored, math.exp(-settings.topic_mixing_rate), chunk))
+    weights[~has_topic] = SHARES == 0.0
+    mean = np.where(has_topic[:, None], (claims * weights[:, None]).sum(axis=2), means.mean)
+    score, effective = np.moveaxis((sums * weights[:, None, None]).sum(axis=3), 1, 0)
+    return score, effective, means._replace(mean=mean)
 
 
 def _beside_copies(groups: NDArray[np.intp], gamma: float, chunk: int) -> tuple[FloatArray, FloatArray]:

@@ -17,6 +17,7 @@ REVISION = 2  # of what is computed from equal lines; 1 is version 0.1
 
 _RENAMED = {"signs": "text_features"}  # keys of version 0.1
 _MIXING = 0.99  # decay of how well each horizon predicted
+_TOPIC_MIXING = 0.995  # decay of how well each share of the topics predicted
 _CROWD = 40.0  # P²/40: how many observations it takes to choose the best of many peers by φ
 
 
@@ -40,7 +41,8 @@ class Settings:
     prior, strength, prior_labels : float
         A peer of which little is known near φ is taken to be right with its overall rate, and one of
         which little is known at all with that of the pool, each with a prior strength of `strength`
-        observations; a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
+        observations (10 in revision 2, 5 in revision 1); a pool of which nothing is known is right with rate
+        `prior`, worth `prior_labels`.
     text_features : bool
         Whether votes learn which features of an answer's text predict correctness.
     agreement : bool
@@ -61,7 +63,7 @@ class Settings:
     decay: DecayBy = "event"
     half_life: float | None = None
     prior: float = 0.5
-    strength: float = 5.0
+    strength: float = cast(float, None)  # a number once __post_init__ is done
     prior_labels: float = 2.0
     text_features: bool = True
     horizons: tuple[float, ...] = ()
@@ -70,7 +72,7 @@ class Settings:
     revision: int = 2
 
     def __post_init__(self) -> None:
-        self._resolve_horizons()
+        self._resolve_defaults()
         for name, value in (("gamma_g", self.gamma_g), *(("gamma", gamma) for gamma in self.horizons)):
             _require(0.0 < value <= 1.0, f"{name} is {value!r}; expected a decay in (0, 1]")
         _require(
@@ -98,14 +100,16 @@ class Settings:
             "expected seconds with decay='time' and None otherwise",
         )
 
-    def _resolve_horizons(self) -> None:
-        """Fill in gamma from the horizons, or the horizons from gamma."""
+    def _resolve_defaults(self) -> None:
+        """Fill in gamma from the horizons, or the horizons from gamma, and what depends on the revision."""
         several = self.gamma is None and self.revision > 1
         gamma = HORIZONS[-1] if self.gamma is None else self.gamma
         horizons = self.horizons or (HORIZONS if several else (gamma,))
         object.__setattr__(self, "horizons", tuple(horizons))
         if self.gamma is None:
             object.__setattr__(self, "gamma", self.horizons[-1])
+        if self.strength is None:
+            object.__setattr__(self, "strength", 10.0 if self.revision > 1 else 5.0)
         if self.agreement is None:
             object.__setattr__(self, "agreement", self.revision > 1)
         if self.trusted is None and self.revision > 1:
@@ -145,6 +149,11 @@ class Settings:
     def mixing_rate(self) -> float:
         """At which it is forgotten how well each horizon predicted."""
         return self._rate(_MIXING)
+
+    @property
+    def topic_mixing_rate(self) -> float:
+        """At which it is forgotten how well each share of the topics predicted."""
+        return self._rate(_TOPIC_MIXING)
 
     def local_strength(self, n_peers: int) -> float:
         """Prior strength of a peer's overall rate at a φ where little was seen.

@@ -24,6 +24,7 @@ from sigma_mem.memory.features import TextFeatures
 from sigma_mem.memory.horizons import LEAST, Horizons, Mixing, bounded, fast_horizon
 from sigma_mem.memory.relation import Relation, centred
 from sigma_mem.memory.settings import Settings
+from sigma_mem.memory.topics import TopicReading, Topics
 
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
@@ -39,6 +40,7 @@ class Reading(NamedTuple):
     pseudo : weight of the prior in p̂, in observations
     near, overall, local : mean label at φ, at every horizon whatever the φ, (P, H), and at φ lately:
         what p̂ is made of
+    topics : what topics changed of score, effective and p̂; None where none was given
     """
 
     score: FloatArray
@@ -48,6 +50,7 @@ class Reading(NamedTuple):
     near: FloatArray
     overall: FloatArray
     local: FloatArray
+    topics: TopicReading | None = None
 
     def recorded(self) -> NDArray[np.float16]:
         """What is claimed, as a ledger keeps it, (P, H + 2)."""
@@ -89,7 +92,7 @@ class SigmaState:
     ...     tick = state.begin_event()
     ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.98, 0.02]
+    [0.94, 0.06]
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class SigmaState:
         self.mixing = Mixing(len(self.peers), len(rates) + 1, self.settings.mixing_rate) if several else None
         self.confidence = Confidence(rate)
         self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
+        self.topics: Topics | None = None  # until an event with a topic is labelled
         looks_for_copies = self.settings.agreement and self.settings.revision > 1
         self.copies = Copies(len(self.peers), rate) if looks_for_copies else None
 
@@ -177,10 +181,10 @@ class SigmaState:
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
-        self._begun = True
         self.now = time
         for decayed in self._sums():
             decayed.origin = time
+        self._begun = True  # last: an interrupt may come in between
 
     def _advance(self, now: float) -> None:
         self.now = now
@@ -192,14 +196,16 @@ class SigmaState:
 
     # --- read ----------------------------------------------------------------------------
 
-    def read(self, phi: FloatArray, at: float | None = None) -> Reading:
+    def read(self, phi: FloatArray, at: float | None = None, topics: Sequence[str] = ()) -> Reading:
         """Scores, effective sample sizes and calibrated competence of every peer at φ.
 
         Parameters
         ----------
-        phi : array (rank,), unit
+        phi : array (rank,), unit; 0 where only the topics are known
         at : float, optional
             The `moment` of the read; where the memory stands, by default.
+        topics : sequence of str
+            What is known of the task's kind; see `Topics`.
         """
         now = self.now if at is None else at
         overall = self._overall(now)
@@ -224,7 +230,26 @@ class SigmaState:
             bounded(mean)
         score *= factor * self._eta
         effective *= factor
-        return Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
+        reading = Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
+        return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
+
+    def _beside_topics(
+        self, of_text: Reading, phi: FloatArray, topics: Sequence[str], change: FloatArray, now: float
+    ) -> Reading:
+        """What is read at φ, mixed with what is known of the topics; horizons change both alike."""
+        known = self._new_topics() if self.topics is None else self.topics
+        sums = np.stack((of_text.score / self._eta, of_text.effective))
+        found = known.read(phi, topics, sums, of_text.near, change, of_text.pseudo, now)
+        score, prob = self._eta * found.score, probability(found.mean)
+        return of_text._replace(score=score, effective=found.effective, prob=prob, topics=found)
+
+    def _new_topics(self) -> Topics:
+        """Topics of which nothing is known, at this place of the decay axis."""
+        topics = Topics(len(self.peers), self.rank, self.settings.rate, self.settings.topic_mixing_rate)
+        for decayed in topics.sums():
+            decayed.origin = self.competence.decayed.origin
+            decayed.advance(self.now)
+        return topics
 
     def _overall(self, now: float) -> _Overall:
         """What does not depend on φ; computed once between two writes."""
@@ -328,6 +353,8 @@ class SigmaState:
         claims: NDArray[np.float16] | None = None,
         departed: Sequence[float] = (),
         departed_groups: Sequence[int] = (),
+        topics: Sequence[str] = (),
+        topic_claims: NDArray[np.float16] | None = None,
     ) -> None:
         """Write the labels of the event at `tick`, on time or late; sign −1 takes them back.
 
@@ -347,6 +374,8 @@ class SigmaState:
             What was claimed at the decision, as recorded; NaN for a peer it knew nothing of.
         departed, departed_groups : sequence
             Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
+        topics, topic_claims : sequence of str, and array (P, B)
+            The event's topics, and what every share of them claimed at the decision, as recorded.
         """
         if self.now >= self._due:
             self._advance(self.now)
@@ -362,6 +391,12 @@ class SigmaState:
             if claims is not None and self.mixing is not None:
                 self.mixing.write(claims, c, seen, tick, self.now)
         self._overall_known = None
+        if topics:
+            if self.topics is None:
+                self.topics, self._due = self._new_topics(), -math.inf
+            self.topics.write(phi, topics, label, seen, tick)
+            if topic_claims is not None:
+                self.topics.score_claims(topic_claims, c, seen, tick)
         if groups is not None:
             self.readability.write(seen, groups, tick)
             if departed:
@@ -413,8 +448,41 @@ class SigmaState:
             self.agreement = self.agreement.take(order)
         if self.copies is not None:
             self.copies = self.copies.take(order)
+        if self.topics is not None:
+            self.topics = self.topics.take(order)
         self.peers = names
         self._overall_known = None
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Give a peer another name."""
+        self.peers = _checked_peers(name if known == peer else known for known in self.peers)
+
+    def scale_peers(self, shares: Sequence[float]) -> None:
+        """Keep only a share of what is known of each peer: of M, N and what else belongs to it.
+
+        What two peers have in common (G, copies) keeps the product of their shares; what belongs to the pool
+        (K, text features, confidence, the level of agreement) stays.
+        """
+        factors = np.array(shares, dtype=np.float64)
+        self.competence.scale(factors)
+        self.relation.scale(factors)
+        self.readability.decayed.arrays["counts"] *= factors
+        self.horizons.scale(factors)
+        if self.mixing is not None:
+            self.mixing.scale(factors)
+        if self.topics is not None:
+            self.topics.scale(factors)
+        if self.agreement is not None:
+            self.agreement.scale(factors)
+        if self.copies is not None:
+            self.copies.decayed.arrays["pairs"] *= np.outer(factors, factors)
+        self._overall_known = None
+
+    def blank(self) -> SigmaState:
+        """A state of the same kind that stands at the same place, with nothing in it."""
+        out = SigmaState(self.peers, self.rank, self.settings, self.features.n_features)
+        out.sync_clock(self)
+        return out
 
     # --- merge ---------------------------------------------------------------------------
 
@@ -449,6 +517,9 @@ class SigmaState:
             self.agreement.merge(other.agreement.take(order), now)
         if self.copies is not None and other.copies is not None:
             self.copies.decayed.merge(other.copies.take(order).decayed, now)
+        if other.topics is not None:
+            self.topics = self.topics or self._new_topics()
+            self.topics.merge(other.topics.take(order), now)
         self.clock = max(self.clock, other.clock)
         self._overall_known = None
 
@@ -467,21 +538,26 @@ class SigmaState:
         self._ahead = ahead[0] if ahead else math.inf  # version 0.1 doubts no clock
         self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
         self._overall_known = None
+        self.topics = self._new_topics() if "topics.names" in packed else None
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
 
-    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation]:
-        parts: dict[str, Competence | DecayedSum | Mixing | Relation] = {
+    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation | Topics]:
+        parts: dict[str, Competence | DecayedSum | Mixing | Relation | Topics] = {
             **self._other_sums(),
             **self._competences(),
             "relation": self.relation,
         }
+        if self.topics is not None:
+            parts["topics"] = self.topics
         return parts if self.mixing is None else {**parts, "mixing": self.mixing}
 
     def _sums(self) -> list[DecayedSum]:
         """Everything that decays."""
         kept = [decayed for part in self._competences().values() for decayed in part.by_rate]
-        return [*kept, *self._other_sums().values(), *([] if self.mixing is None else [self.mixing.decayed])]
+        mixing = [] if self.mixing is None else [self.mixing.decayed]
+        topics = [] if self.topics is None else self.topics.sums()
+        return [*kept, *self._other_sums().values(), *mixing, *topics]
 
     def _other_sums(self) -> dict[str, DecayedSum]:
         return {

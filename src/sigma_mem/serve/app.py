@@ -43,7 +43,7 @@ def create_app(config: ServerConfig) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.context = context
-    for routes in (operation_routes(context, app), memory_routes(context), gateway_router(context)):
+    for routes in (memory_routes(context), gateway_router(context), operation_routes(context, app)):
         app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one
     seal(app)
     app.add_exception_handler(SigmaMemError, on_sigma_mem_error)

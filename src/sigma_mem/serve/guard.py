@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,12 +20,12 @@ from sigma_mem.serve.rates import RateLimit
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-_OF_EVERY_RESPONSE = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-}
+_OF_EVERY_RESPONSE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
 
 
 class Guard:
@@ -73,10 +72,10 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in _OF_EVERY_RESPONSE.items():
-                    headers.setdefault(name, value)
-                headers["x-request-id"] = request_id
+                headers = message["headers"]
+                there = {name for name, _ in headers}
+                headers.extend(pair for pair in _OF_EVERY_RESPONSE if pair[0] not in there)
+                headers.append((b"x-request-id", request_id.encode()))
             await send(message)
 
         self._metrics.running.inc()

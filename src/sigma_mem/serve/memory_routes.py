@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from sigma_mem.errors import InputError, SigmaMemError
@@ -12,7 +12,6 @@ from sigma_mem.serve.auth import needs, principal_of
 from sigma_mem.serve.bodies import (
     body_response,
     decision_body,
-    explanation_body,
     feedback_body,
     namespace_body,
     phi_text,
@@ -21,34 +20,21 @@ from sigma_mem.serve.bodies import (
 )
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import refusal
-from sigma_mem.serve.memories import NAMESPACE, ServedMemory
+from sigma_mem.serve.look_routes import Namespace, add_looks
+from sigma_mem.serve.memories import ServedMemory
+from sigma_mem.serve.panel_routes import add_panels
 from sigma_mem.session import SigmaMem
-
-Namespace = Annotated[str, Path(pattern=NAMESPACE, description="Which memory.", examples=["default"])]
-DecisionId = Annotated[str, Query(min_length=1, max_length=256, description="Id of a decision.")]
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorBody, "description": description}
-    for status, description in (
-        (400, "An argument is not acceptable; nothing was changed."),
-        (401, "No valid API key."),
-        (403, "The key may not do this."),
-        (404, "No such namespace or decision."),
-        (409, "It contradicts what was said before."),
-        (413, "The body is too large."),
-        (422, "The request does not fit its schema."),
-        (429, "Too many requests."),
-        (503, "The store cannot be written now."),
-    )
-}
+from sigma_mem.session.costs import Budget
 
 
 def memory_routes(context: Context) -> APIRouter:
     """The routes of the memory's API."""
-    routes = APIRouter(prefix="/v1/memory", tags=["memory"], responses=_ERRORS)
-    _add_namespaces(routes, context)
-    _add_decisions(routes, context)
+    routes = APIRouter(prefix="/v1/memory", tags=["memory"])
+    _add_decisions(routes, context)  # first: routes are tried in order, and these are called most
     _add_feedback(routes, context)
-    _add_looks(routes, context)
+    add_panels(routes, context)
+    add_looks(routes, context)
+    _add_namespaces(routes, context)
     return routes
 
 
@@ -94,6 +80,14 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
         audit.wrote(principal_of(request), "add_peer", namespace, peer=body.peer)
         return body_response(namespace_body(namespace, memory.mem))
 
+    @routes.post("/{namespace}/prices", summary="Say what a peer costs.", response_model=schemas.PricesBody)
+    @needs("admin")
+    async def set_price(namespace: Namespace, body: schemas.PriceRequest, request: Request) -> Response:
+        memory = await memories.get(namespace)
+        await memory.slow(lambda mem: mem.set_price(**body.model_dump()))
+        audit.wrote(principal_of(request), "set_price", namespace, peer=body.peer)
+        return body_response({"prices": plain(memory.mem.prices())})
+
     @routes.delete(
         "/{namespace}/peers",
         summary="Forget a peer; its name cannot be used again.",
@@ -123,7 +117,9 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def route(namespace: Namespace, body: schemas.RouteRequest) -> Response:
-        options = body.options("read", "explore", "among", "after", "ref")
+        options = body.options("read", "explore", "max_cost", "max_latency", "value", "min_prob")
+        if body.budget is not None:
+            options["budget"] = Budget(**body.budget.model_dump())
         memory = await memories.get(namespace)
         return answer(await memory.quick(lambda mem: mem.route(body.question, **options)))
 
@@ -134,7 +130,7 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def vote(namespace: Namespace, body: schemas.WeighedVoteRequest) -> Response:
-        options = body.options("read", "canon", "among", "after", "ref", "min_confidence")
+        options = body.options("read", "canon", "min_confidence")
         memory = await memories.get(namespace)
         run = memory.quick if body.is_quick else memory.slow
         return answer(await run(lambda mem: mem.vote(body.question, body.given(), **options)))
@@ -146,7 +142,7 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     )
     @needs("write")
     async def decide(namespace: Namespace, body: schemas.VoteRequest) -> Response:
-        options = body.options("canon", "among", "after", "ref", "min_confidence")
+        options = body.options("canon", "min_confidence")
         memory = await memories.get(namespace)
         run = memory.quick if body.is_quick else memory.slow
         return answer(await run(lambda mem: mem.decide(body.question, body.given(), **options)))
@@ -159,7 +155,9 @@ def _add_decisions(routes: APIRouter, context: Context) -> None:
     @needs("write")
     async def served(namespace: Namespace, body: schemas.ServedRequest, request: Request) -> Response:
         memory = await memories.get(namespace)
-        decision = await memory.slow(lambda mem: mem.served(body.decision, body.peer))
+        decision = await memory.slow(
+            lambda mem: mem.served(body.decision, body.peer, cost=body.cost, latency=body.latency)
+        )
         context.audit.wrote(
             principal_of(request), "served", namespace, decision=decision.id, peer=decision.served
         )
@@ -181,7 +179,13 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
         who = principal_of(request)
         taken = await memory.quick(
             lambda mem: mem.feedback(
-                body.decision, body.labels, source=who.name, id=id, amend=body.amend, wait=False
+                body.decision,
+                body.labels,
+                scores=body.scores,
+                source=who.name,
+                id=id,
+                amend=body.amend,
+                wait=False,
             )
         )
         metrics.feedback.inc()
@@ -248,60 +252,3 @@ def _add_feedback(routes: APIRouter, context: Context) -> None:
 
     change("revoke", "Take back all feedback of a source.")
     change("unrevoke", "Let a revoked source count again.")
-
-
-def _add_looks(routes: APIRouter, context: Context) -> None:
-    memories, most = context.memories, context.config.limits.batch
-
-    @routes.get("/{namespace}/decision", summary="An earlier decision.", response_model=schemas.DecisionBody)
-    @needs("read")
-    async def decision(namespace: Namespace, id: DecisionId) -> Response:
-        memory = await memories.get(namespace)
-        return body_response(decision_body(await memory.slow(lambda mem: mem.decision(id))))
-
-    @routes.get(
-        "/{namespace}/decisions",
-        summary="The last decisions, newest first.",
-        response_model=schemas.DecisionsBody,
-    )
-    @needs("read")
-    async def decisions(namespace: Namespace, last: Annotated[int, Query(ge=1, le=most)] = 20) -> Response:
-        memory = await memories.get(namespace)
-        found = await memory.slow(lambda mem: mem.decisions(last))
-        return body_response({"decisions": [decision_body(each) for each in found]})
-
-    @routes.get(
-        "/{namespace}/labels", summary="The labels that an event has now.", response_model=schemas.LabelsBody
-    )
-    @needs("read")
-    async def labels(namespace: Namespace, decision: DecisionId) -> Response:
-        memory = await memories.get(namespace)
-        return body_response({"labels": dict(await memory.slow(lambda mem: mem.labels(decision)))})
-
-    @routes.get(
-        "/{namespace}/explain",
-        summary="Which past events weighed how much in a decision.",
-        response_model=schemas.ExplanationBody,
-    )
-    @needs("read")
-    async def explain(
-        namespace: Namespace,
-        decision: DecisionId,
-        peer: Annotated[str | None, Query(max_length=256, description="The chosen one by default.")] = None,
-        top: Annotated[int, Query(ge=0, le=most, description="How many events to list.")] = 5,
-    ) -> Response:
-        memory = await memories.get(namespace)
-        found = await memory.slow(lambda mem: mem.explain(decision, peer=peer, top=top))
-        return body_response(explanation_body(found))
-
-    @routes.get("/{namespace}/sources", summary="Who gave feedback.", response_model=schemas.SourcesBody)
-    @needs("read")
-    async def sources(namespace: Namespace) -> Response:
-        memory = await memories.get(namespace)
-        return body_response({"sources": plain(await memory.slow(SigmaMem.sources))})
-
-    @routes.get("/{namespace}/drift", summary="Peers that changed.", response_model=schemas.DriftsBody)
-    @needs("read")
-    async def drift(namespace: Namespace) -> Response:
-        memory = await memories.get(namespace)
-        return body_response({"drift": plain(await memory.slow(SigmaMem.drift))})

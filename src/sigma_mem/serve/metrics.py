@@ -11,6 +11,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.requests = Counter(
             "sigma_mem_requests", "Requests served.", ("method", "route", "status"), registry=self.registry
         )
@@ -24,12 +25,22 @@ class Metrics:
         self.running = Gauge("sigma_mem_requests_running", "Requests being served.", registry=self.registry)
         self.decisions = Counter("sigma_mem_decisions", "Decisions made.", ("read",), registry=self.registry)
         self.feedback = Counter("sigma_mem_feedback", "Feedback taken.", registry=self.registry)
+        self.upstream_calls = Counter(
+            "sigma_mem_upstream_calls",
+            "Calls of the gateway, by the upstream's name in the configuration.",
+            ("peer", "outcome"),
+            registry=self.registry,
+        )
 
     def served(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is a path with names in place of values."""
         known = method if method in _METHODS else "other"
-        self.requests.labels(known, route, str(status)).inc()
-        self.seconds.labels(route).observe(seconds)
+        found = self._children.get((known, route, status))
+        if found is None:  # looking labels up takes longer than counting
+            found = self.requests.labels(known, route, str(status)), self.seconds.labels(route)
+            self._children[known, route, status] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def text(self) -> bytes:
         """All of it in Prometheus's text format."""

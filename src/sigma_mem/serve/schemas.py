@@ -2,7 +2,7 @@
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
@@ -15,7 +15,9 @@ Text = Annotated[str, Field(max_length=1_000_000)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Message = dict[str, Any]
 Label = StrictBool | Annotated[float, Field(strict=True, ge=-1.0, le=1.0)]
+Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 QUESTION = "What is 17 * 23?"
+_OF_EVERY_TASK = ("topic", "among", "after", "ref")
 _QUICK_CHARACTERS = 20_000
 
 
@@ -32,6 +34,15 @@ class SentAnswer(_Body):
     canon: Text | None = None
 
 
+class BudgetBody(_Body):
+    """An amount to spend over a number of events, or over seconds."""
+
+    amount: float = Field(gt=0.0)
+    events: int | None = Field(None, ge=1)
+    seconds: float | None = Field(None, gt=0.0)
+    name: Name = "budget"
+
+
 class _Task(_Body):
     question: Text | list[Message] | None = Field(
         None, description="The task: text, or chat messages that end with it.", examples=[QUESTION]
@@ -41,12 +52,17 @@ class _Task(_Body):
         description="The direction φ in place of a question: numbers, or base64 of little-endian float64.",
     )
     after: Name | None = Field(None, description="An earlier decision on the same task: both are one event.")
+    topic: Name | list[Name] | None = Field(
+        None, description="What the caller knows of the kind of task: one, or several.", examples=["law"]
+    )
     among: list[Name] | None = Field(None, min_length=1, description="Choose among these peers only.")
     ref: Name | None = Field(None, description="The caller's own name of the event, such as a trace's id.")
 
     def options(self, *names: str) -> dict[str, Any]:
         """The options that were given, as arguments of a session's method."""
-        given = {name: getattr(self, name) for name in names if name in self.model_fields_set}
+        given = {
+            name: getattr(self, name) for name in (*_OF_EVERY_TASK, *names) if name in self.model_fields_set
+        }
         return {**given, "phi": decoded_phi(self.phi)}
 
 
@@ -57,6 +73,11 @@ class RouteRequest(_Task):
     explore: bool = Field(
         False, description="Try the others too, where only the chosen peer will be labelled."
     )
+    max_cost: float | None = Field(None, ge=0.0, description="Only peers whose call costs this at most.")
+    max_latency: float | None = Field(None, ge=0.0, description="Only peers that take this many seconds.")
+    value: float | None = Field(None, ge=0.0, description="What a right answer is worth, less its cost.")
+    min_prob: float | None = Field(None, ge=0.0, le=1.0, description="The cheapest peer this likely right.")
+    budget: BudgetBody | None = Field(None, description="What all such routes may cost together.")
 
 
 class VoteRequest(_Task):
@@ -81,10 +102,7 @@ class VoteRequest(_Task):
 
     def given(self) -> dict[str, str | Answer | None]:
         """The answers, as a session takes them."""
-        return {
-            peer: Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
-            for peer, answer in self.answers.items()
-        }
+        return {peer: answer_of(answer) for peer, answer in self.answers.items()}
 
 
 class WeighedVoteRequest(VoteRequest):
@@ -93,20 +111,69 @@ class WeighedVoteRequest(VoteRequest):
     read: Name = Field("calibrated-vote", description="How to weigh them.")
 
 
+class VotesRequest(_Body):
+    """Answers whose supporters are counted."""
+
+    answers: dict[Name, Text | SentAnswer | None]
+    question: Text | list[Message] | None = None
+    phi: list[float] | Text | None = None
+    canon: Kind = "auto"
+
+
+class AskRequest(_Task):
+    """Ask peers one after the other."""
+
+    OPTIONS: ClassVar = ("explore", "canon", "change", "confidence", "calls")
+    explore: bool = Field(
+        False, description="Draw the first peer, where only who was asked will be labelled."
+    )
+    canon: Kind = Field("auto", description="How answers are compared.")
+    change: float = Field(
+        0.2, ge=0.0, le=1.0, description="Stop once the rest change the answer with this chance at most."
+    )
+    confidence: float | None = Field(None, ge=0.0, le=1.0, description="Stop as well once it is this sure.")
+    calls: int | None = Field(None, ge=1, description="Ask at most so many.")
+
+
+class AddRequest(_Body):
+    """A peer's answer."""
+
+    panel: Name = Field(description="As `ask` named it: the id of the event.")
+    peer: Name
+    answer: Text | SentAnswer | None = Field(description="null where the peer failed.")
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the answer is compared in microseconds."""
+        return isinstance(self.answer, SentAnswer) or len(self.answer or "") <= _QUICK_CHARACTERS
+
+
 class EncodeRequest(_Body):
     """A question to turn into φ."""
 
     question: Text | list[Message] = Field(examples=[QUESTION])
 
 
+class TrustRequest(_Body):
+    """Where to look: a question, or φ."""
+
+    question: Text | list[Message] | None = Field(None, examples=[QUESTION])
+    phi: list[float] | Text | None = None
+    topic: Name | list[Name] | None = None
+
+
 class FeedbackRequest(_Body):
     """Who was right. The source is the API key that is used, never the body."""
 
     decision: Name = Field(description="Any decision on the event, or its ref.")
-    labels: dict[Name, Label] = Field(
+    labels: dict[Name, Label] | None = Field(
+        None,
         min_length=1,
         description="Peer → true, false, or -1 (wrong) to 1 (right); leave out who has no label.",
         examples=[{"gemma": True, "coder": False}],
+    )
+    scores: dict[Name, Score] | None = Field(
+        None, min_length=1, description="In place of labels: peer → 0 (wrong) to 1 (right)."
     )
     id: Name | None = Field(None, description="Of this feedback, for senders that retry.")
     amend: bool = Field(False, description="Replace what this key said of these peers before.")
@@ -129,6 +196,31 @@ class NamespaceRequest(_Body):
         description="Decay, step sizes, prior; recorded with the memory.",
         examples=[{"trusted": ["ci"]}],
     )
+
+
+class PriceRequest(_Body):
+    """What a call to a peer costs."""
+
+    peer: Name
+    per_call: float = Field(0.0, ge=0.0)
+    per_input_token: float = Field(0.0, ge=0.0)
+    per_output_token: float = Field(0.0, ge=0.0)
+    output_tokens: float = Field(300.0, ge=0.0, description="How long its answers are, at first.")
+    latency: float | None = Field(None, ge=0.0, description="Seconds.")
+
+
+class PricesBody(BaseModel):
+    """Prices by peer."""
+
+    prices: dict[str, dict[str, float | None]]
+
+
+class SpentBody(BaseModel):
+    """What was spent: in all, by peer, and by day and peer."""
+
+    total: float
+    by_peer: dict[str, float]
+    by_day: dict[str, dict[str, float]]
 
 
 class PeerRequest(_Body):
@@ -170,6 +262,23 @@ class DecisionBody(_Out):
     details: dict[str, Any]
     ref: str | None
     served: str | None
+    cost: float | None = Field(description="What the event's calls cost, or are expected to.")
+
+
+class PanelBody(BaseModel):
+    """Where a panel stands."""
+
+    panel: str
+    next: str | None = Field(description="The peer to ask now; null once it is enough.")
+    change: float = Field(description="The chance that the rest would change the answer.")
+    answers: dict[str, SentAnswer]
+    decision: DecisionBody
+
+
+class VotesBody(BaseModel):
+    """Independent votes by canonical answer."""
+
+    votes: dict[str, float]
 
 
 class ServedRequest(_Body):
@@ -177,6 +286,8 @@ class ServedRequest(_Body):
 
     decision: Name = Field(description="A decision, or the ref of its event.")
     peer: Name | None = Field(None, description="Who answered; the chosen peer, if left out.")
+    cost: float | None = Field(None, ge=0.0, description="What the call really cost.")
+    latency: float | None = Field(None, ge=0.0, description="How many seconds it took.")
 
 
 class FeedbackBody(_Out):
@@ -260,6 +371,34 @@ class LinesBody(BaseModel):
     lines: int
 
 
+class PeerTrustBody(_Out):
+    """How far a peer can be trusted."""
+
+    prob: float
+    interval: list[float] = Field(description="Where prob lies with 95 %.")
+    effective: float = Field(description="Labelled events behind it.")
+
+
+class TrustBody(BaseModel):
+    """Trust by peer."""
+
+    trust: dict[str, PeerTrustBody]
+
+
+class TableBody(_Out):
+    """Trust by peer, overall and by topic."""
+
+    events: int
+    overall: dict[str, PeerTrustBody]
+    topics: dict[str, dict[str, PeerTrustBody]]
+
+
+class HistoriesBody(BaseModel):
+    """Records by peer."""
+
+    histories: dict[str, list[dict[str, Any]]]
+
+
 class ExplanationBody(_Out):
     """Why a peer had the score it had: terms of past events."""
 
@@ -282,6 +421,11 @@ class DriftsBody(BaseModel):
     """Peers whose recent record left their long one."""
 
     drift: list[dict[str, Any]]
+
+
+def answer_of(answer: str | SentAnswer | None) -> str | Answer | None:
+    """An answer of a request, as a session takes it."""
+    return Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
 
 
 def decoded_phi(phi: list[float] | str | None) -> FloatArray | None:

@@ -13,7 +13,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import phi_from_bytes, recorded_features
+from sigma_mem.session.lines import is_forgotten, phi_from_bytes, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -44,25 +44,30 @@ class EventState:
     __slots__ = (
         "_claims",
         "_phi",
+        "_topic_claims",
         "agreement",
         "canons",
         "charges",
         "confidence",
         "expected",
         "features",
+        "first",
         "guess",
         "lines",
         "question",
         "reads",
         "said",
+        "seq",
         "served",
         "served_lines",
         "standings",
         "tick",
+        "topics",
     )
 
     def __init__(self, record: Record) -> None:
         self._phi = record.phi
+        self.seq = record.seq  # of its first decision
         self.tick: float = record.body["tick"]
         self.question: str | None = record.body["question"]
         self.canons: Mapping[str, str | None] = _NONE
@@ -70,8 +75,11 @@ class EventState:
         self.features: Mapping[str, Sequence[float]] = _NONE
         self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
         self.agreement: Mapping[str, float] = _NONE
+        self.topics: tuple[str, ...] = tuple(record.body.get("topics", ()))
         self._claims = _claims(record)
+        self._topic_claims = _claims(record, "topic_claims")
         self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
+        self.first: str | None = None  # asked first by a panel of which only those asked are labelled
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
@@ -139,24 +147,39 @@ class EventState:
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             self._claims = _claims(record)
+            self._topic_claims = _claims(record, "topic_claims")
             recorded = _recorded_agreement(body)
+            self.first = body["details"].get("panel", {}).get("first")
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
+            if self.first is not None:
+                self.agreement = _NONE
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = recorded_features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
+    @property
+    def compared_canons(self) -> Mapping[str, str | None]:
+        """Answers that tell who copies whom: none where a panel asked some because of what others said."""
+        return self.canons if self.first is None else _NONE
+
+    def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
+        """The labels that say how good their peers are.
+
+        A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
+        those who were asked are labelled, the first one's label alone is a fair sample.
+        """
+        if self.first is None or any(peer not in self.canons for peer in labels):
+            return labels
+        return {self.first: labels[self.first]} if self.first in labels else _NONE
+
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""
-        if self._claims is None:
-            return None
-        raw, then = self._claims
-        recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
-        if tuple(then) == peers:
-            return recorded
-        by_peer = dict(zip(then, recorded, strict=True))
-        nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
-        return np.array([by_peer.get(peer, nothing) for peer in peers])
+        return _by_peer(self._claims, peers)
+
+    def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool then."""
+        return _by_peer(self._topic_claims, peers)
 
     def forget(self, source: str) -> None:
         """Leave out what a revoked source said."""
@@ -230,10 +253,25 @@ def _recorded_agreement(body: Mapping[str, Any]) -> dict[str, float] | None:
     return {peer: a for peer, a in zip(body["scores"], labels, strict=True) if a == a}  # not NaN
 
 
-def _claims(record: Record) -> tuple[str, Mapping[str, float]] | None:
-    """What every horizon claimed, as the line keeps it, and the peers it is about, in order."""
-    raw = record.body.get("claims")
+def _claims(record: Record, key: str = "claims") -> tuple[str, Mapping[str, float]] | None:
+    """What was claimed, as the line keeps it, and the peers it is about, in order."""
+    raw = record.body.get(key)
     return None if raw is None else (raw, record.body["scores"])
+
+
+def _by_peer(
+    claims: tuple[str, Mapping[str, float]] | None, peers: tuple[str, ...]
+) -> NDArray[np.float16] | None:
+    """Recorded claims of these peers, a row each; NaN for one not in the pool then."""
+    if claims is None:
+        return None
+    raw, then = claims
+    recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
+    if tuple(then) == peers:
+        return recorded
+    by_peer = dict(zip(then, recorded, strict=True))
+    nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+    return np.array([by_peer.get(peer, nothing) for peer in peers])
 
 
 def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[str, EventState]:
@@ -241,6 +279,8 @@ def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[
     events: dict[str, EventState] = {}
     silent = set(revoked)
     for record in records:
+        if is_forgotten(record):
+            continue
         if record.kind == "revoke":
             silent.add(record.body["source"])
         elif record.kind == "unrevoke":

@@ -1,23 +1,25 @@
 """Which past events weighed how much: the terms that a score is the sum of."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sigma_mem.errors import InputError
-from sigma_mem.events import FloatArray
+from sigma_mem.events import Decision, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis, basis
+from sigma_mem.memory.topics import kernel, overlap
 from sigma_mem.session.event import EventState, events_of
 from sigma_mem.session.lines import decided_at, decision_from
+from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.base import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """One past event's term η·γ^age·w·c·(φ·φ_s)² in a peer's score."""
+    """One past event's term η·γ^age·w·c·(φ·φ_s)² in a peer's score; topics count as in `Topics`."""
 
     event: str
     question: str | None
@@ -26,6 +28,7 @@ class Contribution:
     recency: float  # γ^age
     similarity: float  # (φ·φ_s)²
     share: float  # the term itself
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Explanation:
         How many events are not listed, and the sum of their terms; score = Σ share + rest.
     served : str, optional
         Who really answered, where the caller said so.
+    topics : tuple of str
+        Of the decision; `topic_shares` says how far they counted: the weight of every share b, by b.
     """
 
     decision: str
@@ -63,6 +68,8 @@ class Explanation:
     others: int
     rest: float
     served: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_shares: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         verb = "chosen" if self.peer == self.chosen else f"not chosen ({self.chosen} was)"
@@ -73,6 +80,9 @@ class Explanation:
             f"from {self.effective:.1f} effective events (score {self.score:+.4f})",
             f"  {self.basis}",
         ]
+        if self.topics:
+            mean = sum(float(share) * weight for share, weight in self.topic_shares.items())
+            lines.append(f"  topics {', '.join(self.topics)}: a share of {mean:.2f}, the text has the rest")
         if self.text_log_odds:
             which = "for" if self.text_log_odds > 0 else "against"
             lines.append(f"  the text of its answer speaks {which} it ({self.text_log_odds:+.2f} log-odds)")
@@ -90,7 +100,12 @@ class Explanation:
 
 
 def explain(
-    decision: Record, before: Iterable[Record], settings: Settings, peer: str | None = None, top: int = 5
+    decision: Record,
+    before: Iterable[Record],
+    settings: Settings,
+    peer: str | None = None,
+    top: int = 5,
+    pool: PoolChanges | None = None,
 ) -> Explanation:
     """Take a peer's score at a decision apart, exactly.
 
@@ -106,6 +121,8 @@ def explain(
         The peer to explain; the chosen one by default.
     top : int
         How many terms to list.
+    pool : PoolChanges, optional
+        How the pool changed: what was learned before a peer was reset or replaced counts in part.
     """
     made = decision_from(decision)
     name = peer or made.peer or made.details["abstained"]["peer"]
@@ -114,16 +131,20 @@ def explain(
             f"decision {made.id!r} chose nobody, since no answer could be read; expected peer=, "
             f"one of {sorted(made.scores)}"
         )
-    past, now = events_of(before), decided_at(decision)
-    events = {id: event for id, event in past.items() if name in event.labels().c}
+    changes = PoolChanges() if pool is None else pool
+    past = events_of(changes.translated(line, until=decision.seq) for line in before)
+    now = decided_at(decision)
+    events = {id: event for id, event in past.items() if name in event.evidence(event.labels().c)}
     ids = list(events)
     said = [event.labels() for event in events.values()]
     labels = np.array([event.c[name] for event in said])
-    weights = np.array([event.weight.get(name, 1.0) for event in said])
+    kept = [changes.kept_since(event.seq, [name], until=decision.seq) for event in events.values()]
+    shares = [1.0 if share is None else share[0] for share in kept]
+    weights = np.array([w * event.weight.get(name, 1.0) for w, event in zip(shares, said, strict=True)])
     ticks = np.array([event.tick for event in events.values()])
     phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
     recency = np.exp(-settings.rate * (now - ticks))
-    similarity = np.square(phis @ made.phi)
+    similarity = _similarity(phis, list(events.values()), made)
     share = settings.step * recency * weights * labels * similarity
     order = np.argsort(-np.abs(share), kind="stable")[:top]
     return Explanation(
@@ -150,12 +171,24 @@ def explain(
                 float(recency[i]),
                 float(similarity[i]),
                 float(share[i]),
+                events[ids[i]].topics,
             )
             for i in order
         ),
         others=len(ids) - len(order),
         rest=float(share.sum() - share[order].sum()),
+        topics=made.topics,
+        topic_shares=made.details.get("topic_shares", {}),
     )
+
+
+def _similarity(phis: FloatArray, events: Sequence[EventState], made: Decision) -> FloatArray:
+    """The kernel of past events with a decision: (φ·φ_s)², mixed over the shares of topics if it has any."""
+    near: FloatArray = phis @ made.phi
+    if not made.topics:
+        return np.square(near)
+    shared = np.array([overlap(event.topics, made.topics) for event in events])
+    return kernel(near, shared, np.array(list(made.details["topic_shares"].values())))
 
 
 def _agreement(

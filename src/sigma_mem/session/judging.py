@@ -28,8 +28,13 @@ class Utilities(Protocol):
 class JudgingCenter(Protocol):
     """A frozen model that judges answers, steered by what the memory reads out."""
 
-    def judge(self, question: str, answers: Sequence[str], readouts: FloatArray) -> Utilities:
-        """U of every answer, with its peer's readout M_pφ projected into the model."""
+    def judge(
+        self, question: str, answers: Sequence[str], readouts: FloatArray, **named: Sequence[str]
+    ) -> Utilities:
+        """U of every answer, with its peer's readout M_pφ projected into the model.
+
+        Where the center's ``names_peer`` is true, ``peers`` are the names of the answers' peers.
+        """
         ...
 
 
@@ -51,15 +56,16 @@ def judge_answers(
     if not peers:
         raise InputError("no peer gave an answer; expected at least one text to judge")
     rows = [state.peers.index(peer) for peer in peers]
-    judged = center.judge(question, [answers[peer].text for peer in peers], state.readout(phi)[rows])
+    named = {"peers": peers} if getattr(center, "names_peer", False) else {}
+    judged = center.judge(question, [answers[peer].text for peer in peers], state.readout(phi)[rows], **named)
     utility: FloatArray = np.full(len(state.peers), np.nan)
     utility[rows] = judged.utility
-    named = {
+    kept = {
         "utility": judged.utility,
         "z": normalized_utility(judged.utility),
         "yes_no_mass": judged.yes_no_mass,
     }
-    return utility, {key: dict(zip(peers, x.tolist(), strict=True)) for key, x in named.items()}
+    return utility, {key: dict(zip(peers, x.tolist(), strict=True)) for key, x in kept.items()}
 
 
 def posterior_details(state: SigmaState, expectation: FloatArray) -> dict[str, Any]:

@@ -21,7 +21,9 @@ from sigma_mem.memory.combination import Standing
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
-_ONLY_IN_LINES = ("now", "signs", "claims", "agreement", "confidence_claims", "costs", "pacing")
+_ONLY_IN_LINES = (
+    "now", "signs", "claims", "agreement", "confidence_claims", "topic_claims", "costs", "pacing",
+)  # fmt: skip
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
 
@@ -34,6 +36,7 @@ class Opening:
     rank: int
     settings: Settings
     encoder: Mapping[str, str]  # name and version
+    keep_text: bool | None = None  # whether texts are kept; None in a memory of before, where callers say so
 
 
 def open_record(opening: Opening, time: float) -> Record:
@@ -45,15 +48,16 @@ def open_record(opening: Opening, time: float) -> Record:
         "encoder": dict(opening.encoder),
         "time": time,
     }
+    if opening.keep_text is not None:
+        body["keep_text"] = opening.keep_text
     return Record("open", "open", "", body)
 
 
 def opening_from(record: Record) -> Opening:
     """What the first line says."""
     body = record.body
-    return Opening(
-        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
-    )
+    settings = Settings.from_record(body["settings"])
+    return Opening(tuple(body["peers"]), body["rank"], settings, body["encoder"], body.get("keep_text"))
 
 
 def decision_record(
@@ -63,6 +67,7 @@ def decision_record(
     claims: NDArray[np.float16] | None = None,
     confidence_claims: Sequence[Any] = (),
     agreement: FloatArray | None = None,
+    topic_claims: NDArray[np.float16] | None = None,
     costs: Mapping[str, Sequence[float]] = _NONE,
     pacing: Mapping[str, Any] | None = None,
 ) -> Record:
@@ -70,8 +75,9 @@ def decision_record(
 
     What was claimed of every peer, (P, H + 2), is kept as float16, in the order of the scores;
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
-    agreement labels, (P,), where they depend on who copies whom; others follow from the canons. `costs` has
-    what a call to each peer that is asked will cost, and what its price alone says; `pacing` is for a budget.
+    agreement labels, (P,), where they depend on who copies whom; others follow from the canons. What every
+    share of the topics claimed, (P, B), is kept as what horizons claimed is. `costs` has what a call to each
+    peer that is asked will cost, and what its price alone says; `pacing` is for a budget.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -106,6 +112,10 @@ def decision_record(
         body["confidence_claims"] = list(confidence_claims)
     if decision.ref is not None:
         body["ref"] = decision.ref
+    if decision.topics:
+        body["topics"] = list(decision.topics)
+    if topic_claims is not None:
+        body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
     if costs:
         body["costs"] = costs
     if pacing is not None:
@@ -133,6 +143,7 @@ def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
     body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
     body["features"] = dict(recorded_features(record))
+    body["topics"] = tuple(body.get("topics", ()))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
         body["details"] = {**details, "text_log_odds": details.pop("lean")}
@@ -149,6 +160,16 @@ def _own(value: Any) -> Any:
 def decided_at(record: Record) -> float:
     """Where the memory stood on its decay axis when it made this decision."""
     return float(record.body["now"])
+
+
+def is_forgotten(record: Record) -> bool:
+    """Whether only the place of this line is left."""
+    return "forgotten" in record.body
+
+
+def forget_record(events: Sequence[str], time: float) -> Record:
+    """These events were forgotten; their lines keep their places only."""
+    return Record("forget", f"{events[0]}+{len(events) - 1}", "", {"events": list(events), "time": time})
 
 
 def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:
@@ -215,9 +236,21 @@ def served_record(
     return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 
-def peer_record(peer: str, joins: bool, time: float) -> Record:
-    """A peer joins or leaves the pool; a name is used once."""
-    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+def peer_record(peer: str, joins: bool, time: float, number: int, returning: bool = False) -> Record:
+    """A peer joins or leaves the pool, as its change `number`; it returns only by this explicit word."""
+    body = {"peer": peer, "joins": joins, "time": time, **({"returning": True} if returning else {})}
+    return Record("peer", f"{number}{'+' if joins else '-'}{peer}", "", body)
+
+
+def reset_record(peer: str, keep: float, number: int, time: float) -> Record:
+    """A peer was updated under its name: only a share of its record stays."""
+    return Record("reset", f"{number} {peer}", "", {"peer": peer, "keep": keep, "time": time})
+
+
+def rename_record(peer: str, becomes: str, keep: float, number: int, time: float) -> Record:
+    """A peer has another name from here on, or another peer takes its place with a share of its record."""
+    body = {"peer": peer, "becomes": becomes, "keep": keep, "time": time}
+    return Record("rename", f"{number} {peer}", "", body)
 
 
 def revoke_record(source: str, id: str, time: float) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -111,9 +111,9 @@ class TrustTable(Tabular):
         return {"events": self.events, "overall": self.overall.to_dict(), "topics": topics}
 
 
-def trust_at(state: SigmaState, phi: FloatArray, moment: float) -> TrustByPeer:
-    """What the memory says of every peer at φ."""
-    reading = state.read(phi, moment)
+def trust_at(state: SigmaState, phi: FloatArray, moment: float, topics: Sequence[str] = ()) -> TrustByPeer:
+    """What the memory says of every peer at φ and on these topics."""
+    reading = state.read(phi, moment, topics)
     return _trust(state, reading.prob, reading.effective, reading.pseudo)
 
 

@@ -16,9 +16,11 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
 
+EXPLORED = 0.1  # share of the exploring panels that ask everyone
+
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PanelLimits:
     """When a panel stops.
 
     Attributes
@@ -31,12 +33,18 @@ class Limits:
         Ask at most so many peers.
     among : collection of str, optional
         Ask these peers only.
+    explore : bool
+        Only those who were asked will be labelled.
+    everyone : bool
+        Ask all of them, whatever they say.
     """
 
     change: float = 0.2
     confidence: float | None = None
     calls: int | None = None
     among: Collection[str] | None = None
+    explore: bool = False
+    everyone: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.change <= 1.0:
@@ -48,6 +56,8 @@ class Limits:
 
     def reached(self, change: float, confidence: float, calls: int) -> bool:
         """Whether to stop here."""
+        if self.everyone:
+            return False
         sure = self.confidence is not None and confidence >= self.confidence
         return change <= self.change or sure or (self.calls is not None and calls >= self.calls)
 
@@ -88,7 +98,7 @@ class Panel:
     def __init__(
         self,
         decision: Decision,
-        limits: Limits,
+        limits: PanelLimits,
         canon: Canon,
         decide: Callable[[Mapping[str, Answer], Step], Decision],
     ) -> None:
@@ -134,17 +144,18 @@ class Panel:
         """What to keep beside a decision on these answers: whom to ask next, and what the rest may change."""
 
         def step(state: SigmaState, view: View, confidence: float, costs: FloatArray) -> Mapping[str, Any]:
-            names = state.peers
+            names, first = state.peers, next(iter(answers))
             left = [i for i, peer in enumerate(names) if peer not in answers and self._limits.may_ask(peer)]
             rest = np.array(left, dtype=np.intp)
-            change = change_probability(view, rest, state.confidence.temperature(state.now))
+            change = change_probability(view, rest)
             stop = not left or self._limits.reached(change, confidence, len(answers))
             price = costs if costs[rest].all() else None  # prices decide where all have one
-            next = None if stop else names[next_peer(view, rest, price)]
-            return {
-                "next": next,
+            noted = {
+                "next": None if stop else names[next_peer(view, rest, price)],
                 "change": change,
                 "added": [added, answers[added].text, answers[added].canon],
             }
+            # Whoever is asked later is asked because the task looks hard (`EventState.evidence`).
+            return {**noted, "first": first} if self._limits.explore and not self._limits.everyone else noted
 
         return step

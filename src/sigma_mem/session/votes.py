@@ -13,7 +13,7 @@ from sigma_mem.memory.confidence import answer_claims
 _LEAST_EVIDENCE = 0.05  # log-odds of a single vote, below which votes cannot be counted in it
 
 
-def effective_votes(state: SigmaState, view: View) -> FloatArray:
+def votes_of_groups(state: SigmaState, view: View) -> FloatArray:
     """Of every answer group: its calibrated log-odds, in units of the weight of an average vote for it.
 
     Nine peers that err together may be worth two. Where a single vote says next to nothing, copies of one

@@ -6,9 +6,11 @@ classes of :mod:`~sigma_mem.streams.reveal` decide which labels a memory gets to
 """
 
 from sigma_mem.streams.counterfactual import Attack, attack_plan, counterfactual
+from sigma_mem.streams.joined import join_streams
 from sigma_mem.streams.jsonl import load_stream, save_stream
 from sigma_mem.streams.reveal import Bandit, Delayed, Dishonest, Everything, Noisy, Reveal, Revealed, Share
 from sigma_mem.streams.stream import Stream
+from sigma_mem.streams.topics import with_topics
 
 __all__ = [
     "Attack",
@@ -23,6 +25,8 @@ __all__ = [
     "Stream",
     "attack_plan",
     "counterfactual",
+    "join_streams",
     "load_stream",
     "save_stream",
+    "with_topics",
 ]

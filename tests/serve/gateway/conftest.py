@@ -34,6 +34,7 @@ def memory_of(gateway, namespace="default"):
 def serving(app):
     """An application behind uvicorn, in a thread; gives its address."""
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `sigma-mem serve` does
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -53,16 +54,16 @@ def serving(app):
 def starter():
     with ExitStack() as stack:
 
-        def begin(behaviours, *, peers=None, **config):
+        def begin(behaviours, *, peers=None, upstreams=(), **config):
             servers = {name: stack.enter_context(upstream(behave)) for name, behave in behaviours.items()}
-            upstreams = [
+            known = [Upstream(**other) for other in upstreams] + [
                 Upstream(name=name, base_url=server.url, **({"timeout": 5.0} | (peers or {}).get(name, {})))
                 for name, server in servers.items()
             ]
-            app = create_app(ServerConfig(upstreams=tuple(upstreams), port=0, log="off", **config))
+            app = create_app(ServerConfig(upstreams=tuple(known), port=0, log="off", **config))
             url = stack.enter_context(serving(app))
             client = stack.enter_context(
-                openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=30.0)
+                openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120.0)
             )
             return SimpleNamespace(url=url, client=client, context=app.state.context, servers=servers)
 

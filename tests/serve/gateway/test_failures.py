@@ -113,6 +113,10 @@ def test_a_circuit_opens_after_three_failures_and_the_peer_is_left_alone(start):
     answers = [ask(gateway) for _ in range(6)]
     assert [a.sigma_mem["attempts"] for a in answers] == [2, 2, 2, 1, 1, 1]
     assert len(gateway.servers["bad"].requests) == 3
+    metrics = httpx2.get(f"{gateway.url}/metrics").text
+    assert 'sigma_mem_upstream_calls_total{outcome="failed",peer="bad"} 3.0' in metrics
+    assert 'sigma_mem_upstream_calls_total{outcome="answered",peer="good"} 6.0' in metrics
+    assert 'sigma_mem_decisions_total{read="calibrated-route"} 6.0' in metrics
     last = mem.decision(answers[-1].id)
     assert (last.peer, last.served, last.details["among"]) == ("good", None, ["good"])
 

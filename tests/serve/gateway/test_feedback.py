@@ -143,4 +143,4 @@ def test_who_may_call_what(keyed):
             got = httpx2.post(f"{keyed.url}{path}", json=sent, headers=headers)
             assert got.status_code == status, (path, name)
     assert httpx2.get(f"{keyed.url}/v1/models").status_code == 401
-    assert len(keyed.client.models.list().data) == 4
+    assert len(keyed.client.models.list().data) == 5

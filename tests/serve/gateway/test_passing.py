@@ -9,7 +9,7 @@ from serve.gateway.upstreams import cuts_the_stream, fails, says
 
 def test_the_models_are_the_ways_to_choose_and_the_peers(shared):
     names = [model.id for model in shared.client.models.list()]
-    assert names == ["sigma-mem", "sigma-mem/vote", "ann", "bob"]
+    assert names == ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask", "ann", "bob"]
     assert shared.client.models.retrieve("sigma-mem/vote").owned_by == "sigma-mem"
     with pytest.raises(openai.NotFoundError):
         shared.client.models.retrieve("gpt")

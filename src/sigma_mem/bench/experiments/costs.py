@@ -143,7 +143,7 @@ def costs_table(
         ordered = CostlyEvents(events.peers, events.phis[places], events.right[places], events.costs[places])
         for budget in chosen_budgets:
             reached = {name: ordered.spent(play(ordered, budget, order)) for name, play in players.items()}
-            reached[FIXED], reached[ORACLE] = best_fixed(ordered, budget), best_in_hindsight(ordered, budget)
+            reached[FIXED], reached[ORACLE] = best_affordable(ordered, budget), best_in_hindsight(ordered, budget)
             for name, one in reached.items():
                 found[budget].setdefault(name, []).append(one)
             done += 1
@@ -217,7 +217,7 @@ def play_paretobandit(events: CostlyEvents, budget: float, seed: int) -> NDArray
     return np.array(chosen, dtype=np.intp)
 
 
-def best_fixed(events: CostlyEvents, budget: float) -> Spent:
+def best_affordable(events: CostlyEvents, budget: float) -> Spent:
     """The peer that is right most often, of those whose mean cost is within the budget; else the cheapest."""
     right, cost = np.nanmean(events.right, axis=0), events.prices
     affordable = cost <= budget * (1.0 + 1e-9)

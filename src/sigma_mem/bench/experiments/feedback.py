@@ -1,7 +1,7 @@
 """Accuracy against feedback: 0 % … 100 % of events labelled, over masks (fig:feedback_availability)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.row import TableRow, has_answers
 from sigma_mem.bench.table import Grid, Table
 from sigma_mem.decide.vote import group_answers
-from sigma_mem.events import FloatArray
-from sigma_mem.streams import Share, Stream
+from sigma_mem.events import Event, FloatArray
+from sigma_mem.streams import Everything, Reveal, Revealed, Share, Stream
 
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 _FLAT = (MAJORITY, *AGGREGATIONS)  # rows that labels do not move
@@ -155,13 +155,24 @@ def feedback_table(
     """
     places = range(len(stream)) if center is None else center.places(stream)
     in_hindsight = _in_hindsight(stream)
+    before, whole, directions = None, stream, phis
+    if setup.warm is not None:
+        before = setup.warm[0]
+        whole = replace(stream, events=(*before.events, *stream.events))
+        directions = np.concatenate((setup.warm[1], phis))
+    skip = len(whole) - len(stream)
 
     def played(reveal: Share, shown: NDArray[np.bool_]) -> dict[str, TableRow]:
-        choices = replayed(stream, phis, setup.settings, shown, reads=setup.reads)
-        for name, router in routers(stream, phis, setup).items():
-            choices.update(play(stream, phis, RouterPlayer(name, router, stream.peers), reveal))
+        told = np.concatenate((np.full(skip, True), shown))
+        choices = dict(replayed(whole, directions, setup.settings, told, reads=setup.reads))
+        for name, router in routers(whole, directions, setup).items():
+            player = RouterPlayer(name, router, whole.peers)
+            choices.update(play(whole, directions, player, _AfterWarmUp(reveal, skip)))
+        choices = {name: chosen[skip:] for name, chosen in choices.items()}
         rows = rows_of(stream, {**choices, **in_hindsight}, setup.reads)
-        judged = {} if center is None else center.judge(stream, shown=shown, rows=("base", "sigma"))
+        judged = {}
+        if center is not None:
+            judged = center.judge(stream, warm=before, shown=shown, rows=("base", "sigma"))
         return merged(rows, judged, places)
 
     known: dict[bytes, dict[str, TableRow]] = {}  # at 0 % and at 100 % all masks are one
@@ -177,6 +188,18 @@ def feedback_table(
         setup.progress(f"{100 * share:g}% of labels", done, len(shares) * len(seeds))
     about = None if center is None else center.judged(stream)
     return FeedbackTable(stream=stream, judged=about, seeds=tuple(seeds), rows=found)
+
+
+@dataclass(frozen=True, slots=True)
+class _AfterWarmUp:
+    """All labels of the first ``skip`` events, and then what ``of`` shows."""
+
+    of: Reveal
+    skip: int
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        shown = Everything() if index < self.skip else self.of
+        return shown.reveal(index, event, chosen)
 
 
 def _in_hindsight(stream: Stream) -> Choices:

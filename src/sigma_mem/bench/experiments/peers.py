@@ -1,7 +1,7 @@
 """More peers, parameters fixed: pools of 3, 4, 5 … under the same attack (tab:scaling_results)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sigma_mem.bench.center import BenchCenter
@@ -54,7 +54,13 @@ def peer_table(
         pool = stream.select(peers=stream.peers[:size])
         kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
         of_pool = phis[[event.id in kept for event in stream]]
-        pools[size] = counterfactual_table(pool, of_pool, ratios, setup.part(f"{size} peers"), center)
+        warm = None if setup.warm is None else (setup.warm[0].select(peers=pool.peers), setup.warm[1])
+        if warm is not None and len(warm[0]) < len(warm[1]):
+            raise InputError(
+                f"some events of the warm-up have no answer of the first {size} peers; leave it out"
+            )
+        of_size = replace(setup.part(f"{size} peers"), warm=warm)
+        pools[size] = counterfactual_table(pool, of_pool, ratios, of_size, center)
     columns = {f"{size} peers {name}": rows for size, t in pools.items() for name, rows in t.columns.items()}
     judged = next(iter(pools.values())).judged
     return PeerTable(stream=stream, judged=judged, phis=phis, columns=columns, pools=pools)

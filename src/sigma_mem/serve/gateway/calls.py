@@ -5,7 +5,7 @@ from typing import Any
 
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.chat_request import ChatRequest
-from sigma_mem.serve.gateway.completion import cost_of, summed_usage
+from sigma_mem.serve.gateway.completion import price_of, summed_usage
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.pool import Pool
 from sigma_mem.serve.gateway.upstream import ChunkStream
@@ -68,7 +68,7 @@ class Calls:
     def spent(self, name: str, usage: object) -> None:
         """A peer reported what it used."""
         self._usages.append(usage)
-        self.cost += cost_of(self.pool[name].settings, usage)
+        self.cost += price_of(self.pool[name].settings, usage)
 
     def usage(self) -> Body | None:
         """What all upstreams used together."""

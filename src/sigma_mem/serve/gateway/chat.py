@@ -5,6 +5,7 @@ from starlette.responses import Response
 from sigma_mem.serve.auth import require_role
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
+from sigma_mem.serve.gateway.ask import answer_by_panel
 from sigma_mem.serve.gateway.calls import Calls, refused_by
 from sigma_mem.serve.gateway.chat_request import ChatRequest
 from sigma_mem.serve.gateway.failure import UpstreamError
@@ -17,7 +18,10 @@ from sigma_mem.serve.gateway.vote import answer_by_vote
 from sigma_mem.serve.keys import Principal
 
 ROUTE = "sigma-mem"
-WHOLE = {"sigma-mem/vote": answer_by_vote}  # models that wait for several peers' whole answers
+WHOLE = {
+    "sigma-mem/vote": answer_by_vote,
+    "sigma-mem/ask": answer_by_panel,
+}  # models that wait for several peers' whole answers
 
 
 def model_names(pool: Pool) -> list[str]:
@@ -35,13 +39,11 @@ async def answer_chat(context: Context, pool: Pool, who: Principal, chat: ChatRe
     calls = Calls(chat, pool, config.deadline)
     if chat.model in pool:
         return await _answer_by_name(calls, chat.model)
-    turn = Turn(calls, await context.memories.get(namespace), context.memories)
+    turn = Turn(context, calls, await context.memories.get(namespace))
     candidates = turn.candidates()
     stays = await turn.peer_in_loop(candidates)
     if chat.model == ROUTE or stays is not None:
-        return await answer_by_route(
-            turn, candidates, explore=config.explore, stays=stays, observe=config.observe
-        )
+        return await answer_by_route(turn, candidates, stays=stays, observe=config.observe)
     answer = WHOLE[chat.model](turn, candidates)
     return await chunks_when_there(answer, chat.wants_usage) if chat.stream else json_response(await answer)
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sigma_mem.answers.chat import question_text
 from sigma_mem.errors import InputError
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.parsing import clean_unicode, parse_json
+from sigma_mem.serve.gateway.parsing import clean_unicode, decode_json
 from sigma_mem.serve.gateway.tool_loop import completion_in_loop, unmarked
 
 Body = dict[str, Any]
@@ -94,7 +94,7 @@ def read_chat(raw: bytes) -> ChatRequest:
 def read_json(raw: bytes) -> Body:
     """A JSON object, or a refusal that says what it is instead."""
     try:
-        body = parse_json(raw)
+        body = decode_json(raw)
     except ValueError:
         raise bad_request("the body is not JSON", None) from None
     if not isinstance(body, dict):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sigma_mem.events import Answer
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.parsing import clean_unicode, parse_json
+from sigma_mem.serve.gateway.parsing import clean_unicode, decode_json
 
 Body = dict[str, Any]
 
@@ -36,7 +36,7 @@ def _added(counts: list[Mapping[str, Any]]) -> Body:
     return total
 
 
-def cost_of(upstream: Upstream, usage: object) -> float:
+def price_of(upstream: Upstream, usage: object) -> float:
     """What a call cost at the upstream's prices, which are those of a million tokens."""
     counts = usage if isinstance(usage, Mapping) else {}
     prompt, answered = (_count(counts.get(key)) for key in ("prompt_tokens", "completion_tokens"))
@@ -76,7 +76,7 @@ def _call(call: object) -> object:
         return call
     arguments = function.get("arguments")
     with suppress(ValueError):  # compared as the text that it is
-        arguments = parse_json(arguments) if isinstance(arguments, str) else arguments
+        arguments = decode_json(arguments) if isinstance(arguments, str) else arguments
     return [function.get("name"), arguments]
 
 

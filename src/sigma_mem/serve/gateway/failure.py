@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from sigma_mem.errors import SigmaMemError
-from sigma_mem.serve.gateway.parsing import parse_json
+from sigma_mem.serve.gateway.parsing import decode_json
 
 _REFUSALS = (400, 413, 415, 422)  # about the request; every other status is about the upstream or its key
 
@@ -42,7 +42,7 @@ class UpstreamError(SigmaMemError):
 def _error_in(raw: bytes) -> dict[str, Any]:
     """OpenAI's error object; other servers' errors become its message."""
     try:
-        found = parse_json(raw)
+        found = decode_json(raw)
     except ValueError:
         found = None
     error = found.get("error") if isinstance(found, dict) else None

@@ -3,10 +3,10 @@
 import json
 
 
-def parse_json(raw: bytes | str) -> object:
+def decode_json(raw: bytes | str) -> object:
     """The value of a JSON text; ValueError for what is none, NaN and infinities included.
 
-    >>> parse_json(b'{"a": 1}')
+    >>> decode_json(b'{"a": 1}')
     {'a': 1}
     """
     try:

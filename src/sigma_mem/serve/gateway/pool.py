@@ -1,17 +1,26 @@
 """The upstreams of a service, and which of them may be asked now."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import aiohttp
 
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.upstream import UpstreamPeer, open_http_client
+from sigma_mem.serve.gateway.upstream import UpstreamPeer
 
 
 class Pool:
-    """Every configured upstream, by name; closes their connections."""
+    """Every configured upstream, by name, and the connections that they share.
 
-    def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self._client = open_http_client()
-        self._peers = {upstream.name: UpstreamPeer(upstream, self._client) for upstream in upstreams}
+    Parameters
+    ----------
+    upstreams : iterable of Upstream
+    count : callable
+        Is told an upstream's name and how a call ended.
+    """
+
+    def __init__(self, upstreams: Iterable[Upstream], count: Callable[[str, str], None]) -> None:
+        self._opened: aiohttp.ClientSession | None = None
+        self._peers = {each.name: UpstreamPeer(each, self._session, count) for each in upstreams}
 
     def __getitem__(self, name: str) -> UpstreamPeer:
         return self._peers[name]
@@ -31,7 +40,16 @@ class Pool:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        if self._opened is not None:
+            await self._opened.close()
+
+    def _session(self) -> aiohttp.ClientSession:
+        """Opened with the first call, since it belongs to the event loop that runs then."""
+        if self._opened is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0)
+            # No cookies are kept: they would carry one client's session to another.
+            self._opened = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._opened
 
 
 def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | None = None) -> list[str]:

@@ -30,9 +30,7 @@ async def whole_reply(turn: Turn, decision: Decision, peer: str, completion: Bod
     body = {**completion, "id": turn.id, "model": peer, "sigma_mem": summary}
     if (usage := turn.calls.usage()) is not None:
         body["usage"] = usage
-    for choice in body["choices"]:
-        if isinstance(choice, dict):
-            mark_calls(choice, turn.id)
+    mark_calls(body["choices"], turn.id)
     return ChatReply(body, headers_of(summary))
 
 

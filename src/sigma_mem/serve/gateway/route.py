@@ -11,7 +11,7 @@ from sigma_mem.serve.gateway.turn import Turn
 
 
 async def answer_by_route(
-    turn: Turn, candidates: list[str], *, explore: bool, stays: str | None = None, observe: str = ""
+    turn: Turn, candidates: list[str], *, stays: str | None = None, observe: str = ""
 ) -> Response:
     """Route, ask the chosen peer and, where it fails before its first byte, the next best.
 
@@ -20,14 +20,12 @@ async def answer_by_route(
     turn : Turn
     candidates : list of str
         Who may answer.
-    explore : bool
-        Whether the route explores where the request does not say.
     stays : str, optional
         The peer that the conversation stays with while it can.
     observe : str
         A peer that serves whatever the memory chooses; empty to let the memory choose.
     """
-    decision = await _decide(turn, candidates, explore and not observe, stays)
+    decision = await _decide(turn, candidates, turn.explore and not observe, stays)
     order = [observe] if observe else best_first(candidates, decision.probs, decision.peer)
     for peer in order:
         if not turn.calls.seconds_left():
@@ -51,7 +49,7 @@ async def _decide(turn: Turn, candidates: list[str], explore: bool, stays: str |
         lambda mem: mem.route(
             question,
             among=candidates,
-            explore=explore if options.explore is None else options.explore,
+            explore=explore,
             after=options.after,
             ref=turn.id,
         )

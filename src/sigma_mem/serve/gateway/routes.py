@@ -11,7 +11,7 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.gateway.calls import refused_by
 from sigma_mem.serve.gateway.chat import answer_chat, model_names, unknown_model
 from sigma_mem.serve.gateway.chat_request import ChatOptions, model_of, read_chat, read_json
-from sigma_mem.serve.gateway.completion import cost_of
+from sigma_mem.serve.gateway.completion import price_of
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.feedback import CompletionFeedback, record_feedback
 from sigma_mem.serve.gateway.pool import Pool
@@ -22,7 +22,8 @@ _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobod
 
 def router(context: Context) -> APIRouter:
     """``/v1/models``, ``/v1/chat/completions``, ``/v1/embeddings`` and ``/v1/feedback``."""
-    pool = Pool(context.config.upstreams)
+    counted = context.metrics.upstream_calls
+    pool = Pool(context.config.upstreams, lambda peer, outcome: counted.labels(peer, outcome).inc())
     context.closing.append(pool.close)
     routes = APIRouter(tags=["gateway"])
 
@@ -66,7 +67,7 @@ def router(context: Context) -> APIRouter:
             found = await pool[model].post("embeddings", body, "data", context.config.deadline)
         except UpstreamError as error:
             raise refused_by(error) from error
-        cost = cost_of(pool[model].settings, found.get("usage"))
+        cost = price_of(pool[model].settings, found.get("usage"))
         headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
         return json_response(ChatReply({**found, "model": model}, headers))
 

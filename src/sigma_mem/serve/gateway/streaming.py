@@ -32,7 +32,8 @@ class EventResponse(StreamingResponse):
     def __init__(
         self, events: AsyncIterator[bytes], headers: Mapping[str, str], close: Callable[[], Awaitable[None]]
     ) -> None:
-        super().__init__(events, headers=dict(headers), media_type="text/event-stream")
+        unbuffered = {"x-accel-buffering": "no"}  # a proxy in between passes chunks on as they come
+        super().__init__(events, headers={**headers, **unbuffered}, media_type="text/event-stream")
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,8 +78,7 @@ async def _chunks(
                 if summary is not None and not chunk["choices"]:
                     chunk["sigma_mem"] = summary | {"cost": calls.cost}
             if summary is not None:
-                for choice in chunk["choices"]:
-                    mark_calls(choice, renamed["id"])
+                mark_calls(chunk["choices"], renamed["id"])
                 if first:
                     chunk["sigma_mem"] = summary
             first = False

@@ -5,18 +5,18 @@ is needed: any replica, also after a restart, finds the decision in the ledger. 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 _MARKED = re.compile(r"(?s)(.*)~(chatcmpl-[0-9a-f]{1,64})")  # the call's own id, the completion's
 _RESULTS = ("tool", "function")
 
 
-def mark_calls(choice: Mapping[str, Any], completion: str) -> None:
-    """Put the completion's id into the tool calls of a choice of an answer, or of a chunk; in place."""
-    for part in ("message", "delta"):
-        message = choice.get(part)
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
+def mark_calls(choices: Sequence[Any], completion: str) -> None:
+    """Put the completion's id into the tool calls of an answer's or a chunk's choices; in place."""
+    for choice in choices:
+        said = choice.get("message") or choice.get("delta") if isinstance(choice, dict) else None
+        calls = said.get("tool_calls") if isinstance(said, dict) else None
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and isinstance(call.get("id"), str) and call["id"]:
                 call["id"] = f"{call['id']}~{completion}"

@@ -5,9 +5,10 @@ from typing import Any
 
 from sigma_mem.errors import StoreError, UnknownDecisionError
 from sigma_mem.events import Decision
+from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.calls import Calls
-from sigma_mem.serve.memories import Memories, ServedMemory
+from sigma_mem.serve.memories import ServedMemory
 
 Body = dict[str, Any]
 
@@ -19,14 +20,18 @@ class Turn:
     ----------
     id : str
         Of the completion; the `ref` of the decision.
+    explore : bool
+        Whether peers that are not the best so far are tried as well.
     chat, calls, memory
     """
 
-    def __init__(self, calls: Calls, memory: ServedMemory, memories: Memories) -> None:
+    def __init__(self, context: Context, calls: Calls, memory: ServedMemory) -> None:
         self.id = f"chatcmpl-{secrets.token_hex(12)}"
         self.chat, self.calls, self.memory = calls.chat, calls, memory
-        self._memories = memories
-        self._epoch = memories.store.epoch
+        asked = calls.chat.options.explore
+        self.explore = context.config.explore if asked is None else asked
+        self._memories, self._metrics = context.memories, context.metrics
+        self._epoch = context.memories.store.epoch
 
     def candidates(self) -> list[str]:
         """Peers of the memory that are upstreams, allowed by the request, and working."""
@@ -57,6 +62,7 @@ class Turn:
 
     async def settle(self, decision: Decision, peer: str) -> None:
         """Record who served, where that is not who was chosen; return once the decision is on disk."""
+        self._metrics.decisions.labels(decision.read).inc()
         if peer != decision.peer:
             await self.memory.slow(lambda mem: mem.served(decision, peer))
         await self._memories.flush()

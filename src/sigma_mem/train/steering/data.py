@@ -76,6 +76,7 @@ class TrainingStream:
     train: IntArray  # events that gradient steps may see
     held_out: IntArray  # events that decide when to stop
     judged: IntArray  # the part of `train` that the language model reads; all of it is written to the memory
+    names: tuple[str, ...] = ()  # of the seats: what a prompt that names the peer calls them
 
     def draw(self, among: IntArray, settings: EpisodeSettings, *seed: int) -> Episode:
         """Draw an episode from some of the events; equal seeds give equal episodes."""
@@ -83,17 +84,20 @@ class TrainingStream:
         drawn = draw_episode(self.labels[among], self.domains[among], settings, rng)
         return replace(drawn, events=among[drawn.events])
 
-    def pairs(self, episode: Episode, at: IntArray) -> list[tuple[str, str]]:
-        """(question, answer) of every seat at some places of an episode, seat by seat within a place."""
+    def pairs(self, episode: Episode, at: IntArray) -> list[tuple[str, str, str]]:
+        """(question, answer, name of the seat) of every seat at some places, seat by seat within a place.
+
+        A name belongs to a seat, as the memory does, and not to the peer whose answer was dealt to it.
+        """
         return [
-            (self.questions[event], self.answers[event][peer])
+            (self.questions[event], self.answers[event][peer], self.names[seat])
             for event, seats in zip(episode.events[at].tolist(), episode.dealt[at].tolist(), strict=True)
-            for peer in seats
+            for seat, peer in enumerate(seats)
         ]
 
 
 def prepare(
-    stream: Stream, features: FloatArray, *, seed: int, judged: int, held_out: float = 0.2
+    stream: Stream, features: FloatArray, *, seed: int, judged: int | None, held_out: float = 0.2
 ) -> TrainingStream:
     """Set a share of the events aside, and choose at random those that the language model reads."""
     if len(stream) < 10 or len(stream.peers) < 2:
@@ -119,7 +123,8 @@ def prepare(
         features=features,
         train=np.sort(order[n_held:]),
         held_out=np.sort(order[:n_held]),
-        judged=np.sort(order[n_held : n_held + judged]),
+        judged=np.sort(order[n_held:][:judged]),
+        names=stream.peers,
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from sigma_mem.center.center import Center
+from sigma_mem.center.center import Center, Pairs
 from sigma_mem.center.phi import PhiMap
 from sigma_mem.center.project import Steering
 from sigma_mem.events import FloatArray
@@ -79,7 +78,7 @@ def right_at(episode: Episode, at: IntArray) -> Tensor:
     return torch.from_numpy(episode.labels[at] > 0)
 
 
-def mean_gradient(center: Center, pairs: Sequence[tuple[str, str]]) -> Tensor:
+def mean_gradient(center: Center, pairs: Pairs) -> Tensor:
     """(d,) mean over pairs of ∂U/∂δ at δ = 0; it hardly depends on content."""
     rows = center.rows(pairs)
     delta = torch.zeros(len(rows), center.hidden, device=center.device, requires_grad=True)

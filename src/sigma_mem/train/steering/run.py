@@ -96,6 +96,7 @@ class SteeringRun:
         self._adam = torch.optim.Adam(groups, betas=(0.9, 0.98))
         self._best_values = self._values()
         self._recent: list[float] = []
+        self.seen: IntArray = np.zeros(len(learner.data.labels), dtype=np.intp)
         # Held-out events in memories of all events: as long as those that will be read.
         data, share = learner.data, max(s.check_rows // 4, 1)
         everything = np.arange(len(data.labels))
@@ -147,10 +148,25 @@ class SteeringRun:
         return loss
 
     def _drawn_to_learn(self, *seed: int) -> tuple[Episode, IntArray]:
+        """Events that the language model read least often come first, so that enough steps read all."""
         data = self.learner.data
-        return self._drawn(data.train, data.judged, self.settings.rows, *seed)
+        episode, at = self._drawn(data.train, data.judged, self.settings.rows, *seed, seen=self.seen)
+        self.seen[episode.events[at]] += 1
+        return episode, at
 
-    def _drawn(self, among: IntArray, judged: IntArray, rows: int, *seed: int) -> tuple[Episode, IntArray]:
+    @property
+    def read(self) -> int:
+        """How many events the language model has read to learn from."""
+        return int((self.seen > 0).sum())
+
+    def _drawn(
+        self,
+        among: IntArray,
+        judged: IntArray,
+        rows: int,
+        *seed: int,
+        seen: IntArray | None = None,
+    ) -> tuple[Episode, IntArray]:
         """An episode drawn from some events, and the places at which the language model judges."""
         for attempt in range(100):
             episode = self.learner.data.draw(among, self.episodes, self.seed, *seed, attempt)
@@ -164,7 +180,10 @@ class SteeringRun:
             )
         rng = np.random.default_rng((self.seed, *seed, 99))
         n = max(rows // episode.labels.shape[1], 1)
-        return episode, np.sort(rng.permutation(places)[:n])
+        drawn = rng.permutation(places)
+        if seen is not None:
+            drawn = drawn[np.argsort(seen[episode.events[drawn]], kind="stable")]
+        return episode, np.sort(drawn[:n])
 
     def _find_gain(self) -> None:
         """Set g and the temperature to what memory and judge deserve."""
@@ -215,7 +234,10 @@ class SteeringRun:
 
     def save(self, path: Path) -> None:
         """Write everything that the next step depends on."""
-        arrays: dict[str, NDArray[Any]] = {"recent": np.array(self._recent, dtype=np.float64)}
+        arrays: dict[str, NDArray[Any]] = {
+            "recent": np.array(self._recent, dtype=np.float64),
+            "seen": self.seen,
+        }
         for name, value in self._named.items():
             arrays[f"now.{name}"] = value.detach().numpy()
             arrays[f"best.{name}"] = self._best_values[name].numpy()
@@ -238,6 +260,7 @@ class SteeringRun:
             if found:
                 self._adam.state[value] = found
         self._recent = arrays["recent"].tolist()
+        self.seen = arrays["seen"].copy()
         where = about["where"]
         for name in _WHERE:
             setattr(self, name, where[name])

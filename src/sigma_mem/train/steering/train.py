@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,8 @@ class SteeringSettings:
     """
 
     seed: int = 0
-    judged: int = 200  # events that the language model reads; the memory is written from the whole stream
+    judged: int | None = None  # at most so many events are read by the language model, all but the held-out
+    # by default; the memory is written from the whole stream in any case
     gamma: float = 0.9995  # γ of the memory that will be read; η is 1 − γ
     cap: float = 0.03  # longest δ, in median hidden norms
     threads: int = 1  # of torch
@@ -55,6 +56,7 @@ class TrainedSteering:
     phi_history: History  # of stage 1
     checks: tuple[Check, ...]  # every look at held-out events in stages 2 and 3
     saved: Check  # the look at the values that were kept: those of `steering`
+    events: Mapping[str, int]  # of the stream: written to the memory, held out, read by the language model
 
 
 def train_steering(
@@ -94,7 +96,14 @@ def train_steering(
         report("stage 2: the base judge, and a gain to begin with", 0, 1)
         run.go(run_file, partial(_say, report))
         saved = run.checks[-1 if run.best is None else run.best]
-        return TrainedSteering(_finished(learner, run, about), history, tuple(run.checks), saved)
+        events = {
+            "stream": len(stream),
+            "held_out": len(data.held_out),
+            "to_read": len(data.judged),
+            "read": run.read,
+        }
+        done = _finished(learner, run, {**about, "read": events})
+        return TrainedSteering(done, history, tuple(run.checks), saved, events)
 
 
 def _learner(center: Center, data: TrainingStream, phi: PhiMap, settings: SteeringSettings) -> Learner:
@@ -107,11 +116,12 @@ def _learner(center: Center, data: TrainingStream, phi: PhiMap, settings: Steeri
     return learner
 
 
-def _some_pairs(data: TrainingStream, n: int = 12) -> list[tuple[str, str]]:
+def _some_pairs(data: TrainingStream, n: int = 12) -> list[tuple[str, str, str]]:
     """A few answered questions, one answer each."""
     pairs = (
-        (data.questions[event], next((answer for answer in data.answers[event] if answer), ""))
+        (data.questions[event], *next(((a, p) for a, p in zip(row, data.names, strict=True) if a), ("", "")))
         for event in data.judged.tolist()
+        for row in (data.answers[event],)
     )
     return [pair for pair in pairs if pair[1]][:n]
 

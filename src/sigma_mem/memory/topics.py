@@ -1,0 +1,321 @@
+"""What the caller knows of a task's kind: coordinates beside those of its text.
+
+With e the unit vector over an event's topics, the direction of an event whose topics have the share b is
+
+    x_b = (√(1−b)·φ ; √b·e),   so that   (x_b·x_b′)² = ((1−b)·φ·φ′ + b·e·e′)²
+
+is its kernel with another. No b is right for every stream, and none needs an M of its own:
+
+    x_bᵀM_b x_b = (1−b)²·φᵀMφ + 2b(1−b)·Σ_i e_i v_iᵀφ + b²·Σ_ij e_i e_j w_ij,
+    v_i = Σ γ^age c e_i φ  of every topic,   w_ij = Σ γ^age c e_i e_j  of every pair of topics.
+
+What p̂ would be with the share b alone is its claim, and p̂ mixes the claims by their decayed log-likelihood.
+A claim is shrunk to that of the text alone, so that a new topic takes nothing away. A question without a
+topic has the share 0, and reads and writes nothing of this.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.calibration import probability, shrunk_mean
+from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.horizons import bounded, log_likelihood
+
+SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
+MOST_TOPICS = 1024  # that have sums of their own
+MOST_TOGETHER = 8  # topics of one event
+_SHARED = 64  # sums that later topics share, by a hash of their names
+_MOST_PAIRS = 4096
+_LONGEST = 200  # characters of a name
+# (1−b)², 2b(1−b), b²: weights of the three blocks, (3, B)
+_BLOCKS = np.array([(1.0 - SHARES) ** 2, 2.0 * SHARES * (1.0 - SHARES), SHARES**2])
+
+
+def checked_topics(topic: str | Collection[str] | None) -> tuple[str, ...]:
+    """The topics of an event, sorted, each once.
+
+    >>> checked_topics(["law", "german", "law"])
+    ('german', 'law')
+    """
+    if topic is None:
+        return ()
+    named = tuple(topic) if isinstance(topic, list | tuple | set | frozenset) else (topic,)
+    for name in named:
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
+            raise InputError(
+                f"topic is {name!r:.80}; expected text of 1 to {_LONGEST} characters, or a list of such"
+            )
+    names = tuple(sorted(set(named)))
+    if len(names) > MOST_TOGETHER:
+        raise InputError(f"got {len(names)} topics; expected at most {MOST_TOGETHER} for one task")
+    return names
+
+
+def mixture(likelihood: FloatArray) -> FloatArray:
+    """Weight of every share, (..., B), from the decayed log-likelihood of its claims.
+
+    >>> mixture(np.zeros(4)).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    weights: FloatArray = np.exp(likelihood - likelihood.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
+
+
+def kernel(similarity: FloatArray, overlap: FloatArray, weights: FloatArray) -> FloatArray:
+    """Σ_b weight_b·((1−b)·φ·φ′ + b·e·e′)² of events with these φ·φ′ and e·e′."""
+    out: FloatArray = ((similarity[..., None] * (1.0 - SHARES) + overlap[..., None] * SHARES) ** 2) @ weights
+    return out
+
+
+def overlap(some: Sequence[str], others: Sequence[str]) -> float:
+    """e·e′: 1 for the same topics, 0 where none is shared.
+
+    >>> overlap(["law", "german"], ["law"]).__round__(3)
+    0.707
+    """
+    return len(set(some) & set(others)) / float(np.sqrt(max(len(some) * len(others), 1)))
+
+
+def topic_vectors(topics: Sequence[Sequence[str]]) -> FloatArray:
+    """e of every event, (T, topics): a unit vector, or 0 where it has no topic."""
+    places = {name: i for i, name in enumerate(sorted({name for some in topics for name in some}))}
+    out = np.zeros((len(topics), len(places)))
+    for row, some in zip(out, topics, strict=True):
+        row[[places[name] for name in some]] = max(len(some), 1) ** -0.5
+    return out
+
+
+def claims_by_share(sums: FloatArray, near: FloatArray, change: FloatArray, strength: float) -> FloatArray:
+    """Mean label by every share, (..., P, B), from kernel sums, (..., 2, P, B); see `Topics.read`."""
+    claims = shrunk_mean(sums[..., 0, :, :], sums[..., 1, :, :], near[..., None], strength)
+    claims[..., 0] = near  # the text alone
+    claims += change[..., None]
+    return bounded(claims)
+
+
+class TopicReading(NamedTuple):
+    """What topics say of every peer: mixed kernel sums, mean label, and the claims of every share."""
+
+    score: FloatArray  # (P,)
+    effective: FloatArray  # (P,)
+    mean: FloatArray  # (P,)
+    claims: NDArray[np.float16]  # mean label by every share, as a ledger keeps it, (P, B)
+    weights: FloatArray  # of every share, (B,)
+
+
+class Topics:
+    """The sums of every topic and pair of topics, made when a label first needs them.
+
+    Examples
+    --------
+    Right on law, wrong on the rest; the questions look alike:
+
+    >>> memory, phi, own = Topics(1, 2, rate=0.0, mixing_rate=0.0), np.array([1.0, 0.0]), np.ones(1)
+    >>> for tick in range(20):
+    ...     memory.write(phi, ("law",), own, own, tick)
+    ...     memory.write(phi, ("sport",), -own, own, tick)
+    >>> of_text = np.array([[0.0], [40.0]])
+    >>> found = memory.read(phi, ("law",), of_text, np.zeros(1), np.zeros(1), 5.0, 20.0)
+    >>> found.mean.round(2).tolist()
+    [0.42]
+    """
+
+    def __init__(self, n_peers: int, rank: int, rate: float, mixing_rate: float) -> None:
+        self.n_peers, self.rank = n_peers, rank
+        self._slots: dict[str, int] = {}  # topic → its place
+        self._pairs: dict[tuple[int, int], int] = {}
+        # The second axis is 0 for M and 1 for N.
+        arrays = {"vectors": np.zeros((0, 2, n_peers, rank)), "pairs": np.zeros((0, 2, n_peers))}
+        self.decayed = DecayedSum(rate, arrays)
+        self.mixing = DecayedSum(mixing_rate, {"likelihood": np.zeros((n_peers, len(SHARES)))})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Topics that have sums of their own, in the order of their first labels."""
+        return tuple(self._slots)
+
+    # --- write ---------------------------------------------------------------------------
+
+    def write(
+        self, phi: FloatArray, topics: Sequence[str], label: FloatArray, weight: FloatArray, tick: float
+    ) -> None:
+        """Add labels times their weight, and the weights, (P,) each, of an event with these topics."""
+        both = np.stack((label, weight)) * self.decayed.weight(tick)
+        own = self._places(topics, make=True)
+        vectors = self._grown("vectors", 1 + max(place for place, _ in own))
+        for place, e in own:
+            vectors[place] += (e * both)[:, :, None] * phi
+        pairs = self._pairs_of(own, make=True)  # before the array, which grows with them
+        sums = self._grown("pairs", len(self._pairs))
+        for place, e, _ in pairs:
+            sums[place] += e * both
+
+    def score_claims(
+        self, claims: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float
+    ) -> None:
+        """Add how likely the labels c, (P,), were by what every share claimed at the decision, (P, B)."""
+        found = log_likelihood(probability(claims.astype(np.float64)), c)
+        self.mixing.add("likelihood", weight[:, None] * found, tick)
+
+    def _places(self, topics: Sequence[str], *, make: bool = False) -> list[tuple[int, float]]:
+        """The place of every topic that has one, and its e."""
+        out: dict[int, float] = {}
+        for name in topics:
+            place = self._slots.get(name)
+            if place is None and len(self._slots) < MOST_TOPICS:
+                if not make:
+                    continue
+                place = self._slots[name] = len(self._slots)
+            elif place is None:
+                place = MOST_TOPICS + zlib.crc32(name.encode("utf-8", "replace")) % _SHARED
+            out[place] = out.get(place, 0.0) + len(topics) ** -0.5
+        return sorted(out.items())
+
+    def _pairs_of(
+        self, own: Sequence[tuple[int, float]], *, make: bool = False
+    ) -> list[tuple[int, float, float]]:
+        """The place of every pair that has one, e_i·e_j, and how often it counts: as i, j and as j, i."""
+        out = []
+        for at, (i, e_i) in enumerate(own):
+            for j, e_j in own[at:]:
+                place = self._pair(i, j, make=make)
+                if place is not None:
+                    out.append((place, e_i * e_j, 1.0 if i == j else 2.0))
+        return out
+
+    def _pair(self, i: int, j: int, *, make: bool) -> int | None:
+        """The place of a pair, i ≤ j; None where it has none, as later pairs of two topics do."""
+        if make and (i == j or len(self._pairs) < _MOST_PAIRS):
+            return self._pairs.setdefault((i, j), len(self._pairs))
+        return self._pairs.get((i, j))
+
+    def _grown(self, name: str, needed: int) -> FloatArray:
+        """An array with room for as many rows."""
+        array = self.decayed.arrays[name]
+        if len(array) < needed:
+            larger = np.zeros((max(needed, len(array) * 3 // 2), *array.shape[1:]))
+            larger[: len(array)] = array
+            array = self.decayed.arrays[name] = larger
+        return array
+
+    # --- read ----------------------------------------------------------------------------
+
+    def read(
+        self,
+        phi: FloatArray,
+        topics: Sequence[str],
+        of_text: FloatArray,
+        near: FloatArray,
+        change: FloatArray,
+        strength: float,
+        now: float,
+    ) -> TopicReading:
+        """What every peer's mean label is, mixed over the shares of the topics.
+
+        Parameters
+        ----------
+        of_text : array (2, P)
+            φᵀMφ/η and φᵀNφ/η, of the text alone.
+        near, strength : array (P,) and float
+            The mean of the text alone, to which that of every share is shrunk, and how strongly.
+        change : array (P,)
+            What horizons add to the mean of the text alone; they add it to that of every share.
+        """
+        weights = mixture(self.mixing.value("likelihood", now).sum(axis=0))
+        sums = self.kernel_sums(phi, topics, of_text, now)
+        claims = claims_by_share(sums, near, change, strength)
+        # Sums term by term and not by BLAS: equal peers get equal bits.
+        score, effective = np.add.reduce(sums * weights, axis=-1)
+        mean = np.add.reduce(claims * weights, axis=-1)
+        return TopicReading(score, np.abs(effective), mean, claims.astype(np.float16), weights)
+
+    def kernel_sums(
+        self, phi: FloatArray, topics: Sequence[str], of_text: FloatArray, now: float
+    ) -> FloatArray:
+        """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B)."""
+        across, within = np.zeros((2, 2, self.n_peers))
+        own = self._places(topics)
+        vectors, pairs = self.decayed.arrays["vectors"], self.decayed.arrays["pairs"]
+        for place, e in own:
+            if place < len(vectors):
+                across += e * np.add.reduce(vectors[place] * phi, axis=-1)
+        for place, e, times in self._pairs_of(own):
+            within += times * e * pairs[place]
+        factor = self.decayed.factor(now)
+        text, beside, alone = _BLOCKS
+        out: FloatArray = of_text[:, :, None] * text
+        out += factor * across[:, :, None] * beside
+        out += factor * within[:, :, None] * alone
+        return out
+
+    def labels(self, topic: str, now: float) -> FloatArray:
+        """Decayed number of labels of every peer on events with this topic, (P,)."""
+        found = self._pairs_of(self._places((topic,)))
+        sums = self.decayed.value("pairs", now)
+        return np.abs(sums[found[0][0], 1]) if found else np.zeros(self.n_peers)
+
+    # --- peers, merge, snapshot ----------------------------------------------------------
+
+    def sums(self) -> list[DecayedSum]:
+        """Everything that decays."""
+        return [self.decayed, self.mixing]
+
+    def take(self, order: Sequence[int]) -> Topics:
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        out = Topics(len(order), self.rank, self.decayed.rate, self.mixing.rate)
+        out._slots, out._pairs = dict(self._slots), dict(self._pairs)
+        out.decayed = self.decayed.take(order, {"vectors": [2], "pairs": [2]})
+        out.mixing = self.mixing.take(order, {"likelihood": [0]})
+        return out
+
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply the sums of every peer by a factor, (P,)."""
+        self.decayed.arrays["vectors"] *= factors[:, None]
+        self.decayed.arrays["pairs"] *= factors
+        self.mixing.arrays["likelihood"] *= factors[:, None]
+
+    def merge(self, other: Topics, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`; topics are matched by name."""
+        ratio = other.decayed.factor(now) / self.decayed.factor(now)
+        moved = {i: self._places((name,), make=True)[0][0] for name, i in other._slots.items()}
+        for i, row in enumerate(other.decayed.arrays["vectors"]):
+            if row.any():
+                place = moved.get(i, i)
+                self._grown("vectors", place + 1)[place] += ratio * row
+        for (i, j), place in other._pairs.items():
+            own = sorted((moved.get(i, i), moved.get(j, j)))
+            times = 2.0 if i != j and own[0] == own[1] else 1.0  # the pair came to share a place
+            at = self._pair(own[0], own[1], make=True)
+            if at is not None:
+                self._grown("pairs", at + 1)[at] += times * ratio * other.decayed.arrays["pairs"][place]
+        self.mixing.merge(other.mixing, now)
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything this object holds, bit for bit, for a snapshot."""
+        names = json.dumps(list(self._slots)).encode()
+        return {
+            **self.decayed.pack(),
+            **{f"mixing.{key}": array for key, array in self.mixing.pack().items()},
+            "names": np.array(list(names), dtype=np.float64),
+            "places": np.array(list(self._pairs), dtype=np.float64).reshape(-1, 2),
+        }
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays."""
+        names = json.loads(bytes(packed["names"].astype(np.uint8)))
+        self._slots = {name: place for place, name in enumerate(names)}
+        self._pairs = {(int(i), int(j)): n for n, (i, j) in enumerate(packed["places"].tolist())}
+        for name in ("vectors", "pairs"):
+            self.decayed.arrays[name] = np.zeros(packed[name].shape)
+        self.decayed.unpack(packed)
+        self.mixing.unpack({key.removeprefix("mixing."): x for key, x in packed.items() if "." in key})

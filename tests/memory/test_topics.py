@@ -1,0 +1,177 @@
+"""Topics beside text: the sums are the kernel's, a memory without topics does not know of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from sigma_mem.errors import InputError
+from sigma_mem.memory import Settings, SigmaState, replay
+from sigma_mem.memory import topics as topics_module
+from sigma_mem.memory.topics import SHARES, Topics, checked_topics, kernel, overlap, topic_vectors
+
+from .strategies import TOPICS, decays, play, probe, streams
+
+
+@given(stream=streams(decay=decays()))
+def test_every_share_has_the_kernel_of_its_definition(stream):
+    state, ticks = play(stream)
+    weight = np.exp(-stream.settings.rate * (state.now - np.array(ticks)))[:, None]
+    right, seen = np.nan_to_num(stream.c) * weight, ~np.isnan(stream.c) * weight
+    known = state.topics or state._new_topics()
+    for phi in (*probe(state.rank), np.zeros(state.rank)):
+        for asked in ((TOPICS[0],), TOPICS[1:3], ("new",)):
+            of_text = np.stack(state.competence.score(phi, state.now))
+            sums = known.kernel_sums(phi, asked, of_text, state.now)
+            shared = np.array([overlap(some, asked) for some in stream.topics])
+            for i, b in enumerate(SHARES):
+                k = ((1 - b) * (stream.phis @ phi) + b * shared) ** 2
+                np.testing.assert_allclose(sums[0, :, i], k @ right, atol=1e-8)
+                np.testing.assert_allclose(sums[1, :, i], k @ seen, atol=1e-8)
+
+
+@given(stream=streams(decay=decays()))
+def test_a_memory_that_is_asked_without_topics_has_the_bits_of_one_that_never_had_any(stream):
+    with_topics, _ = play(stream)
+    without = stream.state()
+    for t in range(len(stream)):
+        tick = without.begin_labels(stream.decide(without, t))
+        known = {name: x for name, x in stream.recorded(t).items() if not name.startswith("topic")}
+        without.write(stream.phis[t], stream.c[t], tick, **known)
+    assert without.topics is None
+    packed = {name: x for name, x in with_topics.pack().items() if not name.startswith("topics.")}
+    assert packed.keys() == without.pack().keys()
+    for name, array in without.pack().items():
+        assert packed[name].tobytes() == array.tobytes(), name
+    for phi in probe(without.rank):
+        one, two = with_topics.read(phi), without.read(phi)
+        assert one.topics is None
+        for name in ("score", "effective", "prob", "near", "overall"):
+            assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), name
+
+
+@given(stream=streams(min_peers=2))
+def test_replay_is_the_loop(stream):
+    stream = replace(stream, settings=replace(stream.settings, agreement=False))
+    state = stream.state()
+    found = replay(stream.phis, stream.c, stream.settings, stream.groups, chunk=16, topics=stream.topics)
+    for t, (phi, some) in enumerate(zip(stream.phis, stream.topics, strict=True)):
+        reading = state.read(phi, topics=some)
+        np.testing.assert_allclose(reading.prob, found.prob[t], atol=1e-6)
+        np.testing.assert_allclose(reading.score, found.score[t], atol=1e-8)
+        np.testing.assert_allclose(reading.effective, found.effective[t], atol=1e-8)
+        claims = None if reading.topics is None else reading.topics.claims
+        recorded = stream.recorded(t) | {"claims": reading.recorded(), "topic_claims": claims}
+        state.write(phi, stream.c[t], stream.decide(state, t), **recorded)
+
+
+def taught(n_topics: int, n_peers: int = 2, rank: int = 4, times: int = 1) -> Topics:
+    known, phi, one = Topics(n_peers, rank, 0.0, 0.0), np.zeros(rank), np.ones(n_peers)
+    phi[0] = 1.0
+    for _ in range(times):
+        for i in range(n_topics):
+            known.write(phi, (f"topic {i}",), one if i % 2 else -one, one, 0.0)
+    return known
+
+
+def room(known: Topics) -> int:
+    return sum(array.nbytes for array in known.decayed.arrays.values())
+
+
+def test_a_thousand_topics_take_what_the_docs_say_and_more_take_little_more():
+    known = taught(1000, n_peers=8, rank=64)
+    assert 8 * 2**20 < room(known) < 13 * 2**20
+    many = taught(3_000)
+    assert len(many.names) == topics_module.MOST_TOPICS
+    assert room(many) == room(taught(6_000))
+    alone = many.kernel_sums(np.zeros(4), ("topic 3",), np.zeros((2, 2)), 0.0)[:, :, -1]
+    np.testing.assert_allclose(alone, [[0.81] * 2] * 2)  # one of the first: its own label and no other
+
+
+def test_a_topic_beyond_the_limit_shares_sums_by_its_name(monkeypatch):
+    monkeypatch.setattr(topics_module, "MOST_TOPICS", 3)
+    known = taught(3)
+    one = np.ones(2)
+    for _ in range(5):
+        known.write(np.eye(4)[0], ("late",), one, one, 0.0)
+    sums = known.kernel_sums(np.zeros(4), ("late",), np.zeros((2, 2)), 0.0)
+    np.testing.assert_allclose(sums[1, :, -1], 5 * 0.81)
+    assert known.names == ("topic 0", "topic 1", "topic 2")
+
+
+def test_pairs_beyond_the_limit_are_left_out_and_stay_so(monkeypatch):
+    monkeypatch.setattr(topics_module, "_MOST_PAIRS", 3)
+    known, phi, one = Topics(1, 1, 0.0, 0.0), np.zeros(1), np.ones(1)
+    known.write(phi, ("a", "b"), one, one, 0.0)  # a, a and b, and b
+    known.write(phi, ("a", "c"), one, one, 0.0)
+    first, second = (known.kernel_sums(phi, some, np.zeros((2, 1)), 0.0)[1, 0, -1] for some in ("ab", "ac"))
+    assert first == pytest.approx(0.81 * (1.0 + 0.25))  # kernels 1 and ½²
+    assert second == pytest.approx(0.81 * (0.5 + 0.25))  # the event itself counts by each topic alone
+    known.write(phi, ("a", "c"), -one, -one, 0.0)
+    known.write(phi, ("a", "b"), -one, -one, 0.0)
+    assert not known.decayed.arrays["pairs"].any()
+
+
+def test_a_new_topic_takes_nothing_from_what_the_text_says():
+    state, phi = SigmaState(["ann", "bob"], 2), np.array([1.0, 0.0])
+    for i in range(60):
+        known = state.read(phi, topics=("law", "sport")[i % 2 : i % 2 + 1])
+        c = np.array([1.0, -1.0])
+        state.write(
+            phi, c, state.begin_event(), topics=("law", "sport")[i % 2 : i % 2 + 1],
+            claims=known.recorded(), topic_claims=known.topics.claims,
+        )  # fmt: skip
+    new, text = state.read(phi, topics=("unheard of",)), state.read(phi)
+    np.testing.assert_allclose(new.prob, text.prob, atol=0.02)
+
+
+@pytest.mark.parametrize("telling", [True, False])
+def test_topics_count_where_they_tell_something(telling):
+    state, rng = SigmaState(["ann", "bob"], 4), np.random.default_rng(0)
+    for i in range(400):
+        topic = "law" if i % 2 else "sport"
+        phi = np.append(np.eye(3)[rng.integers(3)], 0.2)
+        phi /= np.linalg.norm(phi)
+        good = (i % 2 if telling else phi[0] > 0.5) == (rng.random() < 0.9)
+        reading = state.read(phi, topics=(topic,))
+        state.write(
+            phi, np.array([1.0, -1.0]) * (1 if good else -1), state.begin_event(), topics=(topic,),
+            claims=reading.recorded(), topic_claims=reading.topics.claims,
+        )  # fmt: skip
+    share = float(reading.topics.weights @ SHARES)
+    assert share > 0.6 if telling else share < 0.2
+
+
+def test_the_kernel_of_an_explanation_is_that_of_the_sums():
+    similarity, shared = np.array([0.5, 1.0]), np.array([0.0, 1.0])
+    np.testing.assert_allclose(kernel(similarity, shared, (SHARES == 0.6) * 1.0), [0.04, 1.0])
+    e = topic_vectors([("law", "german"), ("law",), ()])
+    np.testing.assert_allclose(e @ e.T, [[1, math.sqrt(0.5), 0], [math.sqrt(0.5), 1, 0], [0, 0, 0]])
+    assert overlap(("law", "german"), ("law",)) == pytest.approx(math.sqrt(0.5))
+
+
+def test_topics_are_checked():
+    assert checked_topics(None) == checked_topics([]) == ()
+    assert checked_topics("law") == ("law",)
+    assert checked_topics({"b", "a"}) == ("a", "b")
+    for wrong in ("", ["law", ""], 3, [None], b"law", "x" * 201):
+        with pytest.raises(InputError, match=r"topic is .* expected text of 1 to 200 characters"):
+            checked_topics(wrong)
+    with pytest.raises(InputError, match="got 9 topics; expected at most 8"):
+        checked_topics([str(i) for i in range(9)])
+
+
+def test_equal_peers_get_equal_bits():
+    state, rng = SigmaState(list("abcde"), 7, Settings()), np.random.default_rng(1)
+    for _ in range(90):
+        phi = rng.normal(size=7)
+        phi /= np.linalg.norm(phi)
+        reading = state.read(phi, topics=("law",))
+        assert len(set(reading.prob.tolist())) == 1
+        assert len(set(reading.score.tolist())) == 1
+        c = np.full(5, 1.0 if rng.random() < 0.7 else -1.0)
+        state.write(phi, c, state.begin_event(), topics=("law",), topic_claims=reading.topics.claims)

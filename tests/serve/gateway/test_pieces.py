@@ -1,0 +1,180 @@
+"""The parts of the gateway that need no server."""
+
+import json
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.circuit import Circuit
+from sigma_mem.serve.gateway.completion import answer_of, as_chunks, price_of, summed_usage
+from sigma_mem.serve.gateway.failure import UpstreamError
+from sigma_mem.serve.gateway.server_events import EventParser
+from sigma_mem.serve.gateway.tool_loop import completion_in_loop, mark_calls, unmarked
+
+ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_circuit_opens_pauses_and_lets_one_trial_through():
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(2):
+        circuit.failed()
+    assert circuit.is_closed()
+    circuit.failed()
+    assert not circuit.is_closed()
+    clock.now += 5.0
+    assert circuit.is_closed()
+    circuit.begin()  # the trial
+    assert not circuit.is_closed()
+    circuit.failed()
+    clock.now += 9.9
+    assert not circuit.is_closed()  # twice as long
+    clock.now += 0.1
+    circuit.begin()
+    circuit.succeeded()
+    assert circuit.is_closed()
+    circuit.failed()
+    assert circuit.is_closed()  # it counts from the start again
+
+
+@given(st.integers(3, 10_000), st.floats(allow_nan=True, allow_infinity=True))
+def test_no_pause_is_longer_than_five_minutes(failures, asked):
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(min(failures, 40)):
+        circuit.failed()
+    circuit.limited(asked)
+    clock.now += 300.0
+    assert circuit.is_closed()
+
+
+values = st.recursive(
+    st.none() | st.integers(0, 9) | st.just("x"), lambda v: st.dictionaries(st.text("ab"), v)
+)
+
+
+@given(st.lists(values, max_size=4))
+def test_usages_of_any_shape_add_up(usages):
+    total = summed_usage(usages)
+    numbers = [u["a"] for u in usages if isinstance(u, dict) and "a" in u]
+    if numbers and all(isinstance(n, int) for n in numbers):
+        assert total["a"] == sum(numbers)
+
+
+def test_prices_are_of_a_million_tokens_and_nonsense_is_free():
+    peer = Upstream(name="a", base_url="http://127.0.0.1/v1", input_price=2.0, output_price=10.0)
+    assert price_of(peer, {"prompt_tokens": 1000, "completion_tokens": 100}) == pytest.approx(0.003)
+    for nonsense in (
+        None,
+        3,
+        {},
+        {"prompt_tokens": "many", "completion_tokens": -4},
+        {"prompt_tokens": 1e300},
+    ):
+        assert price_of(peer, nonsense) == 0.0
+
+
+def test_what_an_answer_says():
+    def of(**message):
+        return answer_of({"choices": [{"message": message}]})
+
+    assert of(content="391") == "391"
+    assert of(content=[{"type": "text", "text": "391"}]) == "391"
+    for nothing in ({}, {"content": None}, {"content": " "}, {"content": 3}, {"tool_calls": []}):
+        assert of(**nothing) is None
+    assert answer_of({"choices": []}) is None
+    assert of(tool_calls=[3, {"function": {"name": "f", "arguments": "{"}}]).canon == '[3, ["f", "{"]]'
+
+
+def test_a_whole_completion_as_chunks():
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    whole = {
+        "id": ID,
+        "model": "ann",
+        "choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": [call]}}],
+        "usage": {"total_tokens": 3},
+        "sigma_mem": {"peer": "ann"},
+    }
+    said, ended, used = as_chunks(whole, with_usage=True)
+    assert said["choices"][0]["delta"]["tool_calls"] == [{"index": 0, **call}]
+    assert said["sigma_mem"] == {"peer": "ann"}
+    assert ended["choices"][0] == {"index": 0, "delta": {}, "finish_reason": "stop"}
+    assert (used["choices"], used["usage"]) == ([], {"total_tokens": 3})
+    assert {chunk["object"] for chunk in (said, ended, used)} == {"chat.completion.chunk"}
+
+
+@given(st.text(min_size=1))
+def test_marks_come_off_again(own):
+    message = {"role": "assistant", "tool_calls": [{"id": own, "function": {}}]}
+    mark_calls([{"message": message}], ID)
+    marked = message["tool_calls"][0]["id"]
+    result = {"role": "tool", "tool_call_id": marked}
+    assert completion_in_loop([message, result]) == ID
+    back, of_result = unmarked([message, result])
+    assert (back["tool_calls"][0]["id"], of_result["tool_call_id"]) == (own, own)
+
+
+anything = st.recursive(
+    st.none() | st.sampled_from(["tool", "7", f"7~{ID}"]),
+    lambda v: (
+        st.lists(v, max_size=2) | st.dictionaries(st.sampled_from(["role", "tool_call_id", "tool_calls"]), v)
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.lists(anything, max_size=3))
+def test_messages_of_any_shape_are_looked_through(messages):
+    assert len(unmarked(messages)) == len(messages)
+    mark_calls(messages, ID)
+    mark_calls([{"message": message} for message in messages], ID)
+    completion_in_loop(messages)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"))), st.data())
+def test_events_are_the_same_however_the_bytes_are_cut(texts, data):
+    raw = b"".join(f": c\nevent: x\ndata: {text}\r\n\r\n".encode() for text in texts)
+    parser, found, rest = EventParser(), [], raw
+    while rest:
+        cut = data.draw(st.integers(1, len(rest)))
+        found += parser.feed(rest[:cut])
+        rest = rest[cut:]
+    assert found == texts
+
+
+def test_an_event_without_end_is_refused():
+    parser = EventParser()
+    assert parser.feed(b"data: " + b"x" * 4_000_000) == []
+    with pytest.raises(ValueError, match="more than"):
+        parser.feed(b"x" * 200_000)
+
+
+def test_refusals_keep_what_the_upstream_said_and_failures_do_not():
+    said = {
+        "error": {"message": "too long", "type": "t", "param": "messages", "code": "c", "debug": "secret"}
+    }
+    refused = UpstreamError.of_status("ann", 400, b'{"detail": "no such field"}')
+    assert refused.is_refusal
+    assert refused.body["message"] == "no such field"
+    assert UpstreamError.of_status("ann", 422, json.dumps(said).encode()).body == {
+        "message": "too long",
+        "type": "t",
+        "param": "messages",
+        "code": "c",
+    }
+    assert (
+        UpstreamError.of_status("ann", 400, b"<html>").body["message"] == "the upstream refused the request"
+    )
+    for status in (401, 403, 404, 429, 500, 503, 302):
+        failed = UpstreamError.of_status("ann", status, json.dumps(said).encode())
+        assert not failed.is_refusal
+        assert failed.body is None

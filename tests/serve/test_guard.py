@@ -1,0 +1,133 @@
+"""What no route should see: other hosts and origins, too much of anything; and what every response has."""
+
+import json
+
+import pytest
+
+from serve.conftest import bearer, served
+from sigma_mem.serve.config import RequestLimits
+
+METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "localhost.evil.example"}, 421),
+        ({"host": "evil.example:8321"}, 421),
+        ({"host": "[::1"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost:9999"}, 403),
+    ],
+)
+def test_another_host_or_origin_is_refused_on_every_method(open_service, headers, status):
+    """DNS rebinding: a page elsewhere that a browser here shows may not call (CVE-2025-66416)."""
+    for method in METHODS:
+        for path in ("/healthz", "/v1/memory/default", "/nowhere"):
+            assert open_service.request(method, path, headers=headers).status_code == status, (method, path)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.0.0.1:8321"},
+        {"host": "[::1]:8321"},
+        {"host": "LOCALHOST"},
+        {"origin": "http://localhost"},
+    ],
+)
+def test_its_own_names_are_served(open_service, headers):
+    assert open_service.get("/healthz", headers=headers).status_code == 200
+
+
+def test_other_names_and_origins_can_be_allowed():
+    with served(allowed_hosts=("mem.example.org",), allowed_origins=("https://app.example.org",)) as http:
+        assert http.get("/healthz", headers={"host": "mem.example.org"}).status_code == 200
+        assert http.get("/healthz", headers={"origin": "https://app.example.org"}).status_code == 200
+
+
+@pytest.fixture
+def small():
+    with served(limits=RequestLimits(body_bytes=500, header_bytes=800, batch=2, rate=5.0)) as http:
+        http.put("/v1/memory/default", json={"peers": ["ann"], "encoder": "hashed"})
+        yield http
+
+
+def test_large_bodies_are_refused_announced_or_not(small):
+    body = json.dumps({"question": "x" * 600}).encode()
+    path = "/v1/memory/default/route"
+    assert small.post(path, content=body).status_code == 413
+    sent = small.post(
+        path, content=iter([body[:300], body[300:]]), headers={"content-type": "application/json"}
+    )
+    assert (sent.status_code, sent.json()["error"]["code"]) == (413, "body_too_large")
+
+
+def test_large_headers_and_addresses_are_refused(small):
+    assert small.get("/healthz", headers={"x-more": "x" * 900}).status_code == 431
+    assert small.get("/healthz?" + "x" * 900).status_code == 431
+
+
+def test_batches_and_rows_are_limited(small):
+    item = {"decision": "d", "labels": {"ann": True}}
+    sent = small.post("/v1/memory/default/feedback/batch", json={"items": [item] * 3})
+    assert (sent.status_code, "2 at most" in sent.json()["error"]["message"]) == (400, True)
+    assert small.get("/v1/memory/default/decisions?last=3").status_code == 422
+
+
+def test_a_key_that_asks_too_often_is_told_to_wait(small):
+    statuses = [small.get("/healthz").status_code for _ in range(20)]
+    assert 429 in statuses
+    assert small.get("/healthz").headers["retry-after"] == "1"
+
+
+def test_guessing_keys_is_slowed_down(locked_service, keys):
+    wrong = [locked_service.get("/v1/memory", headers=bearer(f"sm-{n}")).status_code for n in range(40)]
+    assert wrong[0] == 401
+    assert wrong.count(429) >= 15
+    assert locked_service.get("/v1/memory", headers=bearer(keys["read"])).status_code == 200
+
+
+def test_a_header_twice_is_refused(locked_service, keys):
+    headers = [("authorization", "Bearer x"), ("authorization", f"Bearer {keys['root']}")]
+    assert locked_service.get("/v1/memory", headers=headers).status_code == 400
+
+
+def test_every_response_forbids_what_a_page_could_do(open_service):
+    for path in ("/healthz", "/v1/memory/default", "/nowhere"):
+        headers = open_service.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert headers["cache-control"] == "no-store"
+    named = open_service.get("/healthz", headers={"x-request-id": "trace-1"})
+    assert named.headers["x-request-id"] == "trace-1"
+    odd = open_service.get("/healthz", headers={"x-request-id": "a b<script>"})
+    assert "<" not in odd.headers["x-request-id"]
+
+
+def test_what_models_write_comes_back_as_json_only(open_service):
+    """An answer with markup in it is data: no response of the API is a page."""
+    nasty = "<img src=x onerror=alert(1)>"
+    sent = open_service.post(
+        "/v1/memory/default/vote", json={"question": nasty, "answers": {"ann": nasty, "bob": nasty}}
+    )
+    assert sent.headers["content-type"] == "application/json"
+    assert sent.json()["answer"] == nasty
+    refused = open_service.post("/v1/memory/default/route", json={"question": "x", "read": nasty})
+    assert refused.headers["content-type"] == "application/json"
+
+
+def test_a_bug_says_nothing_of_itself(open_service, monkeypatch):
+    from sigma_mem import SigmaMem
+
+    def broken(self):
+        raise RuntimeError("the password is swordfish")
+
+    monkeypatch.setattr(SigmaMem, "drift", broken)
+    sent = open_service.get("/v1/memory/default/drift")
+    assert sent.status_code == 500
+    assert "swordfish" not in sent.text
+    assert sent.json()["error"]["code"] == "internal"

@@ -1,0 +1,77 @@
+"""API keys: what is kept of them, and what they open."""
+
+import stat
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sigma_mem.errors import InputError
+from sigma_mem.serve.keys import ROLES, KeyRing, Principal, add_key, read_keys, remove_key
+
+
+def test_the_file_holds_no_key_and_nobody_else_may_read_it(tmp_path):
+    path = tmp_path / "keys.json"
+    key = add_key(path, "ci", {"default": "write"}, 12.0)
+    assert len(key) > 40
+    assert key not in path.read_text()
+    assert key[3:] not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    (kept,) = read_keys(path)
+    assert (kept.name, dict(kept.grants), kept.created) == ("ci", {"default": "write"}, 12.0)
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_only_the_whole_key_opens(tmp_path_factory, data):
+    """No prefix, no suffix, no other case: the hash is of all of it (CVE-2026-35030)."""
+    path = tmp_path_factory.mktemp("keys") / "keys.json"
+    key = add_key(path, "ci", {"*": "read"}, 0.0)
+    add_key(path, "other", {"*": "read"}, 0.0)
+    ring = KeyRing(path)
+    assert ring.find(key).name == "ci"
+    place = data.draw(st.integers(0, len(key) - 1))
+    for wrong in (
+        key[:place],
+        key[place + 1 :],
+        key + "x",
+        key.swapcase(),
+        key[:place] + "*" + key[place + 1 :],
+    ):
+        assert ring.find(wrong) is None
+
+
+def test_a_role_may_what_weaker_ones_may():
+    for i, held in enumerate(ROLES):
+        who = Principal("x", {"mine": held})
+        assert [who.may(role, "mine") for role in ROLES] == [j <= i for j in range(3)]
+        assert not any(who.may(role, "theirs") for role in ROLES)
+        assert not any(who.may(role, "*") for role in ROLES)
+        assert all(Principal("x", {"*": held}).may(role, "any") for role in ROLES[: i + 1])
+
+
+@pytest.mark.parametrize("name", ["", "default", "agreement", "a b", "<b>", "x" * 65, "-x", "ä"])
+def test_names_are_plain(tmp_path, name):
+    with pytest.raises(InputError, match="name"):
+        add_key(tmp_path / "keys.json", name, {"*": "read"}, 0.0)
+
+
+def test_a_name_is_used_once_and_a_role_is_one_of_three(tmp_path):
+    path = tmp_path / "keys.json"
+    add_key(path, "ci", {"*": "read"}, 0.0)
+    with pytest.raises(InputError, match="already"):
+        add_key(path, "ci", {"*": "admin"}, 0.0)
+    with pytest.raises(InputError, match="role"):
+        add_key(path, "root", {"*": "owner"}, 0.0)
+    with pytest.raises(InputError, match="no role"):
+        add_key(path, "root", {}, 0.0)
+    with pytest.raises(InputError, match="is named"):
+        remove_key(path, "root")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"keys": [1]}', '{"keys": [{"name": "x"}]}', "\xff"])
+def test_a_damaged_file_is_refused(tmp_path, text):
+    path = tmp_path / "keys.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match="not a file of keys"):
+        KeyRing(path)
