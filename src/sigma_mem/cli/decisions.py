@@ -13,6 +13,7 @@ from sigma_mem.cli.options import (
     Json,
     MemoryFile,
     Namespace,
+    Topics,
     check_folder,
     existing,
     named_values,
@@ -54,12 +55,6 @@ Ref = Annotated[
     str | None, typer.Option(help="A name of your own for the task: the same one again is the same event.")
 ]
 Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
-    ),
-]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 

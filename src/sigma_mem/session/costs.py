@@ -27,6 +27,7 @@ _WINDOW = 128  # decisions from which a budget's multiplier follows
 _CHARACTERS = 4.0  # a token
 _SMOOTHED = 0.02  # share of the events that what there was for each at first is worth
 _RESERVE = 0.005  # of a budget, for its last events
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0  # of what a date can be
 _FORESEEN = 0.02  # share of a budget that is worth as much as taking costs to be as expected
 
 
@@ -284,7 +285,8 @@ def price_record(peer: str, price: Price, number: int, time: float) -> Record:
 
 
 def _day(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).date().isoformat()
+    known = min(max(time, _FIRST_SECOND), _LAST_SECOND) if time == time else _FIRST_SECOND  # not NaN
+    return datetime.fromtimestamp(known, UTC).date().isoformat()
 
 
 def _is_number(value: object) -> bool:
