@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -43,12 +44,13 @@ def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_pa
     def hammer() -> None:
         while not stop.is_set():
             mem.feedback(mem.route(phi=PHI).id, {"a": True})
+            time.sleep(1e-3)
 
     threads = [threading.Thread(target=hammer) for _ in range(3)]
     for thread in threads:
         thread.start()
     statuses = []
-    for _ in range(12):
+    for _ in range(6):
         child = os.fork()
         if child == 0:
             signal.alarm(20)
@@ -70,6 +72,6 @@ def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_pa
     stop.set()
     for thread in threads:
         thread.join()
-    assert statuses == [0] * 12
+    assert statuses == [0] * 6
     assert mem.state.M.tobytes() == mem.replayed().state.M.tobytes()
     mem.close()

@@ -35,7 +35,7 @@ _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
 
-class Task(NamedTuple):
+class TaskRequest(NamedTuple):
     """What a caller says of a task: its question or φ, its topics, and the event it belongs to."""
 
     question: str | None = None
@@ -112,7 +112,7 @@ class Decider:
 
     def decide(
         self,
-        task: Task,
+        task: TaskRequest,
         read: Read | None,
         answers: Answers = NO_ANSWERS,
         *,
@@ -191,7 +191,7 @@ class Decider:
             names = (ref_record(task.ref, decision.event),) if task.ref and place.ref_is_new else ()
             return Decided(decision, self._journal.append(line, *names), fold.state.clock)
 
-    def _before_the_lock(self, task: Task, topics: Sequence[str]) -> FloatArray | None:
+    def _before_the_lock(self, task: TaskRequest, topics: Sequence[str]) -> FloatArray | None:
         """φ of a new event, or as it was handed in; encoding may take milliseconds, so it holds no lock."""
         earlier = task.after is not None
         if task.ref is not None and not earlier:
@@ -211,7 +211,9 @@ class Decider:
         return judge_answers(self.center, question or "", phi, answers.by_peer, state)
 
 
-def _place(fold: Fold, task: Task, phi: FloatArray | None, topics: tuple[str, ...], time: float) -> Place:
+def _place(
+    fold: Fold, task: TaskRequest, phi: FloatArray | None, topics: tuple[str, ...], time: float
+) -> Place:
     """The event that a task belongs to, as it stands under the lock: another thread may have been first."""
     after = None if task.after is None else id_of(task.after)
     earlier, ref_is_new = earlier_event(fold, after, None if task.ref is None else checked_ref(task.ref))

@@ -13,7 +13,7 @@ from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.memory import Settings
-from sigma_mem.session.deciding import Task
+from sigma_mem.session.deciding import TaskRequest
 from sigma_mem.session.limits import RouteLimits
 from sigma_mem.session.lines import Opening, decision_from, is_forgotten
 from sigma_mem.session.merging import replaced
@@ -156,7 +156,7 @@ def _decided_again(new: SigmaMem, line: Record, again: bool) -> str | None:
             by_peer[made.peer] = Answer(made.answer, made.canons[made.peer])
         answers = Answers(by_peer, made.features if new.settings.text_features else {})
     panel, decider = made.details.get("panel"), new._decider
-    task = Task(
+    task = TaskRequest(
         made.question,
         None if again or alone else made.phi,
         made.topics or None,

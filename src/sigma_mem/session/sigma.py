@@ -27,7 +27,7 @@ from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for, rank_advice
 from sigma_mem.session.building import build_store
 from sigma_mem.session.costs import Budget, Price, Spending, price_record
-from sigma_mem.session.deciding import Decided, Decider, Task, checked_share, named_read
+from sigma_mem.session.deciding import Decided, Decider, TaskRequest, checked_share, named_read
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
@@ -319,7 +319,7 @@ class SigmaMem:
         """
         chosen = named_read(self._registry.routes, read)
         limits = RouteLimits(among, max_cost, max_latency, value, min_prob, budget)
-        task = Task(question_text(question), phi, topic, after, ref)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
         return self._made(self._decider.decide(task, chosen, explore=explore, limits=limits))
 
     def vote(
@@ -360,7 +360,7 @@ class SigmaMem:
             `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
         chosen = named_read(self._registry.votes, read)
-        task = Task(question_text(question), phi, topic, after, ref)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
         given = self._prepared(task.question, answers, canon, among)
         share = checked_share(min_confidence)
         return self._made(self._decider.decide(task, chosen, given, min_confidence=share))
@@ -381,7 +381,7 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        task = Task(question_text(question), phi, topic, after, ref)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
         given = self._prepared(task.question, answers, canon, among)
         return self._made(self._decider.decide(task, self._registry["select"], given))
 
@@ -403,7 +403,7 @@ class SigmaMem:
         Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
         and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
-        task = Task(question_text(question), phi, topic, after, ref)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
         given = self._prepared(task.question, answers, canon, among)
         share = checked_share(min_confidence)
         return self._made(self._decider.decide(task, None, given, min_confidence=share))
@@ -518,13 +518,13 @@ class SigmaMem:
         """
         everyone = explore and self._rng.random() < EXPLORED
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
-        task = Task(question_text(question), phi, topic, after, ref)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
         route, within = self._registry["calibrated-route"], RouteLimits(among)
         first = self._made(self._decider.decide(task, route, limits=within))
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
             given = prepare_answers(task.question, answers, canon, self.settings.text_features)
-            same = Task(task.question, after=first.event)
+            same = TaskRequest(task.question, after=first.event)
             return self._made(self._decider.decide(same, None, given, step=step))
 
         panel = Panel(first, limits, canon, decide)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from sigma_mem.events import Answer
-from sigma_mem.serve.gateway.completion import answer_of
+from sigma_mem.serve.gateway.completion import answer_in
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.pool import best_first
 from sigma_mem.serve.gateway.pricing import affordable, expected_costs
@@ -42,7 +42,7 @@ async def answer_by_panel(turn: Turn, candidates: Sequence[str]) -> ChatReply:
             break
         with suppress(UpstreamError):  # it is then among the failures of the calls
             completions[peer] = await turn.calls.complete(peer)
-        answer = answer_of(completions[peer]) if peer in completions else None
+        answer = answer_in(completions[peer]) if peer in completions else None
         await turn.memory.slow(partial(_add, panel, peer, answer))
     if not completions:
         raise turn.calls.nobody()

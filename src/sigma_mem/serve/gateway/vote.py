@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sigma_mem.serve.gateway.completion import answer_of
+from sigma_mem.serve.gateway.completion import answer_in
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.pool import best_first
 from sigma_mem.serve.gateway.pricing import affordable, expected_costs
@@ -23,7 +23,7 @@ async def answer_by_vote(turn: Turn, candidates: Sequence[str]) -> ChatReply:
     completions = await _ask_all(turn, await _panel(turn, candidates))
     if not completions:
         raise turn.calls.nobody()
-    answers = {peer: answer_of(completion) for peer, completion in completions.items()}
+    answers = {peer: answer_in(completion) for peer, completion in completions.items()}
     options, question = turn.chat.options, turn.chat.question
     decision = await turn.memory.slow(
         lambda mem: mem.vote(question, answers, topic=options.topic, after=options.after, ref=turn.id)
