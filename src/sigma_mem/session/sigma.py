@@ -46,7 +46,7 @@ from sigma_mem.session.journal import Journal, shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.learning import Learned, learn_stream
 from sigma_mem.session.limits import RouteLimits, route_within
-from sigma_mem.session.lines import decision_from, decision_record, is_forgotten, ref_record
+from sigma_mem.session.lines import decision_from, decision_record, is_forgotten, ref_record, single_precision
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.logs import LOG
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
@@ -1057,7 +1057,11 @@ class SigmaMem:
             earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
             if earlier is not None:
                 event_id, event = fold.event_of(earlier)
-                if phi is not None and direction is not None and not np.array_equal(direction, event.phi):
+                if (
+                    phi is not None
+                    and direction is not None
+                    and not np.array_equal(direction, single_precision(event.phi))
+                ):
                     raise InputError(
                         f"phi differs from that of decision {earlier!r}, and an event has one φ; "
                         "leave out phi, or leave out after and ref for a new event"
@@ -1093,7 +1097,7 @@ class SigmaMem:
             if "select" in outcome.choices:
                 details |= posterior_details(state, outcome.choices["select"].totals)
             if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
-                details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
+                details = {"text_log_odds": state.by_peer(view.text_log_odds.round(4))} | details
             peer = None if outcome.peer == NOBODY else peers[outcome.peer]
             chosen, confidence = peer, outcome.confidence
             claims: Sequence[str | float] = ()
@@ -1158,10 +1162,10 @@ class SigmaMem:
     def _direction(self, question: str | None, phi: ArrayLike | None) -> FloatArray:
         """φ as it was handed in, or of the question."""
         if phi is not None:
-            return _checked_phi(phi, self._opening.rank)
+            return single_precision(_checked_phi(phi, self._opening.rank))
         if not question:
             raise InputError(_NO_TASK)
-        return self.encode(question)
+        return single_precision(self.encode(question))
 
     def _prepared(
         self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None
