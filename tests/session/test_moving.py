@@ -294,11 +294,20 @@ def test_merge_refuses_memories_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="differ in rank"):
         SigmaMem(PEERS, rank=2).merge(SigmaMem(PEERS, rank=3))
     one, two = SigmaMem(PEERS, rank=2), SigmaMem(PEERS, rank=2)
-    one._next_id = two._next_id = "e"
+    one._decider.next_id = two._decider.next_id = "e"
     one.route(phi=[1.0, 0.0])
     two.route(phi=[0.0, 1.0])
     with pytest.raises(ConflictError, match="both memories have a decision"):
         one.merge(two)
+
+
+@pytest.mark.parametrize(("one", "two"), [(True, False), (False, True), (False, False)])
+def test_a_merged_memory_says_whether_it_has_texts(one: bool, two: bool) -> None:
+    parts = [SigmaMem(PEERS, rank=2, keep_text=keep) for keep in (one, two)]
+    for part in parts:
+        part.route("a text", phi=[1.0, 0.0])
+    merged = parts[0].merge(parts[1])
+    assert merged.keep_text is any(d.question for d in merged.decisions())
 
 
 def test_the_merge_command(tmp_path: Path, capsys) -> None:

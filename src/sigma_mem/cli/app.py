@@ -18,6 +18,7 @@ from sigma_mem.cli.looking import history, plot, trust
 from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
 from sigma_mem.cli.options import grouped_options
 from sigma_mem.cli.paper import paper
+from sigma_mem.cli.prices import prices, served
 from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
@@ -30,6 +31,8 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.callback(invoke_without_command=True)(_sigma_mem)
     app.command()(demo)
     decisions.add_commands(app, reads)
+    app.command()(served)
+    app.command()(prices)
     app.command()(sources)
     app.command()(revoke)
     app.command()(check)

@@ -1,7 +1,7 @@
 """Every method as a request and what to read from its response; nothing is sent here."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,7 @@ from sigma_mem.session import (
     TrustByPeer,
     TrustTable,
 )
+from sigma_mem.session.advice import Advice
 from sigma_mem.session.costs import Budget, Price, Spending
 from sigma_mem.session.listing import Moment
 from sigma_mem.session.topics import Topic
@@ -255,12 +256,37 @@ class MemoryCalls:
 
     # --- peers ---------------------------------------------------------------------------
 
-    def add_peer(self, peer: str) -> MemoryCall[None]:
-        """Take a new peer into the pool, last in order, with nothing known of it."""
-        return self._post("peers", _nothing, {"peer": peer})
+    def add_peer(self, peer: str, *, returning: bool = False) -> MemoryCall[None]:
+        """Take a peer into the pool, last in order, with nothing known of it; see `SigmaMem.add_peer`."""
+        return self._post("peers", _nothing, {"peer": peer, "returning": returning})
+
+    def reset_peer(self, peer: str, *, keep: float = 0.2) -> MemoryCall[None]:
+        """Say that a model was updated under its name; see `SigmaMem.reset_peer`."""
+        return self._post("peers/reset", _nothing, {"peer": peer, "keep": keep})
+
+    def rename_peer(self, peer: str, name: str) -> MemoryCall[None]:
+        """Give a peer another name; everything that is known of it stays."""
+        return self._post("peers/rename", _nothing, {"peer": peer, "name": name})
+
+    def replace_peer(self, peer: str, by: str, *, keep: float = 0.2) -> MemoryCall[None]:
+        """Put another peer in the place of one; see `SigmaMem.replace_peer`."""
+        return self._post("peers/replace", _nothing, {"peer": peer, "by": by, "keep": keep})
+
+    def forget(
+        self,
+        decision: str | Decision | Iterable[str | Decision] | None = None,
+        *,
+        before: Moment | None = None,
+        text: str | None = None,
+    ) -> MemoryCall[int]:
+        """Forget events for good; return how many. See `SigmaMem.forget`."""
+        several = [decision] if isinstance(decision, str | Decision) else decision
+        ids = None if several is None else [_id(each) for each in several]
+        body = {"decisions": ids, "before": _moment(before), "text": text}
+        return self._post("forget", lambda found: int(found["events"]), body)
 
     def remove_peer(self, peer: str) -> MemoryCall[None]:
-        """Forget a peer; its name cannot be used again."""
+        """Take a peer out of the pool, and forget what is known of it."""
         return MemoryCall("DELETE", f"{self._at}/peers", _nothing, query={"peer": peer})
 
     # --- look ----------------------------------------------------------------------------
@@ -315,9 +341,12 @@ class MemoryCalls:
         """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
         return self._get("histories", lambda body: _histories(body)[peer], peer=[peer])
 
-    def histories(self, peers: Sequence[str] | None = None) -> MemoryCall[dict[str, History]]:
+    def histories(
+        self, peers: Sequence[str] | None = None, *, lines: int | None = None
+    ) -> MemoryCall[dict[str, History]]:
         """The records of these peers, of the whole pool by default."""
-        return self._get("histories", _histories, peer=None if peers is None else list(peers))
+        named = None if peers is None else list(peers)
+        return self._get("histories", _histories, peer=named, lines=lines)
 
     def labels(self, decision: str | Decision) -> MemoryCall[Mapping[str, float]]:
         """The labels that the event of a decision has now."""
@@ -329,6 +358,10 @@ class MemoryCalls:
         """Name the past events that weighed most in a decision; see `SigmaMem.explain`."""
         named = {} if peer is None else {"peer": peer}
         return self._get("explain", _explanation, decision=_id(decision), top=top, **named)
+
+    def advice(self) -> MemoryCall[list[Advice]]:
+        """What there is to say about how the memory is used, with remedies."""
+        return self._get("advice", lambda body: [Advice(**each) for each in body["advice"]])
 
     def drift(self) -> MemoryCall[list[Drift]]:
         """Peers whose recent record left their long one; see `SigmaMem.drift`."""

@@ -187,6 +187,11 @@ class Client(_Connection):
     sources = _sent(MemoryCalls.sources)
     add_peer = _sent(MemoryCalls.add_peer)
     remove_peer = _sent(MemoryCalls.remove_peer)
+    reset_peer = _sent(MemoryCalls.reset_peer)
+    rename_peer = _sent(MemoryCalls.rename_peer)
+    replace_peer = _sent(MemoryCalls.replace_peer)
+    forget = _sent(MemoryCalls.forget)
+    advice = _sent(MemoryCalls.advice)
     decision = _sent(MemoryCalls.decision)
     decisions = _sent(MemoryCalls.decisions)
     labels = _sent(MemoryCalls.labels)
@@ -256,6 +261,11 @@ class Client(_Connection):
         """How many events were decided."""
         return int(self.describe()["events"])
 
+    @property
+    def keep_text(self) -> bool:
+        """Whether questions and answers are kept in the ledger."""
+        return bool(self.describe()["keep_text"])
+
     def namespace(
         self,
         name: str,
@@ -322,6 +332,11 @@ class AsyncClient(_Connection):
     sources = _awaited(MemoryCalls.sources)
     add_peer = _awaited(MemoryCalls.add_peer)
     remove_peer = _awaited(MemoryCalls.remove_peer)
+    reset_peer = _awaited(MemoryCalls.reset_peer)
+    rename_peer = _awaited(MemoryCalls.rename_peer)
+    replace_peer = _awaited(MemoryCalls.replace_peer)
+    forget = _awaited(MemoryCalls.forget)
+    advice = _awaited(MemoryCalls.advice)
     decision = _awaited(MemoryCalls.decision)
     decisions = _awaited(MemoryCalls.decisions)
     labels = _awaited(MemoryCalls.labels)
@@ -385,6 +400,10 @@ class AsyncClient(_Connection):
     async def events(self) -> int:
         """How many events were decided."""
         return int((await self.describe())["events"])
+
+    async def keep_text(self) -> bool:
+        """Whether questions and answers are kept in the ledger."""
+        return bool((await self.describe())["keep_text"])
 
     async def namespace(
         self,

@@ -518,7 +518,8 @@ class SigmaState:
         if self.copies is not None and other.copies is not None:
             self.copies.decayed.merge(other.copies.take(order).decayed, now)
         if other.topics is not None:
-            self.topics = self.topics or self._new_topics()
+            if self.topics is None:
+                self.topics, self._due = self._new_topics(), -math.inf
             self.topics.merge(other.topics.take(order), now)
         self.clock = max(self.clock, other.clock)
         self._overall_known = None

@@ -122,10 +122,15 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         namespace: Namespace,
         peer: Annotated[list[str] | None, Query(max_length=256, description="Whose; all by default.")] = None,
         last: Annotated[int | None, Query(ge=1, description="Only so many of each, the newest.")] = None,
+        lines: Annotated[int | None, Query(ge=1, description="Only over the ledger's last lines.")] = None,
     ) -> Response:
         memory = await memories.get(namespace)
         found = await memory.slow(
-            lambda mem: mem.histories(peer) if peer is None else {p: mem.history(p) for p in peer}
+            lambda mem: (
+                mem.histories(peer, lines=lines)
+                if peer is None or lines is not None
+                else {p: mem.history(p) for p in peer}
+            )
         )
         rows = {name: plain(each[-last:] if last else each[:]) for name, each in found.items()}
         return body_response({"histories": rows})

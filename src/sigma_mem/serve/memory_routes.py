@@ -20,6 +20,7 @@ from sigma_mem.serve.bodies import (
 )
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import refusal
+from sigma_mem.serve.keeping_routes import add_keeping
 from sigma_mem.serve.look_routes import Namespace, add_looks
 from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.serve.panel_routes import add_panels
@@ -34,6 +35,7 @@ def memory_routes(context: Context) -> APIRouter:
     _add_feedback(routes, context)
     add_panels(routes, context)
     add_looks(routes, context)
+    add_keeping(routes, context)
     _add_namespaces(routes, context)
     return routes
 
@@ -76,7 +78,7 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
     @needs("admin")
     async def add_peer(namespace: Namespace, body: schemas.PeerRequest, request: Request) -> Response:
         memory = await memories.get(namespace)
-        await memory.slow(lambda mem: mem.add_peer(body.peer))
+        await memory.slow(lambda mem: mem.add_peer(body.peer, returning=body.returning))
         audit.wrote(principal_of(request), "add_peer", namespace, peer=body.peer)
         return body_response(namespace_body(namespace, memory.mem))
 

@@ -224,9 +224,40 @@ class SpentBody(BaseModel):
 
 
 class PeerRequest(_Body):
-    """A peer that joins or leaves the pool."""
+    """A peer that joins the pool; one that was removed before must be returning."""
 
     peer: Name = Field(examples=["qwen"])
+    returning: bool = False
+
+
+class ResetRequest(_Body):
+    """A peer that was updated under its name, and the share of its record that stays."""
+
+    peer: Name = Field(examples=["qwen"])
+    keep: float = Field(default=0.2, ge=0.0, le=1.0)
+
+
+class RenameRequest(_Body):
+    """A peer, and its new name."""
+
+    peer: Name = Field(examples=["qwen"])
+    name: Name = Field(examples=["qwen-2"])
+
+
+class ReplaceRequest(_Body):
+    """A peer, who takes its place, and the share of its record that stays."""
+
+    peer: Name = Field(examples=["qwen"])
+    by: Name = Field(examples=["qwen-3"])
+    keep: float = Field(default=0.2, ge=0.0, le=1.0)
+
+
+class ForgetRequest(_Body):
+    """Which events to forget: one of the three."""
+
+    decisions: list[Name] | None = Field(default=None, max_length=10_000)
+    before: float | str | None = Field(default=None, description="Seconds since 1970, or a date.")
+    text: str | None = Field(default=None, max_length=10_000)
 
 
 class SourceRequest(_Body):
@@ -338,6 +369,19 @@ class NamespaceBody(_Out):
     rank: int
     encoder: dict[str, str]
     settings: dict[str, Any]
+    keep_text: bool
+
+
+class ForgottenBody(_Out):
+    """How many events were forgotten."""
+
+    events: int
+
+
+class AdviceBody(_Out):
+    """Warnings, each with what it is about and a remedy."""
+
+    advice: list[dict[str, str]]
 
 
 class NamesBody(BaseModel):

@@ -223,6 +223,7 @@ class Tables:
         if db is None or not self.read("erasures"):
             return
         with self._write_lock:
+            usual = db.execute("PRAGMA secure_delete").fetchone()[0]
             try:
                 db.execute("PRAGMA secure_delete = ON")  # of pages that VACUUM builds, too
                 db.execute("VACUUM")
@@ -236,7 +237,7 @@ class Tables:
             except sqlite3.Error as error:
                 raise store_error(self.path, "erase forgotten lines from", error) from error
             finally:
-                db.execute("PRAGMA secure_delete = OFF")
+                db.execute(f"PRAGMA secure_delete = {usual:d}")
 
     def seal(self, db: sqlite3.Connection, first: int, last: int) -> None:
         """Write the segments that records ``first`` to ``last`` have filled."""
