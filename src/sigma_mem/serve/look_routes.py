@@ -77,7 +77,7 @@ def add_looks(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def effective_votes(namespace: Namespace, body: schemas.VotesRequest) -> Response:
         memory = await memories.get(namespace)
-        given = {peer: schemas.answer_of(answer) for peer, answer in body.answers.items()}
+        given = {peer: schemas.sent_answer(answer) for peer, answer in body.answers.items()}
         phi, canon = schemas.decoded_phi(body.phi), body.canon
         votes = await memory.slow(lambda mem: mem.effective_votes(given, body.question, phi=phi, canon=canon))
         return body_response({"votes": votes})

@@ -102,7 +102,7 @@ class VoteRequest(_Task):
 
     def given(self) -> dict[str, str | Answer | None]:
         """The answers, as a session takes them."""
-        return {peer: answer_of(answer) for peer, answer in self.answers.items()}
+        return {peer: sent_answer(answer) for peer, answer in self.answers.items()}
 
 
 class WeighedVoteRequest(VoteRequest):
@@ -423,7 +423,7 @@ class DriftsBody(BaseModel):
     drift: list[dict[str, Any]]
 
 
-def answer_of(answer: str | SentAnswer | None) -> str | Answer | None:
+def sent_answer(answer: str | SentAnswer | None) -> str | Answer | None:
     """An answer of a request, as a session takes it."""
     return Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
 
