@@ -40,3 +40,21 @@ def test_calls_reach_the_memory():
             return mem.peers, other.peers, other.rank, mem.settings == other.settings
 
     assert asyncio.run(main()) == (("a", "b"), ("c",), 3, True)
+
+
+def test_memories_are_kept_from_asyncio_as_well(tmp_path):
+    async def main():
+        async with AsyncSigmaMem(SigmaMem(["a", "b"], rank=2)) as mem:
+            d = await mem.route("one", phi=np.eye(2)[0])
+            await mem.feedback(d.id, scores={"a": 1, "b": 0})
+            other = AsyncSigmaMem(SigmaMem(["a", "b"], rank=2))
+            await other.route("two", phi=np.eye(2)[1])
+            await mem.export(tmp_path / "memory.jsonl")
+            copy = await AsyncSigmaMem.restore(tmp_path / "memory.jsonl")
+            both = await mem.merge(other)
+            await mem.reset_peer("a")
+            await mem.forget(d)
+            trust = await copy.trust(phi=np.eye(2)[0])
+            return both.events, copy.events, list(await mem.decisions()), trust["a"].prob > trust["b"].prob
+
+    assert asyncio.run(main()) == (2, 1, [], True)

@@ -14,16 +14,18 @@ from sigma_mem.memory import Settings, SigmaState
 if TYPE_CHECKING:
     from sigma_mem.asynchronous import AsyncSigmaMem
     from sigma_mem.client import AsyncClient, Client
-    from sigma_mem.session import SigmaMem
+    from sigma_mem.session import Budget, Price, SigmaMem
 
 __all__ = [
     "Answer",
     "AsyncClient",
     "AsyncSigmaMem",
+    "Budget",
     "Client",
     "Decision",
     "Event",
     "Feedback",
+    "Price",
     "Settings",
     "SigmaMem",
     "SigmaMemError",
@@ -35,10 +37,10 @@ __version__ = "0.2.0.dev0"
 
 def __getattr__(name: str) -> Any:
     # The session and asyncio are imported when first asked for: `import sigma_mem` stays quick.
-    if name == "SigmaMem":
-        from sigma_mem.session import SigmaMem
+    if name in ("Budget", "Price", "SigmaMem"):
+        from sigma_mem import session
 
-        return SigmaMem
+        return getattr(session, name)
     if name == "AsyncSigmaMem":
         from sigma_mem.asynchronous import AsyncSigmaMem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -31,11 +31,22 @@ def _in_thread(
 def _wrapped(
     method: Callable[Concatenate[SigmaMem, P], SigmaMem],
 ) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, AsyncSigmaMem]]:
-    """The same for a method that returns another memory."""
+    """The same for a method that returns another memory, and may take one, wrapped or not."""
 
     @wraps(method)
     async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
-        return AsyncSigmaMem(await asyncio.to_thread(method, self.mem, *args, **kwargs))
+        plain: list[Any] = [x.mem if isinstance(x, AsyncSigmaMem) else x for x in args]
+        return AsyncSigmaMem(await asyncio.to_thread(partial(method, self.mem, *plain, **kwargs)))
+
+    return call
+
+
+def _made(make: Callable[P, SigmaMem]) -> Callable[P, Coroutine[Any, Any, AsyncSigmaMem]]:
+    """The same for a function that makes a memory."""
+
+    @wraps(make)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
+        return AsyncSigmaMem(await asyncio.to_thread(make, *args, **kwargs))
 
     return call
 
@@ -105,6 +116,9 @@ class AsyncSigmaMem:
     sources = _in_thread(SigmaMem.sources)
     add_peer = _in_thread(SigmaMem.add_peer)
     remove_peer = _in_thread(SigmaMem.remove_peer)
+    reset_peer = _in_thread(SigmaMem.reset_peer)
+    rename_peer = _in_thread(SigmaMem.rename_peer)
+    replace_peer = _in_thread(SigmaMem.replace_peer)
     encode = _in_thread(SigmaMem.encode)
     decision = _in_thread(SigmaMem.decision)
     decisions = _in_thread(SigmaMem.decisions)
@@ -114,17 +128,26 @@ class AsyncSigmaMem:
     history = _in_thread(SigmaMem.history)
     histories = _in_thread(SigmaMem.histories)
     explain = _in_thread(SigmaMem.explain)
+    advice = _in_thread(SigmaMem.advice)
     drift = _in_thread(SigmaMem.drift)
     replayed = _in_thread(SigmaMem.replayed)
     snapshot = _in_thread(SigmaMem.snapshot)
     close = _in_thread(SigmaMem.close)
+    forget = _in_thread(SigmaMem.forget)
+    backup = _in_thread(SigmaMem.backup)
+    export = _in_thread(SigmaMem.export)
+    learn = _in_thread(SigmaMem.learn)
+    refold = _in_thread(SigmaMem.refold)
 
     namespace = _wrapped(SigmaMem.namespace)
+    merge = _wrapped(SigmaMem.merge)
+    restore = staticmethod(_made(SigmaMem.restore))
 
     peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
     rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)
     settings = property(lambda self: self.mem.settings, doc=SigmaMem.settings.__doc__)
     encoder = property(lambda self: self.mem.encoder, doc=SigmaMem.encoder.__doc__)
+    keep_text = property(lambda self: self.mem.keep_text, doc=SigmaMem.keep_text.__doc__)
     state = property(lambda self: self.mem.state, doc=SigmaMem.state.__doc__)
     reads = property(lambda self: self.mem.reads, doc=SigmaMem.reads.__doc__)
     events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)

@@ -23,7 +23,9 @@ class Event:
     """One recorded task of a stream: question, answers and, for after the decision, correctness.
 
     ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1). ``topics`` are what a caller would
-    know of the task's kind; a recorded stream has none until they are taken from its domains.
+    know of the task's kind; a recorded stream has none until they are taken from its domains. ``costs`` and
+    ``latency`` map a peer to what its call cost, in any unit of money, and to the seconds it took, where that
+    was recorded.
     """
 
     id: str
@@ -34,6 +36,8 @@ class Event:
     dataset: str = ""
     reference: str | None = None
     topics: tuple[str, ...] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)
+    latency: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -55,6 +55,7 @@ def arguments(folder: Path, out: str, *more: str) -> list[str]:
         part for name in ("train", "cf", "ood") for part in (f"--{name}", str(folder / f"{name}.jsonl"))
     ]
     small = ["--steps", "2", "--margin-steps", "1", "--rows", "6", "--masks", "2", "--shares", "0.2,1"]
+    small += ["--ratios", "0,0.9", "--judge-more", "8"]
     small += ["--question-tokens", "32", "--answer-tokens", "16", "--cache", str(folder / "cache")]
     return ["paper", *streams, "--center", str(folder / "model"), "--out", str(folder / out), *small, *more]
 

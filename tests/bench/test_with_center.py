@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,41 @@ def test_ood_starts_the_center_cold_and_warm(checkpoint: Path, capsys: Capture) 
         check(rows)
     cold, warm = carried.values()
     assert cold["base"] == warm["base"] | {k: cold["base"][k] for k in ("vs_majority", "vs_sigma")}
+
+
+def test_routes_and_votes_are_those_of_the_centers_own_phi(checkpoint: Path, capsys: Capture) -> None:
+    plain = [word for word in arguments(checkpoint, "mechanisms") if word not in ("--encoder", "hashed")]
+    assert run([*plain, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["mechanisms"]
+    assert rows["m-route"] == rows["m-route-learned"]
+    assert run([*plain, "--encoder", "center", "--w-g", "0", "--json"]) == 0
+    flat = json.loads(capsys.readouterr().out)["mechanisms"]
+    assert flat["sigma"]["selections"] == flat["sigma-no-g"]["selections"]
+    bare = ["bench", "mechanisms", str(checkpoint.parent / "stream.jsonl"), "--encoder", "center"]
+    assert run(bare) == 2
+    assert "its φ comes with the checkpoint" in capsys.readouterr().err
+
+
+def test_a_warm_start_is_for_every_table_and_beta_may_have_its_own(
+    checkpoint: Path, capsys: Capture, tmp_path: Path
+) -> None:
+    stream = load_stream(checkpoint.parent / "stream.jsonl")
+    other = tmp_path / "before.jsonl"
+    save_stream(replace(stream, events=tuple(replace(e, id=f"w{e.id}") for e in stream)), other)
+    for command in ("peers", "feedback"):
+        small = {"peers": ["--ratios", "0"], "feedback": ["--shares", "1", "--seeds", "1"]}[command]
+        cold = printed(capsys, checkpoint, command, *small)
+        warm = printed(capsys, checkpoint, command, *small, "--warm", str(other))
+        beta = printed(capsys, checkpoint, command, *small, "--warm-beta", str(other))
+        rows = [
+            found["shares"]["1"] if command == "feedback" else found["pools"]["4"]["ratios"]["0"]
+            for found in (cold, warm, beta)
+        ]
+        accuracy = [{name: row["accuracy"] for name, row in one.items()} for one in rows]
+        assert accuracy[0] | {"beta-b1": 0} == accuracy[2] | {"beta-b1": 0}  # nothing but B1 was warmed
+        assert accuracy[0] != accuracy[1]
+    both = ["--warm", str(other), "--warm-beta", str(other)]
+    assert run(arguments(checkpoint, "mechanisms", *both)) == 2
 
 
 def test_feedback_has_base_and_sigma_at_every_share(checkpoint: Path, capsys: Capture) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from sigma_mem.center.center import Center
 from sigma_mem.center.errors import CenterError, SteeringMismatchError
-from sigma_mem.center.phi import CenterEncoder
+from sigma_mem.center.phi import CenterEncoder, CenterFeatures
+from sigma_mem.center.trained import open_features
 from sigma_mem.errors import InputError
 
 from .families import tiny
@@ -52,3 +53,25 @@ def test_bad_input_is_refused(tiny_center: Center, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello, this is no safetensors file")
     with pytest.raises(CenterError, match="not a readable safetensors"):
         CenterEncoder.open(tmp_path / "text", tiny_center)
+
+
+def test_block_pooling_and_length_are_choices_with_names_of_their_own(tiny_center: Center) -> None:
+    texts = ["one two three four five six seven eight", "nine"]
+    made = [
+        CenterFeatures(tiny_center, tokens=tokens, block=block, pooling=pooling)
+        for tokens, block, pooling in (
+            (80, 1, "mean"),
+            (80, 1, "last"),
+            (80, 1, "max"),
+            (80, 2, "mean"),
+            (4, 1, "mean"),
+        )
+    ]
+    assert len({source.name for source in made}) == len(made)
+    found = [source.features(texts) for source in made]
+    for i, one in enumerate(found):
+        assert all(np.abs(one[0] - other[0]).max() > 1e-6 for other in found[i + 1 :])
+        np.testing.assert_allclose(open_features(made[i].name, tiny_center).features(texts), one)
+    for wrong, says in (({"block": 99}, "block is 99"), ({"pooling": "sum"}, "pooling is 'sum'")):
+        with pytest.raises(InputError, match=says):
+            CenterFeatures(tiny_center, **wrong)  # type: ignore[arg-type]

@@ -159,3 +159,18 @@ def test_a_template_that_drops_the_message_is_refused() -> None:
 def test_budgets_below_sense_are_refused() -> None:
     with pytest.raises(InputError, match="answer_tokens is 3"):
         JudgePrompt(answer_tokens=3)
+
+
+def test_a_prompt_may_name_the_peer_and_then_needs_the_name(tokenizer: Any) -> None:
+    writer = PromptWriter(tokenizer, JudgePrompt(names_peer=True))
+    ann, bob = (writer.row("2+2?", "4", peer) for peer in ("ann", "bob"))
+    assert "Answer from peer ann:" in tokenizer.decode(ann.ids)
+    assert ann.ids != bob.ids
+    same = min(ann.shared, bob.shared)
+    assert "2+2?" in tokenizer.decode(ann.ids[:same])  # the question is read once for all peers
+    assert ann.ids[:same] == bob.ids[:same]
+    with pytest.raises(InputError, match="names the peer"):
+        writer.row("2+2?", "4")
+    unnamed = PromptWriter(tokenizer)
+    assert unnamed.row("2+2?", "4", "ann") == unnamed.row("2+2?", "4")
+    assert JudgePrompt(names_peer=True).version != JudgePrompt().version

@@ -58,3 +58,19 @@ def test_a_release_that_is_too_small_is_refused(folder):
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:7]))
     with pytest.raises(InputError, match="paper-train draws 1000 questions of gsm8k, which has 7 here"):
         build_questions(["paper-train"], folder)
+
+
+def test_fewer_can_be_drawn_of_a_dataset_or_a_part_of_one(raw):
+    sizes = {"piqa": 30, "superglue/wic": 20, "superglue/multirc": 0, "bbh": 50}
+    all_of = build_questions(["paper-ood"], raw).questions
+    some = build_questions(["paper-ood"], raw, sizes=sizes).questions
+    counts = Counter(q.id.rsplit("/", 1)[0] if q.dataset == "superglue" else q.dataset for q in some)
+    assert counts["piqa"] == 30
+    assert counts["superglue/wic"] == 20
+    assert "superglue/multirc" not in counts
+    assert counts["bbh"] == 50
+    assert counts["sciq"] == 1000
+    kept = {q.id for q in some}
+    assert [q for q in all_of if q.id in kept] == list(some)
+    with pytest.raises(InputError, match="--size piqa=5000; expected at most 1838"):
+        build_questions(["paper-ood"], raw, sizes={"piqa": 5000})

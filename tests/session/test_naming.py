@@ -123,7 +123,7 @@ def test_a_ref_is_found_by_an_index(tmp_path):
     with memory(tmp_path / "m.db") as mem:
         mem.route(phi=X, ref="one")
     with sqlite3.connect(tmp_path / "m.db") as db:
-        query = "SELECT event FROM record WHERE namespace = 'default' AND kind = 'ref' AND id = 'one'"
+        query = "SELECT event FROM record WHERE namespace = 1 AND kind = '=ref' AND id = 'one'"
         assert len(db.execute(query).fetchall()) == 1
         (plan,) = db.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
     assert "USING INDEX record_by_id" in plan[3]

@@ -9,11 +9,11 @@ from sigma_mem.store import Snapshot, SqliteStore
 @pytest.mark.parametrize(
     "change",
     [
-        "body = '{\"text\":1}'",
+        "body = x'0011223344556677007b7d'",
         "phi = x'00'",
         "kind = 'feedback'",
         "event = 'e'",
-        "crc = crc + 1",
+        "digest = zeroblob(16)",
         "body = x'ff'",
     ],
 )

@@ -10,6 +10,11 @@ from sigma_mem.errors import StoreError
 from sigma_mem.store import Snapshot, SqliteStore
 
 
+def noise(size):
+    """Text that does not get smaller."""
+    return os.urandom(size // 2).hex()
+
+
 def fill(store, record, first):
     """Append until it fails; return how many were acknowledged."""
     n = first
@@ -17,7 +22,7 @@ def fill(store, record, first):
     def append_for_ever():
         nonlocal n
         while True:
-            store.append("ns", [record(n, text="y" * 2000)])[1].wait()
+            store.append("ns", [record(n, text=noise(2000))])[1].wait()
             n += 1
 
     with pytest.raises(StoreError, match="full; the ledger is as before"):
@@ -28,7 +33,7 @@ def fill(store, record, first):
 def works_again(store, record, acknowledged, epoch=1):
     assert [r.seq for r in store.records("ns")] == list(range(1, acknowledged + 1))
     assert store.epoch == epoch
-    seq, ticket = store.append("ns", [record("after", text="z" * 2000)])
+    seq, ticket = store.append("ns", [record("after", text=noise(2000))])
     ticket.wait()
     assert seq == acknowledged + 1
     assert store.verify() == acknowledged + 1
@@ -56,7 +61,7 @@ def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
     def write(thread):
         for n in range(100):
             id = f"{thread}-{n}"
-            _, ticket = store.append("ns", [record(id, text="y" * 1000)])
+            _, ticket = store.append("ns", [record(id, text=noise(1000))])
             try:
                 ticket.wait()
                 acknowledged.append(id)
@@ -80,9 +85,12 @@ def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("1")])[1].wait()
     epoch = store.epoch
-    _, ticket = store.append("ns", [record("2", bad={1})])
+    writer = store._tables._writer
+    writer.execute("PRAGMA max_page_count = 1")
+    _, ticket = store.append("ns", [record("2", text=noise(50_000))])
     with pytest.raises(StoreError):
         ticket.wait()
+    writer.execute("PRAGMA max_page_count = 100000")
     with pytest.raises(StoreError, match="Rebuild from the ledger"):
         store.append("ns", [record("of 2", kind="feedback", event="2")], epoch=epoch)
     store.append("ns", [record("3")], epoch=epoch + 1)[1].wait()  # has the number that "2" had
@@ -98,7 +106,7 @@ def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record)
     store.append("ns", [record("kept")])[1].wait()
     store._tables._writer.execute("PRAGMA max_page_count = 1")
     store._tables._write_lock.acquire()  # hold the writer, so that the append is still queued at close
-    store.append("ns", [record("lost", text="y" * 50_000)])
+    store.append("ns", [record("lost", text=noise(50_000))])
     threading.Timer(0.1, store._tables._write_lock.release).start()
     with pytest.raises(StoreError, match="full"):
         store.close()
@@ -109,7 +117,7 @@ def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record)
 
 
 LIMITED = """
-import resource, sys
+import os, resource, sys
 from sigma_mem.errors import StoreError
 from sigma_mem.store import SqliteStore, Record
 store = SqliteStore(sys.argv[1])
@@ -117,7 +125,7 @@ soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
 n = 0
 while True:
-    seq, ticket = store.append("ns", [Record("decision", str(n), "", {"text": "y" * 2000})])
+    seq, ticket = store.append("ns", [Record("decision", str(n), "", {"text": os.urandom(1000).hex()})])
     try:
         ticket.wait()
     except StoreError as error:

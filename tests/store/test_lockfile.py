@@ -9,7 +9,7 @@ import pytest
 
 from sigma_mem.errors import StoreBusyError, StoreError
 from sigma_mem.store import SqliteStore
-from sigma_mem.store.database import LockFile
+from sigma_mem.store.lockfile import LockFile
 
 HOLD = """
 import sys

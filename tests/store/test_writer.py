@@ -7,6 +7,7 @@ import pytest
 
 from sigma_mem.errors import StoreError
 from sigma_mem.store.base import Record
+from sigma_mem.store.rows import Queued
 from sigma_mem.store.writer import Writer
 
 
@@ -33,7 +34,7 @@ class Gate:
         return len(self.rows)
 
     def exists(self, namespace, kind, id):
-        return any(ns == namespace and (r.kind, r.id) == (kind, id) for ns, r in self.rows)
+        return any(ns == namespace and (r.kind, r.id) == (kind, id) for ns, r, *_ in self.rows)
 
     def close(self):
         self.closed += 1
@@ -53,7 +54,7 @@ def writer(gate):
 
 
 def append(writer, id):
-    return writer.append("ns", [Record("decision", id, id, {})], None)
+    return writer.append([Queued("ns", Record("decision", id, id, {}), b"{}")], None)
 
 
 def test_what_gathers_during_a_commit_is_written_together(writer, gate):
@@ -64,7 +65,7 @@ def test_what_gathers_during_a_commit_is_written_together(writer, gate):
     for ticket in tickets:
         ticket.wait()
     assert gate.batches == [1, 3]
-    assert [r.seq for _, r in gate.rows] == [1, 2, 3, 4]
+    assert [r.seq for _, r, *_ in gate.rows] == [1, 2, 3, 4]
 
 
 def test_append_returns_before_the_commit_and_wait_after_it(writer, gate):
@@ -119,7 +120,7 @@ def test_a_failed_batch_drops_itself_and_everything_behind_it_only(writer, gate)
     seq, again = append(writer, "a")
     again.wait()
     assert seq == 2
-    assert [(r.id, r.seq) for _, r in gate.rows] == [("kept", 1), ("a", 2)]
+    assert [(r.id, r.seq) for _, r, *_ in gate.rows] == [("kept", 1), ("a", 2)]
     assert writer.epoch == 1
 
 

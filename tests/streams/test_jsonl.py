@@ -270,6 +270,22 @@ def test_shared_streams_with_absent_peers_fractional_labels_and_unknown_fields()
 
 def test_unknown_fields_are_ignored(tmp_path: Path) -> None:
     plain, more = (
-        load_stream(write(tmp_path, lines(r))) for r in (GOOD, other("q1", costs={"a": 0.1}, seen=[1]))
+        load_stream(write(tmp_path, lines(r))) for r in (GOOD, other("q1", tokens={"a": 3}, seen=[1]))
     )
     assert plain.events == more.events
+
+
+def test_costs_and_latency_are_kept(tmp_path: Path) -> None:
+    stream = load_stream(write(tmp_path, lines(other("q1", costs={"a": 0.1, "b": None}, latency={"b": 2}))))
+    assert stream.events[0].costs == {"a": 0.1}
+    assert stream.events[0].latency == {"b": 2.0}
+    assert stream.costs()[0, 0] == 0.1
+    again = load_stream(save_stream(stream, tmp_path / "again.jsonl"))
+    assert again.events == stream.events
+    assert again.select(peers=["b"]).events[0].costs == {}
+
+
+@pytest.mark.parametrize("wrong", [[1], {"a": -1}, {"a": "x"}, {"a": True}, {"c": 1.0}])
+def test_wrong_costs_are_refused(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(StreamError, match="costs"):
+        load_stream(write(tmp_path, lines(other("q1", costs=wrong))))

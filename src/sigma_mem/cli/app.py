@@ -7,12 +7,14 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import bench, center, data, decisions, train
+from sigma_mem.cli import bench, center, data, decisions, peers, train
 from sigma_mem.cli.demo import demo
+from sigma_mem.cli.forget import forget
 from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
+from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
 from sigma_mem.cli.options import grouped_options
 from sigma_mem.cli.paper import paper
 from sigma_mem.cli.serve import config, keys_app, serve
@@ -36,6 +38,9 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(plot)
     app.command()(drift)
     app.command("import")(import_)
+    for command in (forget, learn, backup, export, restore, refold, merge):
+        app.command()(command)
+    app.add_typer(peers.app, name="peers")
     app.command()(grouped_options(paper))
     app.add_typer(bench.app, name="bench")
     app.add_typer(train.app, name="train")

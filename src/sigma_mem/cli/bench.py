@@ -310,6 +310,37 @@ def topics(
 
 
 @app.command()
+@experiment_command
+def costs(
+    stream: StreamFile,
+    budgets: Annotated[
+        str | None,
+        typer.Option(
+            help="What to spend per event, separated by commas. Default: eight, from the cheapest peer's "
+            "mean cost to the dearest's.",
+            show_default=False,
+        ),
+    ] = None,
+    orders: Annotated[
+        str, typer.Option(help="Orders of the stream, as seeds, separated by commas.")
+    ] = "0,1,2",
+    rival: Annotated[
+        bool, typer.Option("--rival/--no-rival", help="Whether to play ParetoBandit (extra rivals) as well.")
+    ] = True,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Accuracy against spending, beside ParetoBandit and the best fixed peer one can afford."""
+    from sigma_mem.bench.experiments.costs import costs_table
+
+    at = None if budgets is None else numbers_of(budgets, "--budgets")
+    seeds = [int(seed) for seed in numbers_of(orders, "--orders")]
+    with options.experiment(stream, limit=limit) as e:
+        return costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
+
+
+@app.command()
 def encoder(
     names: Annotated[
         str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")

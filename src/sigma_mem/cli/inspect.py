@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _TOPICS = 12  # that are printed
 
+_TREND = 20_000  # lines at the end of a ledger that a trend is made of
+
 
 def inspect(
     memory: MemoryFile,
@@ -84,7 +86,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     rate, labels = state.overall()
     overall = mem.table().overall
     compared = state.agreement_evidence(np.zeros(state.rank))[1]
-    spectrum, records = eigenvalues(state.M), mem.histories()
+    spectrum, records = eigenvalues(state.M), mem.histories(lines=_TREND)
     peers = {
         peer: {
             "prob": float(rate[i]),
@@ -117,6 +119,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "effective_votes": effective_votes(state.G),
         "copies": _copies(state),
         "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "advice": [str(found) for found in mem.advice()],
         "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
@@ -184,6 +187,8 @@ def _print(values: dict[str, Any]) -> None:
         for x in values["drift"]
     )
     out.print(f"drift: {changed or 'none'}", markup=False)
+    for advice in values["advice"]:
+        out.print(f"note: {advice}", markup=False)
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -52,10 +52,11 @@ def trust(
     question: Annotated[
         str | None, typer.Argument(help='The task; "-" reads it from standard input; none for any task.')
     ] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="A topic of the task; may be repeated.")] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Say how far each peer can be trusted, at a question or whatever the task. Changes nothing.
+    """Say how far each peer can be trusted, at a question or topic, or whatever the task. Changes nothing.
 
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
@@ -63,11 +64,19 @@ def trust(
     sigma-mem trust --memory memory.db
     """
     with opened_to_read(memory, namespace) as mem:
-        found = mem.table().overall if question is None else mem.trust(text_of(question))
+        if question is None and not topic:
+            table = mem.table()
+            found, topics = table.overall, table.topics
+        else:
+            found, topics = mem.trust(None if question is None else text_of(question), topic=topic), {}
     if json:
-        print_json({"trust": found.to_dict()})
-    else:
-        _print_trust(found)
+        by_topic = {name: trusted.to_dict() for name, trusted in topics.items()}
+        print_json({"trust": found.to_dict(), **({"topics": by_topic} if topics else {})})
+        return
+    _print_trust(found)
+    for name, trusted in topics.items():
+        console().print(f"\non {name}:", markup=False)
+        _print_trust(trusted)
 
 
 def _print_trust(found: TrustByPeer) -> None:

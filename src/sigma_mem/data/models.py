@@ -32,8 +32,9 @@ class HuggingFaceModel:
     def ask(self, requests: Sequence[Body]) -> list[Reply]:
         """Write the answers of one batch, or choose them; a prompt that leaves no room is a failure."""
         written = [request for request in requests if "choices" not in request]
-        answers = iter(self._write(written) if written else [])
-        return [self._choose(r) if "choices" in r else next(answers) for r in requests]
+        with self._lock:  # of the tokenizer too: a fast one keeps its padding between calls
+            answers = iter(self._write(written) if written else [])
+            return [self._choose(r) if "choices" in r else next(answers) for r in requests]
 
     def _write(self, requests: Sequence[Body]) -> list[Reply]:
         texts = [chat_text(self._tokenizer, request["messages"]) for request in requests]
@@ -42,8 +43,7 @@ class HuggingFaceModel:
         replies = [self._too_long(length, room) for length in lengths]
         fits = [i for i, failure in enumerate(replies) if failure is None]
         if fits:
-            with self._lock:
-                answers = self._generate([texts[i] for i in fits], requests[fits[0]])
+            answers = self._generate([texts[i] for i in fits], requests[fits[0]])
             for i, (text, n_tokens, finish) in zip(fits, answers, strict=True):
                 counted: dict[str, Any] = {"tokens_in": lengths[i], "tokens_out": n_tokens, "finish": finish}
                 replies[i] = _nonempty(text, model=self._name, **counted)
@@ -59,8 +59,7 @@ class HuggingFaceModel:
         longest = max(map(len, ends))
         if (failure := self._too_long(len(start), longest)) is not None:
             return failure
-        with self._lock:
-            each = self._log_likelihoods(start, ends)
+        each = self._log_likelihoods(start, ends)
         means = [sum(row[: len(end)]) / max(len(end), 1) for row, end in zip(each, ends, strict=True)]
         label = request["choices"][means.index(max(means))][0]
         about: dict[str, Any] = {"model": self._name, "finish": "choice", "tokens_out": 0}

@@ -25,6 +25,8 @@ _OTHERS = (
     "\uac00-\ud7af",  # Korean
     "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff",  # Chinese and Japanese, without spaces
 )
+_KNOWN_LETTER = re.compile(f"[{_LATIN}{''.join(_OTHERS)}]")
+_TELLING = 12  # letters, or half as many words, that tell a language
 _LATIN_WORD = re.compile(f"[{_LATIN}]+")
 _OTHER_SCRIPT = re.compile(f"[{''.join(_OTHERS)}]")
 _WORD = re.compile("|".join(f"[{script}]+" for script in (_LATIN, *_OTHERS)))
@@ -53,6 +55,22 @@ def in_english(text: str) -> str:
     if language == "en" and (text.isascii() or not _OTHER_SCRIPT.search(text)):
         return text
     return _glossed(text, language)[:MAX_CHARACTERS]
+
+
+def reads_language(text: str) -> bool:
+    """Whether a text is in English or a language of the glossary; also where it is too short to tell.
+
+    >>> [reads_language(text) for text in ("Wie viele Tage hat ein Jahr?", "Πόσες μέρες έχει ο χρόνος;")]
+    [True, False]
+    """
+    letters = [c for c in text[:_JUDGED] if c.isalpha()]
+    if len(letters) < _TELLING:
+        return True
+    if sum(1 for c in letters if _KNOWN_LETTER.match(c)) < 0.5 * len(letters):
+        return False
+    words = _LATIN_WORD.findall(text[:_JUDGED])
+    mostly_latin = sum(map(len, words)) > 0.5 * len(letters)
+    return not (mostly_latin and len(words) >= _TELLING // 2 and _language(text) == "")
 
 
 @dataclass

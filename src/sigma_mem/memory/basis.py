@@ -56,7 +56,7 @@ def basis(
 ) -> Basis:
     """Weigh the evidence as p̂ does, with the overall rate of the slowest horizon.
 
-    >>> found = basis(5.0, 5.0, 3.0, 15.0, Settings(), n_peers=3)
+    >>> found = basis(10.0, 10.0, 3.0, 30.0, Settings(), n_peers=3)
     >>> found.from_labels, found.from_overall, found.from_agreement, found.from_pool
     (0.5, 0.25, 0.1875, 0.0625)
     """

@@ -160,6 +160,12 @@ class Competence:
         out._filled, out._folded = self._filled, self._folded
         return out
 
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply M and N of every peer by a factor, (P,)."""
+        for decayed in self.by_rate:
+            for array in decayed.arrays.values():
+                array.reshape(2, self._kept, -1)[:, : self.n_peers] *= factors[:, None]
+
     def merge(self, other: Competence, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
         self._fold()

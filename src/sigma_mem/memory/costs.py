@@ -33,7 +33,7 @@ class CostSums:
     >>> for _ in range(95):
     ...     sums.write_ratio(0, 2.0, np.array([1.0, 0.0]), tick=1.0)
     >>> sums.ratios(np.array([1.0, 0.0]), now=1.0).round(2).tolist()
-    [1.95, 1.0]
+    [2.0, 1.02]
     """
 
     def __init__(self, n_peers: int, rank: int, rate: float) -> None:

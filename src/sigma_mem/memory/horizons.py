@@ -198,6 +198,11 @@ class Horizons:
             others.unpack(mine.take(order, {"labels": [1], "level": []}).pack())
         return out
 
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply the sums of every peer by a factor, (P,); the level of agreement stays."""
+        self._total *= factors[:, None]
+        self._labels *= factors[:, None]
+
     def merge(self, other: Horizons, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
         for mine, others in zip(self._decayed, other._decayed, strict=True):
@@ -324,6 +329,11 @@ class Mixing:
             claimed[new], label[new] = np.nan, np.nan
             out._waiting.append((claimed, label, weight[list(order)], tick))
         return out
+
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply what the claims about every peer were worth by a factor, (P,)."""
+        self.decayed.arrays["likelihood"] *= factors[:, None]
+        self._waiting = [(claims, c, weight * factors, tick) for claims, c, weight, tick in self._waiting]
 
     def merge(self, other: Mixing, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""

@@ -107,6 +107,11 @@ class Relation:
         out._filled = self._filled
         return out
 
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply what two peers have in common by both their factors, (P,)."""
+        self.decayed.arrays["sum"] *= np.outer(factors, factors)
+        self._q *= factors
+
     def merge(self, other: Relation, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
         copy = other.take(range(other._q.shape[1]))

@@ -93,7 +93,7 @@ def replay(
     agreement, votes = agreement_labels(groups), np.ones(c.shape)
     if not settings.agreement:
         agreement = np.full(c.shape, np.nan)
-    elif settings.revision > 1:
+    elif settings.revision > 1 and (groups >= 0).any():  # else nobody answers, and nobody copies
         agreement, votes = _beside_copies(groups, gamma, chunk)
     right, seen = _known(c)
     same, pairs = wrong_pairs(c, groups)

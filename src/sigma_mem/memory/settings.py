@@ -41,7 +41,8 @@ class Settings:
     prior, strength, prior_labels : float
         A peer of which little is known near φ is taken to be right with its overall rate, and one of
         which little is known at all with that of the pool, each with a prior strength of `strength`
-        observations; a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
+        observations (10 in revision 2, 5 in revision 1); a pool of which nothing is known is right with rate
+        `prior`, worth `prior_labels`.
     text_features : bool
         Whether votes learn which features of an answer's text predict correctness.
     agreement : bool
@@ -62,7 +63,7 @@ class Settings:
     decay: DecayBy = "event"
     half_life: float | None = None
     prior: float = 0.5
-    strength: float = 5.0
+    strength: float = cast(float, None)  # a number once __post_init__ is done
     prior_labels: float = 2.0
     text_features: bool = True
     horizons: tuple[float, ...] = ()
@@ -71,7 +72,7 @@ class Settings:
     revision: int = 2
 
     def __post_init__(self) -> None:
-        self._resolve_horizons()
+        self._resolve_defaults()
         for name, value in (("gamma_g", self.gamma_g), *(("gamma", gamma) for gamma in self.horizons)):
             _require(0.0 < value <= 1.0, f"{name} is {value!r}; expected a decay in (0, 1]")
         _require(
@@ -99,14 +100,16 @@ class Settings:
             "expected seconds with decay='time' and None otherwise",
         )
 
-    def _resolve_horizons(self) -> None:
-        """Fill in gamma from the horizons, or the horizons from gamma."""
+    def _resolve_defaults(self) -> None:
+        """Fill in gamma from the horizons, or the horizons from gamma, and what depends on the revision."""
         several = self.gamma is None and self.revision > 1
         gamma = HORIZONS[-1] if self.gamma is None else self.gamma
         horizons = self.horizons or (HORIZONS if several else (gamma,))
         object.__setattr__(self, "horizons", tuple(horizons))
         if self.gamma is None:
             object.__setattr__(self, "gamma", self.horizons[-1])
+        if self.strength is None:
+            object.__setattr__(self, "strength", 10.0 if self.revision > 1 else 5.0)
         if self.agreement is None:
             object.__setattr__(self, "agreement", self.revision > 1)
         if self.trusted is None and self.revision > 1:

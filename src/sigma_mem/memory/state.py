@@ -92,7 +92,7 @@ class SigmaState:
     ...     tick = state.begin_event()
     ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.98, 0.02]
+    [0.94, 0.06]
     """
 
     def __init__(
@@ -181,10 +181,10 @@ class SigmaState:
 
     def _begin(self, time: float) -> None:
         """Count ages from here, the first event, and not from 1970."""
-        self._begun = True
         self.now = time
         for decayed in self._sums():
             decayed.origin = time
+        self._begun = True  # last: an interrupt may come in between
 
     def _advance(self, now: float) -> None:
         self.now = now
@@ -452,6 +452,37 @@ class SigmaState:
             self.topics = self.topics.take(order)
         self.peers = names
         self._overall_known = None
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Give a peer another name."""
+        self.peers = _checked_peers(name if known == peer else known for known in self.peers)
+
+    def scale_peers(self, shares: Sequence[float]) -> None:
+        """Keep only a share of what is known of each peer: of M, N and what else belongs to it.
+
+        What two peers have in common (G, copies) keeps the product of their shares; what belongs to the pool
+        (K, text features, confidence, the level of agreement) stays.
+        """
+        factors = np.array(shares, dtype=np.float64)
+        self.competence.scale(factors)
+        self.relation.scale(factors)
+        self.readability.decayed.arrays["counts"] *= factors
+        self.horizons.scale(factors)
+        if self.mixing is not None:
+            self.mixing.scale(factors)
+        if self.topics is not None:
+            self.topics.scale(factors)
+        if self.agreement is not None:
+            self.agreement.scale(factors)
+        if self.copies is not None:
+            self.copies.decayed.arrays["pairs"] *= np.outer(factors, factors)
+        self._overall_known = None
+
+    def blank(self) -> SigmaState:
+        """A state of the same kind that stands at the same place, with nothing in it."""
+        out = SigmaState(self.peers, self.rank, self.settings, self.features.n_features)
+        out.sync_clock(self)
+        return out
 
     # --- merge ---------------------------------------------------------------------------
 

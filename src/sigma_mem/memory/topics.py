@@ -278,6 +278,12 @@ class Topics:
         out.mixing = self.mixing.take(order, {"likelihood": [0]})
         return out
 
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply the sums of every peer by a factor, (P,)."""
+        self.decayed.arrays["vectors"] *= factors[:, None]
+        self.decayed.arrays["pairs"] *= factors
+        self.mixing.arrays["likelihood"] *= factors[:, None]
+
     def merge(self, other: Topics, now: float) -> None:
         """Add what another memory of the same peers holds at `now`; topics are matched by name."""
         ratio = other.decayed.factor(now) / self.decayed.factor(now)

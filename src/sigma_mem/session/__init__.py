@@ -5,6 +5,7 @@ line does, live and on replay alike, and `journal` keeps ledger and state in ste
 apart; `drift` names peers that changed; `looking`, `history` and `listing` look without touching.
 """
 
+from sigma_mem.session.costs import Budget, Price, Spending
 from sigma_mem.session.drift import Drift
 from sigma_mem.session.explain import Contribution, Explanation
 from sigma_mem.session.history import History, HistoryEntry
@@ -14,6 +15,7 @@ from sigma_mem.session.sigma import SigmaMem
 from sigma_mem.session.sources import Source
 
 __all__ = [
+    "Budget",
     "Contribution",
     "Decisions",
     "Drift",
@@ -21,8 +23,10 @@ __all__ = [
     "History",
     "HistoryEntry",
     "PeerTrust",
+    "Price",
     "SigmaMem",
     "Source",
+    "Spending",
     "TrustByPeer",
     "TrustTable",
 ]

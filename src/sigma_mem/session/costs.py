@@ -166,6 +166,13 @@ class Costs:
                     self._charge(peer, charge, sign, event, peers)
 
     def _charge(self, peer: str, charge: Charge, sign: int, event: EventState, peers: Sequence[str]) -> None:
+        self.spend(peer, charge, sign)
+        if charge.real and charge.base > 0.0 and peer in peers:
+            ratio = charge.amount / charge.base
+            self.sums.write_ratio(peers.index(peer), ratio, event.phi, charge.tick, float(sign))
+
+    def spend(self, peer: str, charge: Charge, sign: int = 1) -> None:
+        """Book a charge; sign −1 takes it back."""
         amount = sign * round(charge.amount * _UNIT)
         by_peer = self.spent.setdefault(_day(charge.time), {})
         by_peer[peer] = by_peer.get(peer, 0) + amount
@@ -177,9 +184,14 @@ class Costs:
                 if charge.real:
                     pacing.known += amount
                     pacing.foreseen += sign * round(charge.expected * _UNIT)
-        if charge.real and charge.base > 0.0 and peer in peers:
-            ratio = charge.amount / charge.base
-            self.sums.write_ratio(peers.index(peer), ratio, event.phi, charge.tick, float(sign))
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Price and spending go with a peer that is renamed, or to its successor."""
+        if peer in self.prices:
+            self.prices[name] = self.prices.pop(peer)
+        for by_peer in self.spent.values():
+            if peer in by_peer:
+                by_peer[name] = by_peer.get(name, 0) + by_peer.pop(peer)
 
     def set_peers(self, before: Sequence[str], after: Sequence[str]) -> None:
         """The pool has changed: what is known of the peers that stay is kept."""

@@ -13,7 +13,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import phi_from_bytes, recorded_features
+from sigma_mem.session.lines import is_forgotten, phi_from_bytes, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -57,6 +57,7 @@ class EventState:
         "question",
         "reads",
         "said",
+        "seq",
         "served",
         "served_lines",
         "standings",
@@ -66,6 +67,7 @@ class EventState:
 
     def __init__(self, record: Record) -> None:
         self._phi = record.phi
+        self.seq = record.seq  # of its first decision
         self.tick: float = record.body["tick"]
         self.question: str | None = record.body["question"]
         self.canons: Mapping[str, str | None] = _NONE
@@ -277,6 +279,8 @@ def events_of(records: Iterable[Record], revoked: Collection[str] = ()) -> dict[
     events: dict[str, EventState] = {}
     silent = set(revoked)
     for record in records:
+        if is_forgotten(record):
+            continue
         if record.kind == "revoke":
             silent.add(record.body["source"])
         elif record.kind == "unrevoke":

@@ -13,6 +13,7 @@ from sigma_mem.memory.basis import Basis, basis
 from sigma_mem.memory.topics import kernel, overlap
 from sigma_mem.session.event import EventState, events_of
 from sigma_mem.session.lines import decided_at, decision_from
+from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.base import Record
 
 
@@ -99,7 +100,12 @@ class Explanation:
 
 
 def explain(
-    decision: Record, before: Iterable[Record], settings: Settings, peer: str | None = None, top: int = 5
+    decision: Record,
+    before: Iterable[Record],
+    settings: Settings,
+    peer: str | None = None,
+    top: int = 5,
+    pool: PoolChanges | None = None,
 ) -> Explanation:
     """Take a peer's score at a decision apart, exactly.
 
@@ -115,6 +121,8 @@ def explain(
         The peer to explain; the chosen one by default.
     top : int
         How many terms to list.
+    pool : PoolChanges, optional
+        How the pool changed: what was learned before a peer was reset or replaced counts in part.
     """
     made = decision_from(decision)
     name = peer or made.peer or made.details["abstained"]["peer"]
@@ -123,12 +131,16 @@ def explain(
             f"decision {made.id!r} chose nobody, since no answer could be read; expected peer=, "
             f"one of {sorted(made.scores)}"
         )
-    past, now = events_of(before), decided_at(decision)
+    changes = PoolChanges() if pool is None else pool
+    past = events_of(changes.translated(line, until=decision.seq) for line in before)
+    now = decided_at(decision)
     events = {id: event for id, event in past.items() if name in event.evidence(event.labels().c)}
     ids = list(events)
     said = [event.labels() for event in events.values()]
     labels = np.array([event.c[name] for event in said])
-    weights = np.array([event.weight.get(name, 1.0) for event in said])
+    kept = [changes.kept_since(event.seq, [name], until=decision.seq) for event in events.values()]
+    shares = [1.0 if share is None else share[0] for share in kept]
+    weights = np.array([w * event.weight.get(name, 1.0) for w, event in zip(shares, said, strict=True)])
     ticks = np.array([event.tick for event in events.values()])
     phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
     recency = np.exp(-settings.rate * (now - ticks))

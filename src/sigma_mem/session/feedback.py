@@ -12,6 +12,8 @@ from sigma_mem.events import Feedback
 from sigma_mem.session.event import EventState
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.lines import feedback_from, feedback_record, revoke_record, unrevoke_record
+from sigma_mem.session.logs import LOG
+from sigma_mem.session.peers import current_names, known_names
 from sigma_mem.store.base import Store
 
 
@@ -29,7 +31,7 @@ def append_feedback(
     """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
     store, namespace = journal.store, journal.namespace
     with journal as fold:
-        clean = checked_labels(labels, scores, fold.known_peers())
+        clean = current_names(checked_labels(labels, scores, known_names(fold)), fold)
         _check_source(source, clean)
         if source in fold.revoked:
             raise InputError(
@@ -160,6 +162,7 @@ def append_revocation(journal: Journal, source: str, undo: bool, time: float) ->
             ticket = journal.append(record(source, _revision_id(source, revision), time))
     if ticket is not None:
         ticket.wait()
+        LOG.info("memory %r: source %r %sd, %d lines", namespace, source, kind, lines)
     return lines
 
 

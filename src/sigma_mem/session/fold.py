@@ -21,7 +21,8 @@ from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
 from sigma_mem.session.costs import Costs
 from sigma_mem.session.event import Charge, EventLabels, EventState, events_of
-from sigma_mem.session.lines import Opening
+from sigma_mem.session.lines import Opening, is_forgotten
+from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
 
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
@@ -52,6 +53,7 @@ class Fold:
         self.costs = Costs(len(opening.peers), opening.rank, settings.rate)
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
+        self.pool = PoolChanges()
         self.seq = 0
         self._events: OrderedDict[str, EventState] = OrderedDict()
 
@@ -77,13 +79,17 @@ class Fold:
             case "unrevoke":
                 self._apply_unrevocation(record, seq)
             case "peer":
-                self._apply_peer(record)
+                self._apply_peer(record, seq)
+            case "reset":
+                self._apply_reset(record, seq)
+            case "rename":
+                self._apply_rename(record, seq)
             case "served":
                 self._apply_served(record, seq)
             case "price":
                 self.costs.apply_price(record)
-            case "open" | "ref":
-                pass  # the one is taken by __init__, the other is looked up in the store
+            case "open" | "ref" | "forget":
+                pass  # taken by __init__, looked up in the store, and done by whoever appended it
             case kind:
                 raise StoreVersionError(
                     f"line {seq} of the ledger is a {kind!r}, which this version of sigma-mem does not know; "
@@ -92,9 +98,14 @@ class Fold:
         self.seq = seq
 
     def _apply_decision(self, record: Record, seq: int) -> None:
+        if is_forgotten(record):
+            self._apply_forgotten(record)
+            return
         if record.id == record.event:
             self.state.begin_event(record.body["time"])
-            self._keep(record.id, EventState(record))
+            begun = EventState(record)
+            begun.seq = seq
+            self._keep(record.id, begun)
         if "pacing" in record.body:
             self.costs.apply_pacing(record, self.state.peers)
         if not (record.body["canons"] or "costs" in record.body or "pacing" in record.body):
@@ -111,7 +122,20 @@ class Fold:
             if "confidence_claims" in record.body and not _asks_on(record):
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
+    def _apply_forgotten(self, record: Record) -> None:
+        """A decision of which only its place, and what it cost, is left."""
+        if record.id == record.event:
+            self.state.begin_event(record.body["time"])
+        if "pacing" in record.body:
+            self.costs.apply_pacing(record, self.state.peers)
+        for peer, *charge in record.body.get("charges", ()):
+            self.costs.spend(peer, Charge(*charge))
+
     def _apply_feedback(self, record: Record, seq: int) -> None:
+        if is_forgotten(record):
+            if record.body["tick"] > self.state.now:  # it was the first label, and moved the decay axis on
+                self.state.begin_labels(record.body["tick"])
+            return
         event = self.event(record.event, before=seq)
         if event is None:
             return
@@ -159,21 +183,50 @@ class Fold:
 
     def _recharge(self, event: EventState, before: Mapping[str, Charge]) -> None:
         if event.charges is not before:
-            self.costs.recharge(before, event, self.state.peers, self.state.now)
+            kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+            peers = self.state.peers
+            if kept is not None:  # of a peer that left and returned, nothing from before is known
+                peers = tuple(peer if share else "" for peer, share in zip(peers, kept, strict=True))
+            self.costs.recharge(before, event, peers, self.state.now)
 
     def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
         """Events that a source labelled, in the order of its lines."""
         return dict.fromkeys(line.event for line in self._store.of_source(self._namespace, source, seq))
 
-    def _apply_peer(self, record: Record) -> None:
+    def _apply_peer(self, record: Record, seq: int) -> None:
         peer = record.body["peer"]
         before = self.state.peers
         if record.body["joins"]:
             self.state.add_peer(peer)
+            self.departed.discard(peer)
+            keep = 0.0 if record.body.get("returning") else 1.0
         else:
             self.state.remove_peer(peer)
             self.departed.add(peer)
+            keep = 1.0
         self.costs.set_peers(before, self.state.peers)
+        self.pool.add(PeerChange(seq, peer, None, keep))
+
+    def _apply_reset(self, record: Record, seq: int) -> None:
+        peer, keep = record.body["peer"], record.body["keep"]
+        self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
+        self.pool.add(PeerChange(seq, peer, None, keep))
+
+    def _apply_rename(self, record: Record, seq: int) -> None:
+        peer, becomes, keep = (record.body[key] for key in ("peer", "becomes", "keep"))
+        self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
+        self.state.rename_peer(peer, becomes)
+        self.costs.rename_peer(peer, becomes)
+        self.pool.add(PeerChange(seq, peer, becomes, keep))
+        self._events.clear()  # they are read again, with the names of now
+
+    def aliases(self) -> Mapping[str, str]:
+        """Names that peers had before, and what those peers are called now."""
+        return self.pool.names_since(0)
+
+    def used_names(self) -> Collection[str]:
+        """Every name that a peer has or had."""
+        return {*self.known_peers(), *self.aliases()}
 
     def event(self, id: str, before: int | None = None) -> EventState | None:
         """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
@@ -182,8 +235,8 @@ class Fold:
 
     def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
         """An event as its lines in the ledger tell it."""
-        lines = self._store.of_event(self._namespace, id)
-        event = events_of((x for x in lines if before is None or x.seq < before), revoked).get(id)
+        lines = (x for x in self._store.of_event(self._namespace, id) if before is None or x.seq < before)
+        event = events_of(map(self.pool.translated, lines), revoked).get(id)
         if event is not None:
             self._keep(id, event)
         return event
@@ -211,7 +264,7 @@ class Fold:
             return event.standings[source]  # as when it spoke first
         return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
 
-    def line(self, decision: str) -> Record:
+    def line(self, decision: str, *, forgotten: bool = False) -> Record:
         """The line of a decision; of a ref, that of its event's last decision."""
         line = self._store.find(self._namespace, "decision", decision)
         if line is None and (event := self.event_named(decision)) is not None:
@@ -222,6 +275,8 @@ class Fold:
                 f"decision {decision!r} is not in namespace {self._namespace!r}; "
                 "expected the id of a decision of this memory, or the ref of its event"
             )
+        if is_forgotten(line) and not forgotten:
+            raise UnknownDecisionError(f"decision {decision!r} was forgotten; nothing is left but its id")
         return line
 
     def _keep(self, id: str, event: EventState) -> None:
@@ -245,9 +300,10 @@ class Fold:
 
     def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
         """Add an event's labels to every sum; sign −1 takes them back."""
-        state, phi, tick, c, weight = self.state, event.phi, event.tick, said.c, said.weight
+        phi, tick, c, weight = event.phi, event.tick, said.c, said.weight
         fair = event.evidence(c)
         if fair:
+            state, kept = self._state_to_write(event)
             left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
             groups = event.groups((*state.peers, *left))
             state.write(
@@ -264,6 +320,8 @@ class Fold:
                 topics=event.topics,
                 topic_claims=event.topics_claimed(state.peers) if event.topics else None,
             )
+            self._take_share(state, kept)
+        state = self.state
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if event.features:
             features = np.array(list(event.features.values()))
@@ -273,8 +331,9 @@ class Fold:
             label = event.answer_label(peer, c)
             if label == label:  # NaN differs from itself
                 state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
-        for peer in event.guess.keys() & c.keys():
-            self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - event.guess[peer], tick, sign)
+        for peer, guess in event.guess.items():
+            if peer in c:
+                self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - guess, tick, sign)
         if event.reads:
             labels = event.read_labels(self.registry, c)
             same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
@@ -283,17 +342,36 @@ class Fold:
     def _write_agreement(self, event: EventState, before: Mapping[str, float]) -> None:
         """Write the agreement of the event's answers, in place of that of earlier answers."""
         peers = self.state.peers
+        state, kept = self._state_to_write(event)
         if before:
-            self.state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
-        self.state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
+            state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
+        state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
+        self._take_share(state, kept)
 
     def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
         """Write which of the event's answers are equal, in place of what earlier answers were."""
+        state, kept = self._state_to_write(event)
         for canons, sign in ((before, -1.0), (event.compared_canons, 1.0)):
             if canons:
                 left = (peer for peer in canons if peer in self.departed)
-                groups = group_answers([canons.get(peer) for peer in (*self.state.peers, *left)])
-                self.state.write_copies(groups, event.tick, sign)
+                groups = group_answers([canons.get(peer) for peer in (*state.peers, *left)])
+                state.write_copies(groups, event.tick, sign)
+        self._take_share(state, kept)
+
+    def _state_to_write(self, event: EventState) -> tuple[SigmaState, list[float] | None]:
+        """Where to write what an event says, and the share of it that each peer keeps.
+
+        What is known of a peer that was reset or replaced since then counts in part only, so it is written
+        to a blank state, scaled there, and added: every sum is linear.
+        """
+        kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+        return (self.state, None) if kept is None else (self.state.blank(), kept)
+
+    def _take_share(self, written: SigmaState, kept: list[float] | None) -> None:
+        """Add the share that is kept of a blank state that was written to."""
+        if kept is not None:
+            written.scale_peers(kept)
+            self.state.merge(written)
 
 
 def _asks_on(record: Record) -> bool:

@@ -1,14 +1,22 @@
 """A live state and the ledger behind it, kept in step: what is not in the ledger did not happen."""
 
+from __future__ import annotations
+
+import secrets
 import threading
-from types import TracebackType
+import weakref
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
 
 from sigma_mem.decide import Reads
-from sigma_mem.errors import StoreError
+from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.lines import Opening
+from sigma_mem.session.logs import LOG
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket
+from sigma_mem.store.forking import Level, fork_safe
 
 _STALE = -1  # an epoch that no store has
 
@@ -18,7 +26,12 @@ class Journal:
 
     ``with journal as fold`` takes the lock and gives the state after every line that was appended and not
     dropped. It stays the same object to the end of the block, also if the store has to drop lines
-    meanwhile: what is then appended on top of it is refused.
+    meanwhile: what is then appended on top of it is refused. All handles on a namespace of a store share one
+    journal (`shared_journal`).
+
+    A signal handler may raise between any two steps. So the state counts as stale while it changes, and what
+    comes after an interrupt starts from the ledger again; and the lock is released by its own method, since
+    an interrupt can come before the first step of a method written here.
 
     Parameters
     ----------
@@ -29,7 +42,7 @@ class Journal:
     reads : Reads
         The reads that the adaptive one chooses among.
     snapshot_every : int
-        Lines after which derived state is saved, so that a start need not replay them all.
+        Lines of this namespace after which derived state is saved, so that a start need not replay them all.
     """
 
     def __init__(
@@ -37,75 +50,137 @@ class Journal:
     ) -> None:
         self.store = store
         self.namespace = namespace
+        self.reads = reads
+        self.snapshot_every = snapshot_every
         self._opening = opening
-        self._reads = reads
-        self._snapshot_every = snapshot_every
-        self._lock = threading.Lock()
-        self._epoch = store.epoch
-        self._saved = 0  # the last line in a snapshot
-        self._fold = self._load()
+        self._lock = fork_safe(threading.RLock(), Level.JOURNAL)
+        self._epoch = _STALE  # the state is loaded when it is first asked for
+        self._unsaved = 0  # lines that no snapshot holds
+        self._fold = Fold(store, namespace, opening, reads)
+        self._boot, self._ids = "", count(1)
 
     def __enter__(self) -> Fold:
-        self._lock.acquire()
         try:
+            self._lock.acquire()
             if self.store.epoch != self._epoch:
-                self._fold = self._load()  # the store had to drop lines that were applied
+                self._load()  # the first time, after an interrupt, and where the store had to drop lines
             elif self.store.readonly:
-                self._replay(self._fold)  # what another process appended meanwhile
+                self._follow()
+            return self._fold
         except BaseException:
-            self._lock.release()
+            if self._lock._is_owned():  # type: ignore[attr-defined]
+                self._lock.release()
             raise
-        return self._fold
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
+    @property
+    def __exit__(self) -> Callable[..., Any]:
+        return self._lock.__exit__
 
     def append(self, *records: Record) -> Ticket:
         """Append lines as one unit and apply them; they are durable once the ticket says so.
 
         Holds the lock already.
         """
+        epoch, self._epoch = self._epoch, _STALE
         try:
-            seq, ticket = self.store.append(self.namespace, records, self._epoch)
-            for place, record in enumerate(records, seq - len(records) + 1):
-                self._fold.apply(record, place)
-        except BaseException:  # an interrupt, too, may come between the two: start again from the ledger
-            self._epoch = _STALE
+            seq, ticket = self.store.append(self.namespace, records, epoch)
+        except SigmaMemError:
+            self._epoch = epoch  # nothing was appended
             raise
-        if seq - self._saved >= self._snapshot_every:
+        for place, record in enumerate(records, seq - len(records) + 1):
+            self._fold.apply(record, place)
+        self._unsaved += len(records)
+        self._epoch = epoch
+        if self._unsaved >= self.snapshot_every:
             self.snapshot_if_possible()
         return ticket
+
+    def erase(self, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Append a line and leave only small bodies of earlier ones; the state starts from the ledger again.
+
+        Returns once it is durable. Holds the lock already.
+        """
+        self._epoch = _STALE
+        self.store.erase(self.namespace, small, record)
+
+    def new_id(self) -> str:
+        """An id for a decision that no other has, in this run or another. Holds the lock already."""
+        while not self._boot:
+            boot = secrets.token_hex(4)
+            if self.store.find(self.namespace, "decision", f"{boot}-1") is None:
+                self._boot = boot
+        return f"{self._boot}-{next(self._ids)}"
 
     def snapshot_if_possible(self) -> None:
         """Save derived state; on a full disk go on without it: the ledger has everything."""
         try:
             self.snapshot()
-        except StoreError:
-            self._saved = self._fold.seq  # try again after as many lines
+        except StoreError as error:
+            self._unsaved = 0  # try again after as many lines
+            LOG.warning(
+                "memory %r: no snapshot was saved (%s); the next start replays more", self.namespace, error
+            )
 
     def snapshot(self) -> None:
         """Save derived state."""
         fold = self._fold
-        if fold.seq > self._saved:
+        if self._unsaved:
             self.store.save_snapshot(self.namespace, Snapshot(fold.seq, pack_fold(fold)), self._epoch)
-            self._saved = fold.seq
+            self._unsaved = 0
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, from its first line."""
-        return self._replay(Fold(self.store, self.namespace, self._opening, self._reads))
+        fold = Fold(self.store, self.namespace, self._opening, self.reads)
+        self._replay(fold)
+        return fold
 
-    def _load(self) -> Fold:
-        self._epoch = self.store.epoch
-        fold = Fold(self.store, self.namespace, self._opening, self._reads)
+    def _load(self) -> None:
+        epoch = self.store.epoch
+        fold = Fold(self.store, self.namespace, self._opening, self.reads)
         saved = self.store.load_snapshot(self.namespace)
         if saved is not None:
             unpack_fold(fold, saved.body)
-        self._saved = fold.seq
-        return self._replay(fold)
+        self._unsaved = self._replay(fold)
+        self._fold, self._epoch = fold, epoch
 
-    def _replay(self, fold: Fold) -> Fold:
+    def _follow(self) -> None:
+        """Apply what another process appended meanwhile."""
+        epoch, self._epoch = self._epoch, _STALE
+        for record in self.store.records(self.namespace, after=self._fold.seq):
+            if record.kind == "forget":  # what was applied is no longer what the ledger says
+                self._load()
+                return
+            self._fold.apply(record, record.seq)
+        self._epoch = epoch
+
+    def _replay(self, fold: Fold) -> int:
+        """Apply the lines that follow; return how many."""
+        lines = 0
         for record in self.store.records(self.namespace, after=fold.seq):
             fold.apply(record, record.seq)
-        return fold
+            lines += 1
+        return lines
+
+
+_live: weakref.WeakKeyDictionary[Store, weakref.WeakValueDictionary[str, Journal]]
+_live = weakref.WeakKeyDictionary()
+_live_lock = fork_safe(threading.RLock(), Level.REGISTRY)
+
+
+def shared_journal(
+    store: Store, namespace: str, opening: Opening, reads: Reads, snapshot_every: int
+) -> Journal:
+    """The one journal of a namespace of a store in this process, for as long as somebody holds it."""
+    if snapshot_every < 1:
+        raise InputError(f"snapshot_every is {snapshot_every}; expected a number of lines, at least 1")
+    with _live_lock:
+        of_store = _live.setdefault(store, weakref.WeakValueDictionary())
+        journal = of_store.get(namespace)
+        if journal is None:
+            journal = of_store[namespace] = Journal(store, namespace, opening, reads, snapshot_every)
+    if journal.reads is not reads:
+        raise InputError(
+            f"the memory in {namespace!r} is open in this process with other reads; expected the same reads="
+        )
+    journal.snapshot_every = min(journal.snapshot_every, snapshot_every)
+    return journal

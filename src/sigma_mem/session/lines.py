@@ -36,6 +36,7 @@ class Opening:
     rank: int
     settings: Settings
     encoder: Mapping[str, str]  # name and version
+    keep_text: bool | None = None  # whether texts are kept; None in a memory of before, where callers say so
 
 
 def open_record(opening: Opening, time: float) -> Record:
@@ -47,15 +48,16 @@ def open_record(opening: Opening, time: float) -> Record:
         "encoder": dict(opening.encoder),
         "time": time,
     }
+    if opening.keep_text is not None:
+        body["keep_text"] = opening.keep_text
     return Record("open", "open", "", body)
 
 
 def opening_from(record: Record) -> Opening:
     """What the first line says."""
     body = record.body
-    return Opening(
-        tuple(body["peers"]), body["rank"], Settings.from_record(body["settings"]), body["encoder"]
-    )
+    settings = Settings.from_record(body["settings"])
+    return Opening(tuple(body["peers"]), body["rank"], settings, body["encoder"], body.get("keep_text"))
 
 
 def decision_record(
@@ -160,6 +162,16 @@ def decided_at(record: Record) -> float:
     return float(record.body["now"])
 
 
+def is_forgotten(record: Record) -> bool:
+    """Whether only the place of this line is left."""
+    return "forgotten" in record.body
+
+
+def forget_record(events: Sequence[str], time: float) -> Record:
+    """These events were forgotten; their lines keep their places only."""
+    return Record("forget", f"{events[0]}+{len(events) - 1}", "", {"events": list(events), "time": time})
+
+
 def recorded_features(record: Record) -> Mapping[str, Sequence[float]]:
     """Text features of a decision's answers; none where another version of the features was recorded."""
     body = record.body
@@ -224,9 +236,21 @@ def served_record(
     return Record("served", f"{decision.event}/{number}", decision.event, body)
 
 
-def peer_record(peer: str, joins: bool, time: float) -> Record:
-    """A peer joins or leaves the pool; a name is used once."""
-    return Record("peer", f"{'+' if joins else '-'}{peer}", "", {"peer": peer, "joins": joins, "time": time})
+def peer_record(peer: str, joins: bool, time: float, number: int, returning: bool = False) -> Record:
+    """A peer joins or leaves the pool, as its change `number`; it returns only by this explicit word."""
+    body = {"peer": peer, "joins": joins, "time": time, **({"returning": True} if returning else {})}
+    return Record("peer", f"{number}{'+' if joins else '-'}{peer}", "", body)
+
+
+def reset_record(peer: str, keep: float, number: int, time: float) -> Record:
+    """A peer was updated under its name: only a share of its record stays."""
+    return Record("reset", f"{number} {peer}", "", {"peer": peer, "keep": keep, "time": time})
+
+
+def rename_record(peer: str, becomes: str, keep: float, number: int, time: float) -> Record:
+    """A peer has another name from here on, or another peer takes its place with a share of its record."""
+    body = {"peer": peer, "becomes": becomes, "keep": keep, "time": time}
+    return Record("rename", f"{number} {peer}", "", body)
 
 
 def revoke_record(source: str, id: str, time: float) -> Record:

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, shortened
+from sigma_mem.session.lines import is_forgotten
 from sigma_mem.session.tabular import Tabular, html_table
 from sigma_mem.store.base import Record, Store
 
@@ -89,7 +90,7 @@ def decision_lines(store: Store, namespace: str, end: int) -> Iterator[Record]:
     block = _BLOCK
     while end > 0:
         lines = list(store.records(namespace, after=max(end - block, 0), until=end))
-        yield from (line for line in reversed(lines) if line.kind == "decision")
+        yield from (x for x in reversed(lines) if x.kind == "decision" and not is_forgotten(x))
         end, block = end - block, 2 * block
 
 

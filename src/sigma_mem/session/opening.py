@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sigma_mem.encode import ENCODERS, CustomEncoder, Encoder, open_encoder
 from sigma_mem.encode.custom import Embed
-from sigma_mem.errors import EncoderMismatchError, InputError
+from sigma_mem.errors import ConflictError, EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.lines import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
@@ -19,27 +19,31 @@ def open_memory(
     rank: int | None,
     encoder: str | Embed | Encoder | None,
     settings: Settings | None,
+    keep_text: bool | None,
     time: float,
 ) -> tuple[Opening, Encoder | None]:
-    """Make the namespace's memory, or open it and check rank, encoder and settings against it.
+    """Make the namespace's memory, or open it and check what the caller says against it.
 
     Returns what the memory is made of and its encoder; None where φ is handed in.
     """
     first = next(iter(store.records(namespace)), None)
     if first is not None:
         opening = opening_from(first)
-        return opening, _checked(opening, namespace, rank, encoder, settings)
+        return opening, _checked(opening, namespace, rank, encoder, settings, keep_text)
     if peers is None:
         raise InputError(f"namespace {namespace!r} holds no memory yet; expected peers=[...] to make one")
-    found = _chosen(encoder, rank)
+    found = choose_encoder(encoder, rank)
     size = found.rank if found is not None else rank
     if size is None or (rank is not None and rank != size):
         raise InputError(
             f"rank is {rank} and the encoder {_name(found)['name']!r} has rank {size}; expected them equal"
         )
     state = SigmaState(peers, size, settings)  # checks peers
-    opening = Opening(state.peers, size, state.settings, _name(found))
-    store.append(namespace, [open_record(opening, time)])[1].wait()
+    opening = Opening(state.peers, size, state.settings, _name(found), keep_text is not False)
+    try:
+        store.append(namespace, [open_record(opening, time)])[1].wait()
+    except ConflictError:  # another thread was first
+        return open_memory(store, namespace, peers, rank, encoder, settings, keep_text, time)
     return opening, found
 
 
@@ -49,6 +53,7 @@ def _checked(
     rank: int | None,
     encoder: str | Embed | Encoder | None,
     settings: Settings | None,
+    keep_text: bool | None,
 ) -> Encoder | None:
     if rank is not None and rank != opening.rank:
         raise InputError(f"rank is {rank}; the memory in {namespace!r} has rank {opening.rank}")
@@ -57,13 +62,18 @@ def _checked(
             f"settings are {settings}; the memory in {namespace!r} was made with {opening.settings}: "
             "leave them out, or take another namespace"
         )
+    if keep_text is not None and opening.keep_text not in (None, keep_text):
+        raise InputError(
+            f"keep_text is {keep_text}; the memory in {namespace!r} was made with {opening.keep_text}: "
+            f"leave it out, or make another memory with refold(keep_text={keep_text})"
+        )
     written_with = opening.encoder
     if encoder is None and written_with["name"] not in ENCODERS:
         return None  # it was an encoder object: φ may be handed in
     if encoder is None or encoder == written_with["name"]:  # in the version that wrote it, not the newest
         found: Encoder | None = open_encoder(**written_with)
     else:
-        found = _chosen(encoder, opening.rank)
+        found = choose_encoder(encoder, opening.rank)
     if _name(found) != written_with:
         raise EncoderMismatchError(
             f"encoder is {_name(found)['name']} {_name(found)['version']}; the memory in {namespace!r} was "
@@ -73,7 +83,8 @@ def _checked(
     return found
 
 
-def _chosen(encoder: str | Embed | Encoder | None, rank: int | None) -> Encoder | None:
+def choose_encoder(encoder: str | Embed | Encoder | None, rank: int | None) -> Encoder | None:
+    """The encoder that a caller means; None where every φ is handed in."""
     if encoder is None:
         return None if rank is not None else open_encoder("static")
     return open_encoder(encoder) if isinstance(encoder, str) else CustomEncoder(encoder, rank=rank)

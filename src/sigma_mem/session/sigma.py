@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 import time as _time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
@@ -32,32 +32,53 @@ from sigma_mem.memory import Reading, Settings, SigmaState
 from sigma_mem.memory.confidence import answer_claims
 from sigma_mem.memory.copies import agreement_beside_copies, votes_among
 from sigma_mem.memory.topics import checked_topics
+from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for, rank_advice
+from sigma_mem.session.building import build_store
 from sigma_mem.session.costs import Budget, Price, Spending, price_record
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.forgetting import forget_events
 from sigma_mem.session.history import History, histories
-from sigma_mem.session.journal import Journal
+from sigma_mem.session.journal import Journal, shared_journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
+from sigma_mem.session.learning import Learned, learn_stream
 from sigma_mem.session.limits import RouteLimits, route_within
-from sigma_mem.session.lines import decision_from, decision_record, peer_record, ref_record
+from sigma_mem.session.lines import decision_from, decision_record, is_forgotten, ref_record
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
+from sigma_mem.session.logs import LOG
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
+from sigma_mem.session.merging import Ledger, append_merged, merged_opening
+from sigma_mem.session.moving import export_ledger, read_ledger, restore_ledger
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
+from sigma_mem.session.peers import (
+    append_departure,
+    append_join,
+    append_rename,
+    append_reset,
+    checked_pool,
+    other_pool_error,
+    sync_pool,
+)
+from sigma_mem.session.pool import PoolChanges
+from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
 from sigma_mem.session.votes import votes_of_groups
+from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
+from sigma_mem.streams import Stream
 
 GivenAnswers = Mapping[str, str | Answer | None]
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
+_NEVER = 2**62  # lines until a snapshot
 _NO_TASK = "neither question, phi nor topic was given; expected one of them"
 _UNIT = 1e-6  # how far ‖φ‖² may be from 1
 
@@ -68,9 +89,12 @@ class SigmaMem:
     Parameters
     ----------
     peers : sequence of str, optional
-        Names of the models or agents; may be left out when an existing memory is opened.
+        Names of the models or agents, for an existing memory in any order; they may be left out there.
     path : str or path, optional
         A file to keep the memory in; None keeps it in this process.
+    sync : bool
+        Whether the pool of an existing memory is matched to `peers`: who is missing is added, who is not
+        named is removed.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
     encoder : str, callable or Encoder, optional
@@ -88,9 +112,10 @@ class SigmaMem:
     durable : {"feedback", "all"}
         Feedback is acknowledged once it is on disk. A decision is written behind, within
         milliseconds, unless "all".
-    keep_text : bool
-        Whether questions and answers are kept in the ledger (explanations quote them). Without them the
-        ledger keeps numbers only: φ, which answers were equal, and the text features of each.
+    keep_text : bool, optional
+        Whether questions and answers are kept in the ledger (explanations quote them), by default so. Without
+        them the ledger keeps numbers only: φ, which answers were equal, and the text features of each. It is
+        recorded with a new memory, and holds whenever that is opened.
     reads : Reads
         The reads that `vote`, `route` and `decide` know.
     seed : int, optional
@@ -113,6 +138,7 @@ class SigmaMem:
         peers: Sequence[str] | None = None,
         path: str | os.PathLike[str] | None = None,
         *,
+        sync: bool = False,
         rank: int | None = None,
         encoder: str | Embed | Encoder | None = None,
         settings: Settings | None = None,
@@ -121,7 +147,7 @@ class SigmaMem:
         readonly: bool = False,
         store: Store | None = None,
         durable: Literal["feedback", "all"] = "feedback",
-        keep_text: bool = True,
+        keep_text: bool | None = None,
         snapshot_every: int = 4096,
         reads: Reads = READS,
         seed: int | None = None,
@@ -131,25 +157,27 @@ class SigmaMem:
         self._center = center
         self._registry = reads
         self._durable = durable == "all"
-        self._keep_text = keep_text
         self._rng = np.random.default_rng(seed)
-        self._boot = secrets.token_hex(4)  # decisions of another run never share an id with ours
-        self._count = 0
+        self._warned: set[str] = set()
+        self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
         self._closed = False
         self.store = open_store(path, readonly) if store is None else store
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
-                self.store, namespace, peers, rank, encoder, settings, clock()
+                self.store, namespace, peers, rank, encoder, settings, keep_text, clock()
             )
             self._opening = opening
-            self._journal = Journal(self.store, namespace, opening, reads, snapshot_every)
-            if peers is not None and tuple(peers) != self.peers:
-                raise InputError(
-                    f"peers are {list(peers)}; the memory in {namespace!r} has {list(self.peers)}: open it "
-                    "without peers, then use add_peer and remove_peer"
-                )
+            self._keep_text = keep_text is not False if opening.keep_text is None else opening.keep_text
+            self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
+            with self._journal:
+                pass  # load it now: a damaged memory does not open
+            if peers is not None and not checked_pool(peers, self.peers):
+                if not sync:
+                    raise other_pool_error(peers, self.peers, namespace)
+                sync_pool(self._journal, peers, clock())
+            self._warn([rank_advice(opening.rank)])
         except BaseException:
             if self._owns_store:
                 self.store.close()
@@ -179,6 +207,11 @@ class SigmaMem:
         return dict(self._opening.encoder)
 
     @property
+    def keep_text(self) -> bool:
+        """Whether questions and answers are kept in the ledger."""
+        return self._keep_text
+
+    @property
     def state(self) -> SigmaState:
         """The live state, to read from; it is written through `feedback` only."""
         with self._journal as fold:
@@ -206,7 +239,7 @@ class SigmaMem:
         settings: Settings | None = None,
         center: JudgingCenter | None = None,
         durable: Literal["feedback", "all"] = "feedback",
-        keep_text: bool = True,
+        keep_text: bool | None = None,
         snapshot_every: int = 4096,
         seed: int | None = None,
     ) -> SigmaMem:
@@ -566,21 +599,49 @@ class SigmaMem:
 
     # --- peers ---------------------------------------------------------------------------
 
-    def add_peer(self, peer: str) -> None:
-        """Take a new peer into the pool, last in order, with nothing known of it."""
-        with self._journal as fold:
-            if peer in fold.departed:
-                raise InputError(f"peer {peer!r} was removed before; expected a name not used yet")
-            SigmaState((*fold.state.peers, peer), 1)  # checks the name before anything is written
-            ticket = self._journal.append(peer_record(peer, True, self._clock()))
-        ticket.wait()
+    def add_peer(self, peer: str, *, returning: bool = False) -> None:
+        """Take a peer into the pool, last in order, with nothing known of it.
+
+        A peer that was removed before must be `returning`, so that nobody starts afresh under a name by
+        accident; the ledger says so.
+        """
+        append_join(self._journal, peer, returning, self._clock())
 
     def remove_peer(self, peer: str) -> None:
-        """Forget a peer; its name cannot be used again, so that nobody starts afresh under it."""
-        with self._journal as fold:
-            SigmaState(fold.state.peers, 1).remove_peer(peer)  # checks the name before anything is written
-            ticket = self._journal.append(peer_record(peer, False, self._clock()))
-        ticket.wait()
+        """Take a peer out of the pool, and forget what is known of it; see `add_peer` for its return."""
+        append_departure(self._journal, peer, self._clock())
+
+    def reset_peer(self, peer: str, *, keep: float = 0.2) -> None:
+        """Say that a model was updated under its name: only a share of its record counts from here on.
+
+        Labels of events before that count with this share, whenever they come.
+
+        Parameters
+        ----------
+        peer : str
+        keep : float
+            The share, from 0 (start afresh) to 1 (nothing changes).
+        """
+        append_reset(self._journal, peer, keep, self._clock())
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Give a peer another name; everything that is known of it stays.
+
+        Feedback may still use the old name, which no other peer can have.
+        """
+        append_rename(self._journal, peer, name, 1.0, self._clock())
+
+    def replace_peer(self, peer: str, by: str, *, keep: float = 0.2) -> None:
+        """Put another peer in the place of one, with a share of its record: its successor.
+
+        Parameters
+        ----------
+        peer, by : str
+            Who leaves, and who takes its place in the pool.
+        keep : float
+            The share of the record that the successor starts with.
+        """
+        append_rename(self._journal, peer, by, keep, self._clock())
 
     # --- look ----------------------------------------------------------------------------
 
@@ -688,13 +749,21 @@ class SigmaMem:
                 )
         return self.histories([peer])[peer]
 
-    def histories(self, peers: Sequence[str] | None = None) -> dict[str, History]:
-        """The records of these peers, of the whole pool by default, in one pass over the ledger."""
+    def histories(
+        self, peers: Sequence[str] | None = None, *, lines: int | None = None
+    ) -> dict[str, History]:
+        """The records of these peers, of the whole pool by default, in one pass over the ledger.
+
+        With `lines`, only over so many lines at its end.
+        """
         with self._journal as fold:
             end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
-        lines = list(self.store.records(self._namespace, until=end))
-        made = (line for line in lines if line.kind == "decision")
-        return histories(made, events_of(lines, revoked), pool if peers is None else peers)
+            pool_changes = fold.pool
+        start = 0 if lines is None else max(0, end - lines)
+        read = self.store.records(self._namespace, after=start, until=end)
+        past = [pool_changes.translated(line) for line in read]
+        made = (line for line in past if line.kind == "decision" and not is_forgotten(line))
+        return histories(made, events_of(past, revoked), pool if peers is None else peers)
 
     def labels(self, decision: str | Decision) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
@@ -714,13 +783,21 @@ class SigmaMem:
             How many events to list.
         """
         with self._journal as fold:
-            line = fold.line(id_of(decision))
+            line, changes = fold.line(id_of(decision)), PoolChanges(fold.pool)
             made = as_served(fold, line)
         pool = made.scores
         if peer is not None and peer not in pool:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
         before = self.store.records(self._namespace, until=line.seq - 1)
-        return replace(explain(line, before, self.settings, peer, top), served=made.served)
+        return replace(explain(line, before, self.settings, peer, top, changes), served=made.served)
+
+    def advice(self) -> list[Advice]:
+        """What there is to say about how the memory is used, with remedies; each is also logged once.
+
+        That happens after 256 events, then after twice as many, and so on.
+        """
+        with self._journal as fold:
+            return advice_for(fold, self.store, self._namespace, self._opening.encoder["name"])
 
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.
@@ -736,6 +813,183 @@ class SigmaMem:
         """The state that the ledger alone gives, from its first line; equal to the live one bit for bit."""
         with self._journal:
             return self._journal.replayed()
+
+    # --- forget --------------------------------------------------------------------------
+
+    def forget(
+        self,
+        decision: str | Decision | Iterable[str | Decision] | None = None,
+        *,
+        before: Moment | None = None,
+        text: str | None = None,
+    ) -> int:
+        """Forget events for good: their texts, φ and labels, and their share of all that was learned.
+
+        The memory is then as if they had been decided with nothing known of them, and never labelled: the
+        clock, the ages of other events and all ids stay. Their bytes leave the file as well. What later
+        decisions claimed stays as it was recorded; `refold` computes it again. Takes as long as a replay.
+        Returns how many events were forgotten.
+
+        Parameters
+        ----------
+        decision : str, Decision or several of them
+            Any decision on the event, its id, or the event's ref.
+        before : float, datetime or str
+            Forget all events decided before this moment.
+        text : str
+            Forget all events in whose question or answers this text occurs, in upper or lower case.
+        """
+        return forget_events(self._journal, decision, before, text, self._clock())
+
+    # --- move ----------------------------------------------------------------------------
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the whole store, with all its namespaces, into a new file; decisions go on meanwhile."""
+        backup_store(self.store, Path(path))
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
+        with self._journal as fold:
+            until = fold.seq
+        return export_ledger(self.store, self._namespace, Path(path), until)
+
+    @staticmethod
+    def restore(
+        file: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None = None,
+        *,
+        namespace: str = "default",
+        encoder: str | Encoder | None = None,
+    ) -> SigmaMem:
+        """Make a memory from a file that `export` wrote: the same lines, the same state.
+
+        Parameters
+        ----------
+        file
+            What `export` wrote; one that was cut or changed is refused.
+        path, namespace, encoder
+            As for `SigmaMem`; an existing file gets one more namespace.
+        """
+        records = read_ledger(Path(file))
+        store = open_store(path)
+        try:
+            restore_ledger(records, store, namespace)
+            return SigmaMem._owning(store, namespace, encoder)
+        except BaseException:
+            store.close()
+            raise
+
+    def learn(
+        self,
+        stream: Stream,
+        *,
+        source: str = "default",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Learned:
+        """Learn from a recorded stream: decide every event, then take its labels.
+
+        Every event gets the ref ``stream name:event id``, so that learning again, or after an interruption,
+        takes only what is not there yet. Peers that are new join the pool.
+
+        Parameters
+        ----------
+        stream : Stream
+            See `sigma_mem.streams.load_stream`.
+        source : str
+            Who labelled it.
+        progress : callable, optional
+            Told (done, total) now and then.
+        """
+        return learn_stream(self, stream, source, progress)
+
+    def refold(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        settings: Settings | None = None,
+        encoder: str | Embed | Encoder | None = None,
+        keep_text: bool | None = None,
+        namespace: str = "default",
+    ) -> Refolded:
+        """Make a new memory from this ledger: every decision is made again, and every label taken again.
+
+        Tells how the decisions would have differed. This memory stays as it is.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A new file for the new memory; None keeps it in this process.
+        settings : Settings, optional
+            Of the new memory; those of this one by default.
+        encoder : str or Encoder, optional
+            To encode the questions again, which must have been kept; by default every φ stays.
+        keep_text : bool, optional
+            Whether the new memory keeps texts; as this one by default.
+        namespace : str
+            Of the new memory.
+        """
+        opening, chosen = refolded_opening(self._opening, self._encoder, settings, encoder, keep_text)
+        with self._journal as fold:
+            until = fold.seq
+        task = RecordedTask()
+
+        def fill(store: Store) -> RefoldReport:
+            new = SigmaMem(
+                store=store, namespace=namespace, encoder=chosen, reads=self._registry, clock=task.clock
+            )
+            new._center = self._center
+            lines = self.store.records(self._namespace, until=until)
+            return refolded(new, task, lines, encoder is not None)
+
+        store, report = build_store(path, namespace, opening, self._clock(), fill)
+        return Refolded(SigmaMem._owning(store, namespace, chosen), *report)
+
+    def merge(
+        self,
+        other: SigmaMem,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        namespace: str = "default",
+    ) -> SigmaMem:
+        """Make a new memory from this one and another: as if one had seen the events of both, in time.
+
+        Both stay as they are. They must have the same rank, settings and encoder. Events that both have,
+        being copies of one memory, are taken once.
+
+        Parameters
+        ----------
+        other : SigmaMem
+        path, namespace
+            Of the new memory, as for `refold`.
+        """
+        ledgers = [mem._ledger() for mem in (self, other)]
+        opening = merged_opening(*ledgers)
+
+        def fill(store: Store) -> None:
+            append_merged(Journal(store, namespace, opening, self._registry, _NEVER), *ledgers)
+
+        store, _ = build_store(path, namespace, opening, self._clock(), fill)
+        return SigmaMem._owning(store, namespace, self._encoder)
+
+    def _ledger(self) -> Ledger:
+        with self._journal as fold:
+            return Ledger(
+                self.store,
+                self._namespace,
+                self._opening,
+                fold.seq,
+                fold.state.peers,
+                frozenset(fold.departed),
+                frozenset(fold.revoked),
+                PoolChanges(fold.pool),
+            )
+
+    @staticmethod
+    def _owning(store: Store, namespace: str, encoder: str | Encoder | None) -> SigmaMem:
+        """A memory that closes its store."""
+        mem = SigmaMem(store=store, namespace=namespace, encoder=encoder)
+        mem._owns_store = True
+        return mem
 
     # --- life ----------------------------------------------------------------------------
 
@@ -792,7 +1046,7 @@ class SigmaMem:
             direction = self._direction(question, phi)  # outside the lock: it may take milliseconds
         with self._journal as fold:
             state, peers, time = fold.state, fold.state.peers, self._clock()
-            id = event_id = f"{self._boot}-{self._count + 1}"
+            id = event_id = self._next_id or self._journal.new_id()
             tick = state.next_tick(time)
             earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
             if earlier is not None:
@@ -881,10 +1135,19 @@ class SigmaMem:
             )
             names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
             ticket = self._journal.append(line, *names)
-            self._count += 1
+            events = fold.state.clock
         if self._durable:
             ticket.wait()
+        if events >= FIRST_CHECK and events & (events - 1) == 0 and event_id == id:
+            self._warn(self.advice())
         return decision
+
+    def _warn(self, found: Iterable[Advice | None]) -> None:
+        """Log what was not said before."""
+        for advice in found:
+            if advice is not None and advice.about not in self._warned:
+                self._warned.add(advice.about)
+                LOG.warning("memory %r: %s", self._namespace, advice)
 
     def _direction(self, question: str | None, phi: ArrayLike | None) -> FloatArray:
         """φ as it was handed in, or of the question."""

@@ -8,6 +8,7 @@ from sigma_mem.answers.features import FEATURES_VERSION
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.codec import pack_arrays, unpack_arrays
 
 # Names of a state's parts in version 0.1.
@@ -25,6 +26,7 @@ def pack_fold(fold: Fold) -> bytes:
         "features": FEATURES_VERSION,
         "revoked": sorted(fold.revoked),
         "departed": sorted(fold.departed),
+        "pool": [list(change) for change in fold.pool],
         "sources": sources,
         "costs": costs,
     }
@@ -56,6 +58,7 @@ def unpack_fold(fold: Fold, body: bytes) -> None:
     _unpack(fold.reads, arrays, "reads.")
     fold.reads.set_peers(names)
     fold.revoked, fold.departed = set(meta["revoked"]), set(meta["departed"])
+    fold.pool = PoolChanges(meta.get("pool", ()))
     if "sources" in meta:  # not in version 0.1
         fold.sources.unpack(meta["sources"], _under("sources.", arrays))
     if "costs" in meta:  # not before version 0.2

@@ -94,6 +94,13 @@ class Store(Protocol):
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""
 
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines by smaller ones and drop their φ, and append the line that says so.
+
+        One unit, durable when it returns. The lines keep number, kind, id and event, and their place in the
+        chain. The namespace's snapshot is dropped, and no byte of the old bodies is left in a file.
+        """
+
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""
 

@@ -1,33 +1,22 @@
-"""A memory file: lock it, check that it is a memory and its version, migrate it, read and write its tables.
+"""A memory file: check that it is a memory and its version, connect to it, migrate it.
 
 Nothing is written before the file is known to be a memory that this version understands, so a file that
 is refused is left as it was.
 """
 
-import json
-import os
 import re
 import sqlite3
-import threading
-import zlib
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from sigma_mem.errors import StoreBusyError, StoreCorruptError, StoreError, StoreVersionError
-from sigma_mem.store.base import Record
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
-
+from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
+CHAIN = 4  # the migration that copies every line
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
 
@@ -98,18 +87,33 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
-def migrate(db: sqlite3.Connection, version: int) -> None:
+def migrate(db: sqlite3.Connection, version: int, copy_lines: Callable[[sqlite3.Connection], None]) -> None:
     """Apply the missing migrations, all or none of them."""
-    missing = migrations()[version:]
-    if not missing:
+    if version == len(migrations()):
         return
-    marks = f"PRAGMA application_id = {APPLICATION_ID:d};\nPRAGMA user_version = {len(migrations()):d};"
     try:
-        db.executescript("\n".join(("BEGIN IMMEDIATE;", *missing, marks, "COMMIT;")))
-    except sqlite3.Error:
+        db.execute("BEGIN IMMEDIATE")
+        for number, script in enumerate(migrations()[version:], start=version + 1):
+            for statement in _statements(script):
+                db.execute(statement)
+            if number == CHAIN:
+                copy_lines(db)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
+        db.execute(f"PRAGMA user_version = {len(migrations()):d}")
+        db.execute("COMMIT")
+    finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script one by one: `executescript` would commit what came before."""
+    lines = ""
+    for line in script.splitlines(keepends=True):
+        lines += line
+        if sqlite3.complete_statement(lines):
+            yield lines
+            lines = ""
 
 
 def _has_sqlite_header(path: Path) -> bool:
@@ -158,169 +162,11 @@ def queries() -> dict[str, str]:
     return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
-class LockFile:
-    """Exclusive right to write ``path``, until `release` or the end of the process.
-
-    The lock is flock(2) on ``path + ".lock"``: it conflicts with a second holder in this
-    process as well as in another, and cannot outlive its holder, so there is no stale lock
-    to clean up after ``kill -9``. The file holds the holder's pid, for the message only.
-    """
-
-    def __init__(self, path: Path) -> None:
-        if fcntl is None:
-            raise StoreError(
-                f"cannot lock {path} for writing: this system has no flock; "
-                "expected Linux, macOS or another POSIX system. Use path=None for a memory without a file"
-            )
-        self._path = path.with_name(path.name + ".lock")
-        while True:
-            try:
-                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            except OSError as error:
-                got = f"cannot write beside {path}: {error.strerror}"
-                raise StoreError(f"{got}; expected an existing, writable folder") from error
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-                os.close(fd)
-                raise _busy(path, holder) from error
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.stat(self._path), os.fstat(fd)):
-                    break
-            os.close(fd)  # its former holder removed it between open and flock: try again
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        self._fd = fd
-
-    def release(self) -> None:
-        """Remove the file, then unlock; idempotent."""
-        if self._fd >= 0:
-            self._path.unlink(missing_ok=True)
-            self.forget()
-
-    def forget(self) -> None:
-        """Close without unlocking: what a forked child does, whose parent still holds the lock."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-
-def _busy(path: Path, holder: str) -> StoreBusyError:
-    if holder == str(os.getpid()):
-        who, remedy = "this process", "Share that SigmaMem, or take mem.namespace(...) of it"
-    else:
-        who = f"process {holder or 'unknown'}"
-        remedy = "Close it there first, or choose another path; sigma-mem inspect can read it meanwhile"
-    got = f"{path} is already open for writing by {who}"
-    return StoreBusyError(f"{got}; expected one writer at a time. {remedy}")
-
-
-class Tables:
-    """Two connections to one file, one to write and one to read, each with a lock.
-
-    The writing thread refers to these and not to the store, so that a store that was never closed can be
-    collected. Every row carries a CRC32 that is checked before anything is decoded, so damage is found
-    where it is read, and the error names the record.
-    """
-
-    def __init__(self, path: Path, reader: sqlite3.Connection, writer: sqlite3.Connection | None) -> None:
-        self._path, self._reader, self._writer, self._sql = path, reader, writer, queries()
-        self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
-
-    def commit(self, records: Sequence[tuple[str, Record]]) -> None:
-        """Write records as one transaction: all of them, or none and StoreError."""
-        rows = [_row(namespace, record) for namespace, record in records]
-        self.write(f"append {len(rows)} record(s) to", "append", rows)
-
-    def last(self) -> int:
-        """Sequence number of the last durable record, 0 before the first."""
-        return int(self.read("last")[0][0])
-
-    def exists(self, namespace: str, kind: str, id: str) -> bool:
-        """Whether the record is durable."""
-        return bool(self.read("exists", namespace, kind, id))
-
-    def close(self) -> None:
-        """Close the reader, then the writer, which moves the log into the file."""
-        with self._read_lock, self._write_lock:
-            self._reader.close()
-            if self._writer is not None:
-                self._writer.close()
-
-    def write(self, doing: str, statement: str, rows: Sequence[tuple[str | int | bytes, ...]]) -> None:
-        """Execute a named statement for every row, in one transaction."""
-        db = self._writer
-        if db is None:
-            raise ValueError("these tables were opened to read")
-        with self._write_lock:
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                db.executemany(self._sql[statement], rows)
-                db.execute("COMMIT")
-            except sqlite3.Error as error:
-                if db.in_transaction:  # SQLite has undone some failed transactions by itself
-                    db.execute("ROLLBACK")
-                raise store_error(self._path, doing, error) from error
-
-    def read(self, query: str, *values: str | int) -> list[Any]:
-        """All rows of a named query."""
-        with self._read_lock:
-            try:
-                return self._reader.execute(self._sql[query], values).fetchall()
-            except sqlite3.Error as error:
-                raise store_error(self._path, "read", error) from error
-
-    def decode(self, row: tuple[Any, ...]) -> Record:
-        """The record in a row whose CRC holds; StoreCorruptError for any other."""
-        seq, *texts, phi, crc = row
-        if not all(isinstance(part, bytes) for part in (*texts, phi)) or crc != checksum(seq, *texts, phi):
-            what = f"record {seq} is damaged (CRC32 does not match)"
-            raise StoreCorruptError(f"{self._path}: {what}; restore the file")
-        _, kind, id, event, body = (text.decode() for text in texts)
-        return Record(kind, id, event, json.loads(body), phi, seq)
-
-
-def open_to_write(path: Path) -> Tables:
-    """Check the file before anything is written, create or migrate it, and open its tables."""
-    version = check(path)
-    try:
-        writer = connect(path, "rw")
-        try:
-            migrate(writer, version)
-            return Tables(path, connect(path, "ro"), writer)
-        except sqlite3.Error:
-            writer.close()
-            raise
-    except sqlite3.Error as error:
-        raise store_error(path, "open", error) from error
-
-
-def open_to_read(path: Path) -> Tables:
-    """Open the tables of an existing memory that needs no migration."""
+def refuse_absent_or_older(path: Path) -> None:
+    """Raise unless the file holds a memory that needs no migration."""
     version = check(path)
     if version == 0:
         raise StoreError(f"{path} holds no memory yet; expected an existing file to read. Write to it first")
     if version < len(migrations()):
         got = f"{path} has version {version}, expected {len(migrations())}"
         raise StoreVersionError(f"{got}; open it to write once to upgrade it")
-    try:
-        return Tables(path, connect(path, "ro"), None)
-    except sqlite3.Error as error:
-        raise store_error(path, "open", error) from error
-
-
-def _row(namespace: str, r: Record) -> tuple[str | int | bytes, ...]:
-    """A record as a row of the table."""
-    try:
-        body = json.dumps(dict(r.body), allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        what = f"{r.kind} {r.id!r} has a body that is not JSON: {error}"
-        raise StoreError(f"{what}; nothing was written") from error
-    texts = (namespace, r.kind, r.id, r.event, body)
-    return (r.seq, *texts, r.phi, checksum(r.seq, *(text.encode() for text in texts), r.phi))
-
-
-def checksum(seq: int, *parts: bytes) -> int:
-    """CRC32 of a record (seq, namespace, kind, id, event, body, φ) or snapshot (seq, namespace, body)."""
-    return zlib.crc32(b"\0".join((b"%d" % seq, *parts)))

@@ -4,24 +4,33 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
-from sigma_mem.store.writer import Batch, refuse_known
+from sigma_mem.store.forking import Level, fork_safe
+from sigma_mem.store.writer import Batch, refuse_known, refuse_unwritable
 
 _DURABLE = Batch()  # the ticket of all records: they need no waiting
 _DURABLE.settle()
 
 
+_SEQ = itemgetter(0)
+
+
 @dataclass(slots=True)
 class _Namespace:
-    """One namespace: its records in order, with indexes by id, by event and by source."""
+    """One namespace: its records in order, with indexes by id, by event and by source.
 
-    records: list[Record] = field(default_factory=list)
-    seqs: list[int] = field(default_factory=list)
+    A signal handler may raise between any two steps. So a record is there from one step on, when ``records``
+    grows, and the indexes follow before they are used.
+    """
+
+    records: list[tuple[int, Record]] = field(default_factory=list)  # with their numbers
+    indexed: int = 0  # of them
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
     by_source: dict[Any, "array[int]"] = field(default_factory=dict)  # positions of feedback
@@ -29,8 +38,24 @@ class _Namespace:
 
     def numbered(self, position: int) -> Record:
         """The record with its seq, built on reading, since most records are never read."""
-        r = self.records[position]
-        return Record(r.kind, r.id, r.event, r.body, r.phi, self.seqs[position])
+        seq, r = self.records[position]
+        return Record(r.kind, r.id, r.event, r.body, r.phi, seq)
+
+    def index(self) -> None:
+        """Take the newest records into the indexes; doing it again does no harm."""
+        while self.indexed < len(self.records):
+            position = self.indexed
+            record = self.records[position][1]
+            self.by_id[record.kind, record.id] = position
+            if record.event:
+                known = self.by_event.get(record.event, ())
+                if position not in known:
+                    self.by_event[record.event] = (*known, position)
+            if record.kind == "feedback":
+                positions = self.by_source.setdefault(record.body.get("source"), array("q"))
+                if not positions or positions[-1] < position:
+                    positions.append(position)
+            self.indexed = position + 1
 
 
 class InMemoryStore:
@@ -47,7 +72,7 @@ class InMemoryStore:
     readonly = False
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe(threading.Lock(), Level.STORE)
         self._by_name: dict[str, _Namespace] = defaultdict(_Namespace)
         self._last = 0
         self._closed = False
@@ -56,36 +81,31 @@ class InMemoryStore:
         self, namespace: str, records: Sequence[Record], epoch: int | None = None
     ) -> tuple[int, Ticket]:
         """Keep records as one unit; see `Store.append`."""
+        for record in records:
+            refuse_unwritable(namespace, record.kind, record.id, record.event)
         with self._lock:
             held = self._open(namespace)
             if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # else one new record
                 refuse_known(namespace, records, held.by_id.__contains__)
-            for position, record in enumerate(records, len(held.records)):
-                self._last += 1
-                held.by_id[record.kind, record.id] = position
-                if record.event:
-                    held.by_event[record.event] = (*held.by_event.get(record.event, ()), position)
-                if record.kind == "feedback":
-                    source = record.body.get("source")
-                    if source not in held.by_source:
-                        held.by_source[source] = array("q")
-                    held.by_source[source].append(position)
-                held.seqs.append(self._last)
-                held.records.append(record)
-            return self._last, _DURABLE
+            first = self._last + 1
+            self._last += len(records)
+            held.records += list(enumerate(records, first))  # the one step from which on they are there
+            return first + len(records) - 1, _DURABLE
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`."""
-        held = self._open(namespace)
-        first = bisect_right(held.seqs, after)
-        end = len(held.records) if until is None else bisect_right(held.seqs, until)
+        with self._lock:
+            held = self._open(namespace)
+        first = bisect_right(held.records, after, key=_SEQ)
+        end = len(held.records) if until is None else bisect_right(held.records, until, key=_SEQ)
         return (held.numbered(position) for position in range(first, end))
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """The record of this kind and id, if any."""
-        held = self._open(namespace)
-        position = held.by_id.get((kind, id))
-        return None if position is None else held.numbered(position)
+        with self._lock:
+            held = self._open(namespace)
+            position = held.by_id.get((kind, id))
+            return None if position is None else held.numbered(position)
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """All records that belong to an event, in order."""
@@ -95,11 +115,12 @@ class InMemoryStore:
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`."""
-        held = self._open(namespace)
-        positions = held.by_source.get(source, array("q"))
+        with self._lock:
+            held = self._open(namespace)
+            positions = held.by_source.get(source, array("q"))
         end = len(positions)
         if until is not None:
-            end = bisect_right(positions, until, key=held.seqs.__getitem__)
+            end = bisect_right(positions, until, key=lambda position: held.records[position][0])
         return (held.numbered(position) for position in positions[:end])
 
     def sources(self, namespace: str) -> dict[str, int]:
@@ -118,7 +139,22 @@ class InMemoryStore:
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, if any."""
-        return self._open(namespace).snapshot
+        with self._lock:
+            return self._open(namespace).snapshot
+
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
+        refuse_unwritable(namespace, record.kind, record.id, record.event)
+        with self._lock:
+            held = self._open(namespace)
+            refuse_known(namespace, [record], held.by_id.__contains__)
+            kept = [
+                (seq, r._replace(body=dict(bodies[seq]), phi=b"") if seq in bodies else r)
+                for seq, r in held.records
+            ]
+            held.snapshot = None
+            self._last += 1
+            held.records = [*kept, (self._last, record)]  # the one step from which on it is done
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""
@@ -139,7 +175,10 @@ class InMemoryStore:
     def _open(self, namespace: str) -> _Namespace:
         if self._closed:
             self._refuse_closed()
-        return self._by_name[namespace]
+        held = self._by_name[namespace]
+        if held.indexed < len(held.records):
+            held.index()
+        return held
 
     def _refuse_closed(self) -> None:
         if self._closed:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from sigma_mem.errors import InputError, StoreCorruptError, StoreError
+from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
-from sigma_mem.store.database import LockFile, Tables, checksum, open_to_read, open_to_write
-from sigma_mem.store.writer import Writer, refuse_other_epoch
+from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
+from sigma_mem.store.checking import verify_all
+from sigma_mem.store.lockfile import LockFile
+from sigma_mem.store.prints import Fingerprints
+from sigma_mem.store.rows import Queued, Row, checksum, encoded, short_kind
+from sigma_mem.store.tables import Tables, open_to_read, open_to_write
+from sigma_mem.store.writer import Writer, refuse_other_epoch, refuse_unwritable
 
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 
@@ -25,7 +31,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
-        self._path = Path(path)
+        self._path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
         self._closed = False
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
@@ -41,12 +47,19 @@ class SqliteStore:
                 raise
             self._writer = Writer(self._tables, self._lock.release)
             self._finalizer = weakref.finalize(self, self._writer.stop)
+        self._places: dict[str, Link] = {}  # where chains were last known
+        self._prints = Fingerprints(self._tables.read)
         _opened.add(self)
 
     @property
     def epoch(self) -> int:
         """How often appended records had to be dropped; see `Store.epoch`."""
         return 0 if self._writer is None else self._writer.epoch
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
 
     @property
     def readonly(self) -> bool:
@@ -59,95 +72,174 @@ class SqliteStore:
         """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
         writer = self._writable()
         for r in records:
-            _refuse_unwritable(namespace, r.kind, r.id, r.event)
-        return writer.append(namespace, records, epoch)
+            refuse_unwritable(namespace, r.kind, r.id, r.event)
+        return writer.append([Queued(namespace, r, _body(r)) for r in records], epoch)
+
+    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+        """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
+        writer = self._writable()
+        refuse_unwritable(namespace, record.kind, record.id, record.event)
+        small = {seq: encoded(body) for seq, body in bodies.items()}
+        writer.flush()  # the lines themselves may still be queued
+        writer.append([Queued(namespace, record, _body(record), small)], None)[1].wait()
+        self._tables.finish_erasure()
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
         self._settle_queue()
-        last = self._tables.last()
-        until = last if until is None else min(until, last)
-        return self._paged("page", namespace, after=after, until=until)
+        return (self._tables.record(row) for row in self._lines(namespace, after, until))
 
-    def _paged(self, query: str, *where: str, after: int = 0, until: int) -> Iterator[Record]:
+    def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Row]:
+        """Rows of a namespace in order; StoreCorruptError unless all of them are there.
+
+        The chain is followed from its start, or from the place where it was last known, to its end.
+        """
+        number = self._tables.number(namespace)
+        if number is None:
+            return iter(())
+        space = self._tables.space(number)  # as of now: what is appended meanwhile is not read
+        return self._chained(space, after, space.last if until is None else min(until, space.last))
+
+    def _chained(self, space: Space, after: int, until: int) -> Iterator[Row]:
+        tables, what = self._tables, f"{self._path}: the ledger of {space.name!r}"
+        at, chained = self._places.get(space.name, START), True
+        if after == 0:
+            at = START
+        elif at.seq != after:
+            before = tables.read("line_before", space.number, after)
+            at, chained = Link(before[0][0] if before else 0, b"", after), False
+        for row, place in follow(self._rows("page", space.number, after=after, until=until), at, what):
+            at = place
+            yield row
+        if until == space.last:
+            refuse_other_end(at, space, what, chained)
+            if chained:
+                self._places[space.name] = at._replace(seq=max(at.seq, after))
+        else:
+            later = tables.read("line_after", space.number, until)
+            if at.lines + 1 != (later[0][0] if later else space.lines + 1):
+                raise tables.damaged(f"line {at.lines + 1} of {space.name!r} is missing")
+
+    def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[Row]:
         while page := self._tables.read(query, *where, after, until, PAGE):
-            for row in page:
-                yield self._tables.decode(row)
+            for values in page:
+                yield self._tables.row(values)
             after = page[-1][0]
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
-        """The record of this kind and id, if any, queued or durable."""
+        """The record of this kind and id, if any, queued or durable; that there is none is verified."""
         self._refuse_closed()
+        refuse_unwritable(namespace, kind, id)
         if self._writer is not None and (queued := self._writer.find(namespace, kind, id)) is not None:
             return queued
-        rows = self._tables.read("find", namespace, kind, id)
-        return self._tables.decode(rows[0]) if rows else None
+        number, short = self._tables.number(namespace), short_kind(kind)
+        if number is None:
+            return None
+        rows = [self._tables.row(values) for values in self._tables.read("find", number, short, id)]
+        if rows and (rows[0].namespace, rows[0].kind, rows[0].id) == (number, short, id):
+            return self._tables.record(rows[0])
+        for seq in self._prints.with_id(number, short.encode(), id.encode()):
+            row = self._tables.row(self._tables.read("at", seq)[0])
+            if (row.namespace, row.kind, row.id) == (number, short, id):
+                if self._tables.read("find", number, short, id):  # it became durable meanwhile
+                    return self._tables.record(row)
+                raise self._tables.damaged(f"record {seq} is missing in an index")
+        return None
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
-        """All records that belong to an event, queued or durable, in order."""
+        """All records of an event, queued or durable, in order; that these are all is verified."""
         self._refuse_closed()
+        refuse_unwritable(namespace, event)
         queued = [] if self._writer is None else self._writer.of_event(namespace, event)
         # Read second: a record that became durable in between is seen twice, never missed.
-        rows = self._tables.read("of_event", namespace, event)
-        durable = {row[0]: self._tables.decode(row) for row in rows}
+        number = self._tables.number(namespace)
+        if number is None or not event:
+            return queued
+        rows = [self._tables.row(values) for values in self._tables.read("of_event", number, event)]
+        durable = {row.seq: self._tables.record(row) for row in rows}
+        mine = {r.seq for r in queued}
+        for seq in self._prints.of_event(number, event.encode()):
+            if seq not in durable and seq not in mine:
+                row = self._tables.row(self._tables.read("at", seq)[0])
+                if (row.namespace, row.id if row.event is None else row.event) == (number, event):
+                    if any(values[0] == seq for values in self._tables.read("of_event", number, event)):
+                        return self.of_event(namespace, event)  # it became durable meanwhile
+                    raise self._tables.damaged(f"record {seq} is missing in an index")
         return [*durable.values(), *(r for r in queued if r.seq not in durable)]
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
-        _refuse_unwritable(source)
+        refuse_unwritable(namespace, source)
         self._settle_queue()
+        number = self._tables.number(namespace)
+        found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
+        for line in found:
+            if self._tables.read("count_of_source", line.number)[0][0] < line.lines:
+                raise self._tables.damaged(f"feedback of source {source!r} is missing in an index")
         last = self._tables.last()
-        return self._paged(
-            "page_of_source", namespace, source, until=last if until is None else min(until, last)
+        end = last if until is None else min(until, last)
+        return (
+            self._tables.record(row)
+            for line in found
+            for row in self._rows("page_of_source", line.number, until=end)
         )
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
         self._settle_queue()
-        found = self._tables.read("sources", namespace)
-        return dict(sorted((name.decode(), n) for name, n in found if isinstance(name, bytes)))
+        number = self._tables.number(namespace)
+        found = [] if number is None else self._tables.sources(number)
+        return dict(sorted((line.name, line.lines) for line in found))
 
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`. Returns once it is durable."""
         writer = self._writable()
-        _refuse_unwritable(namespace)
+        refuse_unwritable(namespace)
         writer.drain()
         durable, now = writer.position()
         refuse_other_epoch(epoch, now)
         if not 0 <= snapshot.seq <= durable:
             raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
-        crc = checksum(snapshot.seq, namespace.encode(), snapshot.body)
-        row = namespace, snapshot.seq, crc, snapshot.body
-        self._tables.write("save a snapshot in", "save_snapshot", [row])
+        place = self._place(namespace, snapshot.seq)
+        crc = checksum(namespace, snapshot.seq, place.lines, place.head, snapshot.body)
+        row = namespace, snapshot.seq, place.lines, place.head, crc, snapshot.body
+        self._tables.write("save a snapshot in", ("save_snapshot", [row]))
+
+    def _place(self, namespace: str, seq: int) -> Link:
+        """Where the chain of a namespace was after a record: at its end, most often."""
+        number = self._tables.number(namespace)
+        if number is None or seq == 0:
+            return START
+        space = self._tables.space(number)
+        if not self._tables.read("line_after", number, seq):
+            return Link(space.lines, space.head, seq)
+        places = [START]
+        for _, place in follow(self._rows("page", number, until=seq), START, str(self._path)):
+            places[0] = place
+        return places[0]
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot; None where there is none, it is damaged, or the ledger ends before it."""
         self._refuse_closed()
+        refuse_unwritable(namespace)
         found = self._tables.read("load_snapshot", namespace)
-        if not found or not isinstance(found[0][0], int) or not isinstance(found[0][2], bytes):
+        if not found or not isinstance(found[0][4], bytes):
             return None
-        seq, crc, body = found[0]
-        whole = crc == checksum(seq, namespace.encode(), body) and seq <= self._tables.last()
-        return Snapshot(seq, body) if whole else None
+        seq, lines, head, crc, body = found[0]
+        if crc != checksum(namespace, seq, lines, head, body) or seq > self._tables.last():
+            return None
+        self._places[namespace] = Link(lines, head, seq)
+        return Snapshot(seq, body)
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted. Waits for what is queued."""
         self._settle_queue()
-        return sorted(name.decode() for (name,) in self._tables.read("namespaces"))
+        return sorted(space.name for space in self._tables.spaces())
 
     def verify(self) -> int:
         """Check the whole file and every record in it; return how many there are."""
         self._settle_queue()
-        found = self._tables.read("integrity_check")[0][0]
-        if found != b"ok":
-            raise StoreCorruptError(f"{self._path} is damaged: {found.decode()}; restore it from a backup")
-        seq = 0
-        while page := self._tables.read("page_of_all", seq, PAGE):
-            for row in page:
-                seq += 1
-                if self._tables.decode(row).seq != seq:
-                    raise StoreCorruptError(f"{self._path}: record {seq} is missing; restore a backup")
-        return seq
+        return verify_all(self._tables)
 
     def flush(self) -> None:
         """Return once everything appended is durable; raise StoreError if it cannot be."""
@@ -190,14 +282,13 @@ class SqliteStore:
             self._lock.forget()
 
 
-def _refuse_unwritable(*texts: str) -> None:
-    """Raise for text that has no UTF-8 form, before it is queued."""
-    for text in texts:
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(f"got text that is not valid Unicode ({error}); clean it first") from error
+def _body(record: Record) -> bytes:
+    """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
+    try:
+        return encoded(record.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"{record.kind} {record.id!r} has a body that is not JSON: {error}"
+        raise InputError(f"{what}; expected text, finite numbers, lists and mappings") from error
 
 
 _opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()

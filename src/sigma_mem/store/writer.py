@@ -7,39 +7,75 @@ same time share the cost of durability, and a single one never waits for others.
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import SimpleQueue
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.store.base import Record
-from sigma_mem.store.database import Tables
+from sigma_mem.store.rows import Queued
+from sigma_mem.store.tables import Tables
 
 
 class Batch:
-    """Records that become durable together; the `Ticket` of every one of them."""
+    """Records that become durable together; the `Ticket` of every one of them.
+
+    A signal handler may raise between any two steps of a thread that appends. So a record is in the batch
+    from one step on, when ``records`` grows, and the indexes follow when something is looked up. Waiting is
+    for a plain lock, which an interrupt cannot leave behind locked, as it can a `threading.Event`.
+    """
 
     def __init__(self) -> None:
-        self.records: list[tuple[str, Record]] = []  # with their namespaces
-        self.by_id: dict[tuple[str, str, str], Record] = {}
-        self.by_event: dict[tuple[str, str], list[Record]] = {}
-        self.settled = threading.Event()
+        self.records: list[Queued] = []
+        self._by_id: dict[tuple[str, str, str], Record] = {}
+        self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
+        self._indexed = 0
         self._error: StoreError | None = None
+        self._unsettled = threading.Lock()
+        self._unsettled.acquire()
 
-    def add(self, namespace: str, record: Record) -> None:
-        """Add a record, and index it."""
-        self.records.append((namespace, record))
-        self.by_id[namespace, record.kind, record.id] = record
-        if record.event:
-            self.by_event.setdefault((namespace, record.event), []).append(record)
+    def find(self, namespace: str, kind: str, id: str) -> Record | None:
+        """The record of this kind and id, if it is in the batch."""
+        self._index()
+        return self._by_id.get((namespace, kind, id))
+
+    def of_event(self, namespace: str, event: str) -> list[Record]:
+        """The event's records in the batch, in order."""
+        self._index()
+        return list(self._by_event.get((namespace, event), {}).values())
+
+    def _index(self) -> None:
+        for namespace, record, *_ in self.records[self._indexed :]:  # to do it twice does no harm
+            self._by_id[namespace, record.kind, record.id] = record
+            if record.event:
+                self._by_event.setdefault((namespace, record.event), {})[record.seq] = record
+            self._indexed += 1
 
     def settle(self, error: StoreError | None = None) -> None:
         """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
         self._error = error
-        self.settled.set()
+        self._unsettled.release()
+
+    def drain(self) -> None:
+        """Return once settled: durable or dropped."""
+        with self._unsettled:
+            pass
 
     def wait(self) -> None:
         """Return once durable; raise StoreError if nothing of it was written."""
-        self.settled.wait()
+        self.drain()
         if self._error is not None:  # a new one for each thread: a traceback belongs to its raiser
             raise type(self._error)(*self._error.args) from self._error
+
+
+def refuse_unwritable(*names: object) -> None:
+    """Raise for a name that is no text, or has no UTF-8 form, before anything is queued."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"got {name!r} as a name or id; expected text")
+        if not name.isascii():
+            try:
+                name.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(f"got text that is not valid Unicode ({error}); clean it first") from error
 
 
 def refuse_other_epoch(got: int | None, now: int) -> None:
@@ -73,44 +109,44 @@ class Writer:
     def __init__(self, durable: Tables, released: Callable[[], None], capacity: int = 4096) -> None:
         self._durable, self._released, self._capacity = durable, released, capacity
         self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
-        self._work = threading.Condition(self._lock)
-        self._room = threading.Condition(self._lock)
+        self._bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
         self._writing: Batch | None = None
         self._filling = Batch()
         self._stopped = False
         self._last = durable.last()
-        self._next = self._last + 1
         self.epoch = 0
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
         self._thread.start()
 
-    def append(self, namespace: str, records: Sequence[Record], epoch: int | None) -> tuple[int, Batch]:
+    def append(self, unit: Sequence[Queued], epoch: int | None) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
+        while (full := self._full()) is not None:
+            full.drain()
         with self._lock:
-            while len(self._filling.records) >= self._capacity and not self._stopped:
-                self._room.wait()
             if self._stopped:
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
-            refuse_known(namespace, records, lambda key: self._is_known(namespace, *key))
-            batch = self._filling
-            if not batch.records:
-                self._work.notify()
-            for seq, r in enumerate(records, self._next):
-                batch.add(namespace, Record(r.kind, r.id, r.event, r.body, r.phi, seq))
-            self._next += len(records)
-            return self._next - 1, batch
+            namespace = unit[0].namespace if unit else ""
+            refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
+            first = self._newest() + 1
+            queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in enumerate(unit, first)]
+            if not self._filling.records:
+                self._bell.put(None)
+            self._filling.records += queued  # the one step from which on they are queued
+            return first + len(queued) - 1, self._filling
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """A record that is not durable yet."""
-        key = namespace, kind, id
         with self._lock:
-            return next((batch.by_id[key] for batch in self._batches() if key in batch.by_id), None)
+            for batch in self._batches():
+                if (found := batch.find(namespace, kind, id)) is not None:
+                    return found
+            return None
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """The event's records that are not durable yet, in order."""
         with self._lock:
-            return [r for batch in self._batches() for r in batch.by_event.get((namespace, event), ())]
+            return [r for batch in self._batches() for r in batch.of_event(namespace, event)]
 
     def position(self) -> tuple[int, int]:
         """Sequence number of the last durable record, and the epoch."""
@@ -120,7 +156,7 @@ class Writer:
     def drain(self) -> None:
         """Wait until all that is queued now is settled: written or dropped."""
         for batch in self._queued():
-            batch.settled.wait()
+            batch.drain()
 
     def flush(self) -> None:
         """Return once all that is queued now is durable; raise StoreError if it cannot be."""
@@ -131,10 +167,23 @@ class Writer:
         """Write what is queued, then end the thread; later appends are refused."""
         with self._lock:
             self._stopped = True
-            self._work.notify_all()
-            self._room.notify_all()
+        self._bell.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def _full(self) -> Batch | None:
+        """The batch to wait for until there is room; None where there is."""
+        with self._lock:
+            if len(self._filling.records) < self._capacity or self._stopped:
+                return None
+            return self._filling if self._writing is None else self._writing
+
+    def _newest(self) -> int:
+        """Number of the last record that is queued or durable."""
+        for batch in reversed(self._batches()):
+            if batch.records:
+                return batch.records[-1].record.seq
+        return self._last
 
     def _queued(self) -> list[Batch]:
         with self._lock:
@@ -155,7 +204,7 @@ class Writer:
                     self._drop(error)
                     continue
                 with self._lock:
-                    self._last, self._writing = batch.records[-1][1].seq, None
+                    self._last, self._writing = batch.records[-1].record.seq, None
                 batch.settle()
         finally:  # however this thread ended, nobody may wait for it forever
             with self._lock:
@@ -166,14 +215,14 @@ class Writer:
 
     def _take(self) -> Batch | None:
         """The next batch to write; None when stopped and empty."""
-        with self._lock:
-            while not self._filling.records:
+        while True:
+            with self._lock:
+                if self._filling.records:
+                    self._writing, self._filling = self._filling, Batch()
+                    return self._writing
                 if self._stopped:
                     return None
-                self._work.wait()
-            self._writing, self._filling = self._filling, Batch()
-            self._room.notify_all()
-            return self._writing
+            self._bell.get()
 
     def _drop(self, error: StoreError) -> None:
         """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
@@ -184,7 +233,5 @@ class Writer:
                 self.epoch += 1
                 with suppress(StoreError):  # a commit can fail after it was done: ask the file
                     self._last = self._durable.last()
-                self._next = self._last + 1
-                self._room.notify_all()
         for batch in dropped:
             batch.settle(error)

@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import json
+import math
 import re
 import zlib
 from collections.abc import Sequence
@@ -137,7 +138,8 @@ def event_from_line(line: bytes) -> Event:
 
     ``id``, ``question`` and ``answers`` are required. Labels are true, false or a number in
     [−1, 1]; a peer without a label, or with null, is unlabelled. An answer without a ``canon``
-    field gets the canon of its text; a recorded null stays null. Other fields are ignored.
+    field gets the canon of its text; a recorded null stays null. ``costs`` and ``latency`` map peers to
+    numbers, 0 or more, or null. Other fields are ignored.
     """
     try:
         record = json.loads(line.decode("utf-8"))
@@ -162,6 +164,8 @@ def event_from_line(line: bytes) -> Event:
         domain=_text(record, "domain", ""),
         dataset=_text(record, "dataset", ""),
         reference=record.get("reference"),
+        costs=_amounts(record, "costs", answers),
+        latency=_amounts(record, "latency", answers),
     )
     if not event.id:
         raise StreamError('"id" is empty; every event needs an id of its own')
@@ -211,6 +215,21 @@ def _labels(given: Any, answers: dict[str, Answer]) -> dict[str, float]:
             got = f"the label of {peer!r} is {label!r}"
             raise StreamError(f"{got}; expected true, false or a number in [-1, 1]")
     return labels
+
+
+def _amounts(record: dict[str, Any], key: str, answers: dict[str, Answer]) -> dict[str, float]:
+    given = record.get(key)
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise StreamError(f'"{key}" is {_kind(given)}; expected an object from peer to number')
+    for peer, amount in given.items():
+        if peer not in answers:
+            raise StreamError(f'{peer!r} has {key} but no answer; add it to "answers" or drop the number')
+        number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if amount is not None and not (number and 0.0 <= amount < math.inf):
+            raise StreamError(f"{key} of {peer!r} are {amount!r}; expected a number, 0 or more")
+    return {peer: float(amount) for peer, amount in given.items() if amount is not None}
 
 
 def _kind(value: object) -> str:

@@ -65,6 +65,11 @@ class Stream:
         """Canonical answers, one row per event in the order of ``peers``; None where unreadable or absent."""
         return [[e.answers[p].canon if p in e.answers else None for p in self.peers] for e in self.events]
 
+    def costs(self) -> FloatArray:
+        """What every call cost, as an array (events, peers); NaN where it was not recorded."""
+        rows = [[e.costs.get(p, np.nan) for p in self.peers] for e in self.events]
+        return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
+
     def select(
         self,
         *,
@@ -110,7 +115,9 @@ def _checked(what: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[
 def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
     answers = {p: event.answers[p] for p in peers if p in event.answers}
     correct = {p: event.correct[p] for p in peers if p in event.correct}
-    return replace(event, answers=answers, correct=correct)
+    costs = {p: event.costs[p] for p in peers if p in event.costs}
+    latency = {p: event.latency[p] for p in peers if p in event.latency}
+    return replace(event, answers=answers, correct=correct, costs=costs, latency=latency)
 
 
 def chance(seed: int, *key: str) -> float:
@@ -136,4 +143,7 @@ def to_line(event: Event) -> str:
         "answers": {peer: {"text": a.text, "canon": a.canon} for peer, a in event.answers.items()},
         "correct": {peer: c > 0 if abs(c) == 1.0 else c for peer, c in event.correct.items()},
     }
+    for key, by_peer in (("costs", event.costs), ("latency", event.latency)):
+        if by_peer:
+            record[key] = dict(by_peer)
     return json.dumps(record, ensure_ascii=False) + "\n"

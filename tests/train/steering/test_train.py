@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -230,3 +231,16 @@ def test_the_curve_is_a_picture(learned: TrainedSteering, tmp_path: Path) -> Non
     pytest.importorskip("matplotlib")
     plot_checks(learned.checks, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_enough_steps_read_every_event_that_is_not_held_out(center: Center) -> None:
+    def events(steps: int) -> Mapping[str, int]:
+        run = replace(RUN, steps=steps, margin_steps=0, check_every=50, patience=99)
+        settings = replace(SETTINGS, judged=None, run=run, phi=Stage1Settings(steps=0))
+        return train_steering(STREAM, FEATURES, center, encoder="noise", settings=settings).events
+
+    few, many = events(1), events(25)
+    assert few["stream"] == many["stream"] == len(STREAM)
+    assert few["to_read"] == many["to_read"] == len(STREAM) - few["held_out"]
+    assert few["read"] < many["read"]
+    assert many["read"] >= 0.8 * many["to_read"]

@@ -2,52 +2,96 @@
 SELECT coalesce(max(seq), 0) FROM record
 
 -- append --
-INSERT INTO record (seq, namespace, kind, id, event, body, phi, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO record (seq, namespace, line, kind, id, event, source, body, phi, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- erase --
+UPDATE record SET body = ?, phi = ?, digest = ? WHERE seq = ?
+
+-- mark_erasure --
+INSERT INTO erasure (seq) VALUES (?)
+
+-- erasures --
+SELECT seq FROM erasure LIMIT 1
+
+-- save_space --
+INSERT INTO namespace (number, name, lines, sourced, head, crc) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (number) DO UPDATE
+SET lines = excluded.lines, sourced = excluded.sourced, head = excluded.head, crc = excluded.crc
+
+-- spaces --
+SELECT number, name, lines, sourced, head, crc, newest
+FROM (SELECT coalesce(max(seq), 0) AS newest FROM record) LEFT JOIN namespace ORDER BY number
+
+-- space --
+SELECT number, name, lines, sourced, head, crc, (SELECT coalesce(max(seq), 0) FROM record)
+FROM namespace WHERE number = ?
+
+-- save_source --
+INSERT INTO source (number, namespace, name, lines, crc) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (number) DO UPDATE SET lines = excluded.lines, crc = excluded.crc
+
+-- last_source --
+SELECT coalesce(max(number), 0) FROM source
+
+-- sources --
+SELECT s.number, s.namespace, s.name, s.lines, s.crc, n.sourced
+FROM namespace AS n LEFT JOIN source AS s ON s.namespace = n.number WHERE n.number = ? ORDER BY s.number
 
 -- exists --
 SELECT 1 FROM record WHERE namespace = ? AND kind = ? AND id = ?
 
 -- find --
-SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
 WHERE namespace = ? AND kind = ? AND id = ?
 
 -- of_event --
-SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
-WHERE namespace = ? AND event = ? AND event <> '' ORDER BY seq
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+WHERE namespace = ? AND coalesce(event, id) = ? AND coalesce(event, id) <> '' ORDER BY seq
+
+-- count_of_source --
+SELECT count(*) FROM record WHERE source = ?
 
 -- page_of_source --
-SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
-WHERE namespace = ? AND kind = 'feedback'
-    AND CASE WHEN json_valid(body) THEN json_extract(body, '$.source') END = ? AND seq > ? AND seq <= ?
-ORDER BY seq LIMIT ?
-
--- sources --
-SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.source') END AS source, count(*)
-FROM record INDEXED BY record_by_source
-WHERE namespace = ? AND kind = 'feedback' AND source IS NOT NULL GROUP BY source
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+WHERE source = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 
 -- page --
-SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
 WHERE namespace = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 
+-- line_before --
+SELECT line FROM record WHERE namespace = ? AND seq <= ? ORDER BY seq DESC LIMIT 1
+
+-- line_after --
+SELECT line FROM record WHERE namespace = ? AND seq > ? ORDER BY seq LIMIT 1
+
+-- at --
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record WHERE seq = ?
+
 -- page_of_all --
-SELECT seq, namespace, kind, id, event, body, phi, crc FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
 WHERE seq > ? ORDER BY seq LIMIT ?
 
--- namespaces --
-WITH RECURSIVE named (name) AS (
-    SELECT min(namespace) FROM record
-    UNION ALL
-    SELECT (SELECT min(namespace) FROM record WHERE namespace > name) FROM named WHERE name IS NOT NULL
-)
-SELECT name FROM named WHERE name IS NOT NULL
+-- names --
+SELECT seq, namespace, kind, id, coalesce(event, id) FROM record WHERE seq > ? ORDER BY seq LIMIT ?
+
+-- save_segment --
+INSERT INTO segment (number, prints, crc) VALUES (?, ?, ?)
+
+-- segments --
+SELECT number, prints, crc FROM segment WHERE number > ? ORDER BY number
 
 -- save_snapshot --
-INSERT INTO snapshot (namespace, seq, crc, body) VALUES (?, ?, ?, ?)
-ON CONFLICT (namespace) DO UPDATE SET seq = excluded.seq, crc = excluded.crc, body = excluded.body
+INSERT INTO snapshot (namespace, seq, lines, head, crc, body) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (namespace) DO UPDATE
+SET seq = excluded.seq, lines = excluded.lines, head = excluded.head, crc = excluded.crc, body = excluded.body
 
 -- load_snapshot --
-SELECT seq, crc, body FROM snapshot WHERE namespace = ?
+SELECT seq, lines, head, crc, body FROM snapshot WHERE namespace = ?
+
+-- drop_snapshot --
+DELETE FROM snapshot WHERE namespace = ?
 
 -- integrity_check --
 PRAGMA integrity_check(1)

@@ -69,7 +69,7 @@ def import_stream(
     if len(names) > 1:
         raise StreamError(f"got files of several formats ({', '.join(sorted(names))}); import each by itself")
     (found,) = names
-    peers, events, report = _gather(FORMATS[found].rows(files, Fields(score, peer, event)), kind)
+    peers, events, report = gather_events(FORMATS[found].rows(files, Fields(score, peer, event)), kind)
     if not events:
         why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
         raise StreamError(f"{files[0][0]}: holds no usable answer ({why or 'no rows'})")
@@ -99,7 +99,7 @@ def _detect(path: Path, value: Any, asked: str) -> str:
     return likely[0]
 
 
-def _gather(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
+def gather_events(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
     """Return peers, events (both in order of first appearance) and the report."""
     groups: dict[str, dict[str, Row]] = {}
     dropped: Counter[str] = Counter()
@@ -143,4 +143,7 @@ def _event(key: str, group: Mapping[str, Row], kind: Kind) -> Event:
     forms = {p: canon(r.text if r.answer is None else r.answer, kind) for p, r in group.items()}
     answers = {p: Answer(r.text, forms[p]) for p, r in group.items()}
     correct = {p: r.label for p, r in group.items() if r.label is not None}
-    return Event(key, first.question, answers, correct, first.domain, first.dataset, first.reference)
+    costs = {p: r.cost for p, r in group.items() if r.cost is not None}
+    latency = {p: r.latency for p, r in group.items() if r.latency is not None}
+    about = (first.domain, first.dataset, first.reference)
+    return Event(key, first.question, answers, correct, *about, costs=costs, latency=latency)

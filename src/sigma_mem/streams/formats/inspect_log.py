@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score, only_score
+from sigma_mem.streams.formats.rows import Fields, Files, Row, amount_of, label_of_score, only_score
 
 # inspect_ai's own reading of score values (value_to_float)
 _WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -39,6 +39,7 @@ def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> R
         return "the sample ended in an error"
     score = (sample.get("scores") or {}).get(scorer) or {}
     metadata, target = sample.get("metadata") or {}, sample.get("target")
+    used = (sample.get("model_usage") or {}).values()
     return Row(
         key=f"{task}-{sample.get('id')}",
         peer=model,
@@ -49,6 +50,8 @@ def _row(sample: dict[str, Any], task: str, model: str, scorer: str | None) -> R
         domain=str(metadata.get("domain") or metadata.get("category") or metadata.get("subject") or task),
         reference="; ".join(map(str, target)) if isinstance(target, list) else target,
         answer=score.get("answer") or None,
+        cost=amount_of(*(usage.get("total_cost") for usage in used if isinstance(usage, dict))),
+        latency=amount_of(sample.get("working_time"), sample.get("total_time")),
     )
 
 

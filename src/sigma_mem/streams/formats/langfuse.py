@@ -9,10 +9,20 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score, number, only_score, records
+from sigma_mem.streams.formats.rows import (
+    Fields,
+    Files,
+    Row,
+    amount_of,
+    label_of_score,
+    number,
+    only_score,
+    records,
+)
 
 _PEERS = ("model", "providedModelName", "provided_model_name", "metadata.peer", "metadata.model")
 _DOMAINS = ("metadata.domain", "metadata.category", "metadata.topic")
+_COSTS = ("totalCost", "total_cost", "calculatedTotalCost", "costDetails.total", "cost_details.total")
 _LISTS = ("tags", "scores", "observations", "comments")
 _INPUT = ("messages", "question", "query", "prompt", "input", "content")
 _OUTPUT = ("content", "answer", "output", "text", "message")
@@ -108,6 +118,8 @@ def _row(record: dict[str, Any], values: list[Any] | None, peer: str | None, eve
         label=label_of_score(sum(numbers) / len(numbers)) if numbers else None,
         dataset="langfuse",
         domain=_first(record, _DOMAINS) or "",
+        cost=amount_of(*(_first(record, (path,)) for path in _COSTS)),
+        latency=amount_of(record.get("latency")),
     )
 
 

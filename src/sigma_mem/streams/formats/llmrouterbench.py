@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score
+from sigma_mem.streams.formats.rows import Fields, Files, Row, amount_of, label_of_score
 
 
 def matches(value: Any) -> bool:
@@ -46,4 +46,5 @@ def _row(record: dict[str, Any], dataset: str, split: str, model: str) -> Row | 
         domain=dataset,
         reference=None if truth is None else str(truth),
         answer=None if prediction in (None, "") else str(prediction),
+        cost=amount_of(record.get("cost")),
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.rows import Fields, Files, Row, label_of_score, number, records
+from sigma_mem.streams.formats.rows import Fields, Files, Row, amount_of, label_of_score, number, records
 
 _RESPONSE, _COST = "|model_response", "|total_cost"
 
@@ -53,6 +53,7 @@ def _row(record: dict[str, Any], model: str) -> Row | str:
         label=label_of_score(score),
         dataset="routerbench",
         domain=str(record.get("eval_name") or ""),
+        cost=amount_of(record.get(model + _COST)),
     )
 
 

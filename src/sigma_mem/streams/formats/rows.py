@@ -7,6 +7,7 @@ Parquet are read. Pickles never are: opening one can run code.
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ class Row:
     """One answer of one peer, as some file holds it.
 
     ``key`` says which rows belong to the same event; ``label`` is c ∈ [−1, 1] or None. An
-    ``answer`` that the file's own scorer read from the text is what the canon is made of.
+    ``answer`` that the file's own scorer read from the text is what the canon is made of. ``cost`` is what
+    the call cost, ``latency`` the seconds it took.
     """
 
     key: str
@@ -37,6 +39,8 @@ class Row:
     domain: str = ""
     reference: str | None = None
     answer: str | None = None
+    cost: float | None = None
+    latency: float | None = None
 
 
 Files = Sequence[tuple[Path, Any]]  # each with what was parsed from it
@@ -57,6 +61,12 @@ def number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+def amount_of(*values: Any) -> float | None:
+    """The first of the values that is a number, 0 or more; a cost of 0 says that nobody counted."""
+    found = (number(value) for value in values)
+    return next((value for value in found if value is not None and 0.0 < value < math.inf), None)
 
 
 def label_of_score(score: Any) -> float | None:

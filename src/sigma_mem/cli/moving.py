@@ -1,0 +1,202 @@
+"""``sigma-mem backup``, ``export``, ``restore``, ``learn``, ``refold`` and ``merge``: memories that move."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sigma_mem.answers.canon import KINDS
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, check_folder, existing, named_values
+from sigma_mem.cli.output import console, print_json, print_table, progress_bar
+from sigma_mem.errors import InputError
+from sigma_mem.events import shortened
+from sigma_mem.memory import Settings
+
+NewFile = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
+
+
+def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
+    """Copy a memory's file, with all its namespaces, beside a running writer.
+
+    Example:
+    sigma-mem backup --memory memory.db backup.db
+    """
+    from contextlib import closing
+
+    from sigma_mem.store.backup import backup_store
+    from sigma_mem.store.open import open_store
+
+    with closing(open_store(existing(memory), readonly=True)) as store:
+        backup_store(store, target)
+    _say(json, {"backup": str(target)}, f"backup: {target}")
+
+
+def export(
+    target: Annotated[
+        Path, typer.Argument(help="JSON lines to write: .jsonl or .jsonl.gz.", show_default=False)
+    ],
+    memory: MemoryFile,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Write a memory as JSON lines, without loss, beside a running writer.
+
+    Example:
+    sigma-mem export --memory memory.db memory.jsonl.gz
+    """
+    from sigma_mem.session import SigmaMem
+
+    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
+        lines = mem.export(target)
+    _say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="What sigma-mem export wrote.", show_default=False)],
+    memory: MemoryFile,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Make a memory from a file that export wrote.
+
+    Example:
+    sigma-mem restore memory.jsonl.gz --memory new.db
+    """
+    from sigma_mem.session import SigmaMem
+
+    check_folder("--memory", memory)
+    with SigmaMem.restore(file, memory, namespace=namespace) as mem:
+        values = {"memory": str(memory), "events": mem.events, "peers": list(mem.peers)}
+    _say(json, values, f"{memory}: {values['events']} events of {', '.join(mem.peers)}")
+
+
+def learn(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False),
+    ],
+    memory: MemoryFile,
+    question: Annotated[str, typer.Option(help="Table: column of the question.")] = "question",
+    event: Annotated[
+        str | None, typer.Option(help="Table: column that says which rows are one event.")
+    ] = None,
+    peer: Annotated[str | None, typer.Option(help="Table with a row per answer: column of the peer.")] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option("--answer", "-a", help="Column of the answer, or peer=column.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Column of true and false or -1 to 1, or peer=column.")
+    ] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(help="Column of scores from 0 to 1, or peer=column.")
+    ] = None,
+    canon: Annotated[str, typer.Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto",
+    source: Annotated[str, typer.Option(help="Who labelled it.")] = "default",
+    encoder: Annotated[str | None, typer.Option(help="For a new memory.")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most this many events.")] = None,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Learn from a recorded stream or from a table; again, it takes only what is new.
+
+    Examples:
+    sigma-mem learn stream.jsonl.gz --memory memory.db
+
+    sigma-mem learn log.csv -m memory.db --question prompt --peer model --answer output --score grade
+
+    sigma-mem learn wide.parquet -m memory.db --score gemma=gemma_ok --score phi=phi_ok
+    """
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.streams import load_stream
+    from sigma_mem.streams.formats.columns import Columns, load_table
+
+    if canon not in KINDS:
+        raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")
+    named = {"answer": answer or [], "label": label or [], "score": score or []}
+    if peer is None and not any(named.values()):
+        stream = load_stream(file)
+    else:
+        columns: dict[str, Any] = {}
+        for what, given in named.items():
+            if any("=" in text for text in given):
+                columns[f"{what}s"] = named_values(given, what)
+            elif len(given) > 1:
+                raise InputError(
+                    f"got --{what} {len(given)} times; expected one column, or peer=column for each"
+                )
+            elif given:
+                columns[what] = given[0]
+        stream = load_table(file, Columns(question, event, peer=peer, **columns), kind=canon)
+    if limit is not None:
+        stream = stream.select(limit=limit)
+    check_folder("--memory", memory)
+    peers = None if memory.exists() else stream.peers
+    with SigmaMem(peers, memory, namespace=namespace, encoder=encoder) as mem, progress_bar() as progress:
+        found = mem.learn(stream, source=source, progress=lambda done, of: progress("learn", done, of))
+    known = f", {found.known} known before" if found.known else ""
+    added = f", new peers {', '.join(found.added)}" if found.added else ""
+    _say(json, asdict(found), f"{memory}: {found.events} events, {found.labels} labels{known}{added}")
+
+
+def refold(
+    target: NewFile,
+    memory: MemoryFile,
+    gamma: Annotated[float | None, typer.Option(help="What is left of evidence after one event.")] = None,
+    half_life: Annotated[float | None, typer.Option(help="Decay by time instead: seconds.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Encode the questions again, with this encoder.")
+    ] = None,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Make a new memory from an old ledger with other settings, and say how decisions would have differed.
+
+    Example:
+    sigma-mem refold --memory memory.db --gamma 0.99 new.db
+    """
+    from sigma_mem.session import SigmaMem
+
+    settings = None if gamma is None else Settings(gamma=gamma)
+    if half_life is not None:
+        settings = replace(settings or Settings(), decay="time", half_life=half_life)
+    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
+        found = mem.refold(target, settings=settings, encoder=encoder, namespace=namespace)
+        found.memory.close()
+    if json:
+        print_json({"memory": str(target), **found.to_dict()})
+        return
+    rows = [(d.decision, d.before or "—", d.after or "—") for d in found.differences[:20]]
+    print_table(
+        ("decision", "before", "after"), rows, [repr(found)[1:-1], f"memory: {shortened(str(target), 200)}"]
+    )
+
+
+def merge(
+    one: Annotated[Path, typer.Argument(help="A memory.", show_default=False)],
+    two: Annotated[Path, typer.Argument(help="Another one.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new file.", show_default=False)],
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Make a new memory from two: as if one had seen the events of both, in the order of time.
+
+    Example:
+    sigma-mem merge berlin.db paris.db --output both.db
+    """
+    from sigma_mem.session import SigmaMem
+
+    with (
+        SigmaMem(path=existing(one), namespace=namespace, readonly=True) as first,
+        SigmaMem(path=existing(two), namespace=namespace, readonly=True) as second,
+        first.merge(second, output, namespace=namespace) as merged,
+    ):
+        values = {"memory": str(output), "events": merged.events, "peers": list(merged.peers)}
+    _say(json, values, f"{output}: {values['events']} events of {', '.join(merged.peers)}")
+
+
+def _say(as_json: bool, values: dict[str, object], text: str) -> None:
+    if as_json:
+        print_json(values)
+    else:
+        console().print(text, markup=False)

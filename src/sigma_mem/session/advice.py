@@ -1,0 +1,103 @@
+"""What a memory says about how it is used: warnings that name the remedy, each once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from sigma_mem.encode.glossary import reads_language
+from sigma_mem.session.fold import Fold
+from sigma_mem.session.listing import decision_lines
+from sigma_mem.store.base import Record, Store
+
+FIRST_CHECK = 256  # events; then at four times as many, and so on
+_RECENT = 512  # decisions that are looked at
+_LABELS = 30  # feedback lines after which a single source is worth a word
+_FEW = 0.01  # share of labelled events
+_CHOICES = 200  # decisions after which a peer should have been chosen
+_LARGE_RANK = 256
+_FOREIGN = 0.2  # share of questions in a language that the encoder does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something worth a warning: a short name of it, and a sentence that says what to do."""
+
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def advice_for(fold: Fold, store: Store, namespace: str, encoder: str) -> list[Advice]:
+    """What there is to say of a memory as it stands; looks at its last 512 decisions."""
+    recent = list(islice(decision_lines(store, namespace, fold.seq), _RECENT))
+    found = [rank_advice(fold.state.rank), _one_source(store, namespace), _labels(fold, recent)]
+    found += _never_chosen(fold, recent)
+    found.append(_language(encoder, recent))
+    return [advice for advice in found if advice is not None]
+
+
+def rank_advice(rank: int) -> Advice | None:
+    """What there is to say of a large rank."""
+    if rank <= _LARGE_RANK:
+        return None
+    return Advice(
+        "rank",
+        f"rank is {rank}: a memory keeps rank² numbers a peer, and learns slower; project embeddings to 64 "
+        "or 128 dimensions first (sigma-mem train phi, or a random projection)",
+    )
+
+
+def _one_source(store: Store, namespace: str) -> Advice | None:
+    lines = store.sources(namespace)
+    if len(lines) != 1 or sum(lines.values()) < _LABELS:
+        return None
+    (name,) = lines
+    return Advice(
+        "one source",
+        f"all feedback comes from one source, {name!r}: nothing can tell whether it is right; give source= "
+        "for each of your graders, and name those you trust in Settings(trusted=...)",
+    )
+
+
+def _labels(fold: Fold, recent: list[Record]) -> Advice | None:
+    if len(recent) < FIRST_CHECK:
+        return None
+    events = dict.fromkeys(line.event for line in recent)
+    labelled = sum(1 for id in events if (event := fold.event(id)) is not None and event.said)
+    if labelled > _FEW * len(events):
+        return None
+    return Advice(
+        "few labels",
+        f"{labelled} of the last {len(events)} events have a label: p̂ rests on agreement; send feedback for "
+        "more of them, or use Settings(decay='labelled') so that rare labels are not forgotten",
+    )
+
+
+def _never_chosen(fold: Fold, recent: list[Record]) -> Iterator[Advice]:
+    chosen = Counter(fold.pool.translated(line).body["peer"] for line in recent)
+    pools = [line.body["scores"] for line in recent]
+    for peer in fold.state.peers:
+        offered = sum(peer in pool for pool in pools)
+        if offered >= _CHOICES and not chosen[peer]:
+            yield Advice(
+                f"never chosen: {peer}",
+                f"peer {peer!r} was chosen in none of the last {offered} decisions: remove_peer({peer!r}) "
+                "saves its cost, or route(explore=True) tries it now and then",
+            )
+
+
+def _language(encoder: str, recent: list[Record]) -> Advice | None:
+    questions = [line.body["question"] for line in recent if line.body["question"]]
+    foreign = [text for text in questions if not reads_language(text)]
+    if encoder != "static" or len(questions) < _LABELS or len(foreign) < _FOREIGN * len(questions):
+        return None
+    return Advice(
+        "language",
+        f"{len(foreign)} of the last {len(questions)} questions are in a language that the encoder 'static' "
+        "does not know: use encoder='sentence' with a multilingual model, one of your own, or topic=...",
+    )

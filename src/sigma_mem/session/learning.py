@@ -1,0 +1,53 @@
+"""Learning from a recorded stream: every event is decided, then labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sigma_mem.streams import Stream
+
+if TYPE_CHECKING:
+    from sigma_mem.session.sigma import SigmaMem
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was learned: new events, those that were there already, labels, and peers that were added."""
+
+    events: int
+    known: int
+    labels: int
+    added: tuple[str, ...]
+
+
+def learn_stream(
+    mem: SigmaMem, stream: Stream, source: str, progress: Callable[[int, int], None] | None
+) -> Learned:
+    """Decide and label every event that is not there yet; see `SigmaMem.learn`."""
+    added = tuple(peer for peer in stream.peers if peer not in mem.peers)
+    for peer in added:
+        mem.add_peer(peer)
+    events = known = labels = 0
+    for place, event in enumerate(stream):
+        ref = f"{stream.name}:{event.id}"
+        with mem._journal as fold:
+            there = fold.event_named(ref)
+            earlier = None if there is None else fold.event(there)
+        if there is not None and (earlier is None or earlier.said or not event.correct):
+            known += 1  # or it was forgotten, and stays so
+            continue
+        if there is None:
+            topic = event.topics or None
+            if event.answers:
+                there = mem.decide(event.question, event.answers, ref=ref, topic=topic).id
+            else:
+                there = mem.route(event.question, ref=ref, topic=topic).id
+            events += 1
+        if event.correct:
+            mem.feedback(there, {peer: float(c) for peer, c in event.correct.items()}, source=source)
+            labels += len(event.correct)
+        if progress is not None and (place % 64 == 63 or place + 1 == len(stream)):
+            progress(place + 1, len(stream))
+    return Learned(events, known, labels, added)

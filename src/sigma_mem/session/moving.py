@@ -1,0 +1,128 @@
+"""A memory as a file of JSON lines, and back: nothing is lost.
+
+The first line says what the file is, every further one is a line of the ledger, and the last one has their
+number and the SHA-256 of all lines before it, so that a file that was cut or changed is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from sigma_mem.errors import InputError, StoreVersionError
+from sigma_mem.files import replace_file
+from sigma_mem.store.base import Record, Store
+
+FORMAT = "sigma-mem ledger"
+VERSION = 1
+
+
+def export_ledger(store: Store, namespace: str, path: Path, until: int) -> int:
+    """Write the lines of a namespace up to line `until`, compressed for ``.gz``; return how many."""
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
+    digest, lines = sha256(), 0
+    with replace_file(path) as temporary, _open(temporary, "wb") as file:
+
+        def write(value: dict[str, Any]) -> None:
+            line = (
+                json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+            )
+            digest.update(line)
+            file.write(line)
+
+        write({"format": FORMAT, "version": VERSION, "namespace": namespace})
+        for record in store.records(namespace, until=until):
+            write(_to_json(record))
+            lines += 1
+        write({"lines": lines, "sha256": digest.hexdigest()})
+    return lines
+
+
+def read_ledger(path: Path) -> list[Record]:
+    """The lines of an exported file; InputError unless all of them are there as they were written."""
+    records: list[Record] = []
+    digest, end = sha256(), None
+    for number, line in enumerate(_lines(path)):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise _damaged(path, f"line {number + 1} is not JSON") from error
+        if not isinstance(value, dict) or end is not None:
+            raise _damaged(path, f"line {number + 1} does not belong there")
+        if number == 0:
+            _check_header(path, value)
+        elif "lines" in value:
+            end = value
+            continue
+        else:
+            records.append(_from_json(path, number + 1, value))
+        digest.update(line)
+    if end is None or end != {"lines": len(records), "sha256": digest.hexdigest()}:
+        raise _damaged(path, "it was cut or changed")
+    return records
+
+
+def restore_ledger(records: list[Record], store: Store, namespace: str) -> None:
+    """Put exported lines into an empty namespace: all of them or none."""
+    if namespace in store.namespaces():
+        raise InputError(f"namespace {namespace!r} holds a memory already; restore into another one")
+    store.append(namespace, records)[1].wait()
+
+
+def _to_json(record: Record) -> dict[str, Any]:
+    value = {"kind": record.kind, "id": record.id, "event": record.event, "body": dict(record.body)}
+    return {**value, "phi": b64encode(record.phi).decode()} if record.phi else value
+
+
+def _from_json(path: Path, number: int, value: dict[str, Any]) -> Record:
+    try:
+        kind, id, event, body = (value[key] for key in ("kind", "id", "event", "body"))
+        phi = b64decode(value.get("phi", ""), validate=True)
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(path, f"line {number} is no line of a ledger") from error
+    if not all(isinstance(text, str) for text in (kind, id, event)) or not isinstance(body, dict):
+        raise _damaged(path, f"line {number} is no line of a ledger")
+    return Record(kind, id, event, body, phi)
+
+
+def _check_header(path: Path, value: dict[str, Any]) -> None:
+    if value.get("format") != FORMAT or not isinstance(value.get("version"), int):
+        raise InputError(f"{path} is no exported memory; expected a file of  sigma-mem export")
+    if value["version"] > VERSION:
+        raise StoreVersionError(
+            f"{path} has version {value['version']}, this version of sigma-mem reads up to {VERSION}; "
+            "upgrade sigma-mem (pip install -U sigma-mem)"
+        )
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with _open(path, "rb") as file:
+            yield from file
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}; expected one of  sigma-mem export") from error
+    except EOFError as error:
+        raise _damaged(path, "it was cut") from error
+    except OSError as error:  # gzip.BadGzipFile among them
+        raise InputError(f"cannot read {path}: {error}; expected a file of  sigma-mem export") from error
+
+
+@contextmanager
+def _open(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
+    with path.open(mode) as raw:
+        if path.suffix != ".gz":
+            yield raw
+            return
+        with gzip.GzipFile("", mode, fileobj=raw, mtime=0) as packed:  # no name, no time: equal bytes
+            yield cast(IO[bytes], packed)
+
+
+def _damaged(path: Path, what: str) -> InputError:
+    return InputError(f"{path} is damaged: {what}; export the memory again")

@@ -1,0 +1,66 @@
+"""The chain over a namespace's lines: how many there are, and one digest of all of them in order.
+
+The digest after line n is H(digest after line n − 1 ‖ digest of line n). A namespace keeps the last one with
+its number of lines, in the same transaction as the lines, so that a line that is missing, changed or in
+another place shows when they are read, although an index that led to it was damaged.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from sigma_mem.errors import StoreCorruptError
+from sigma_mem.store.rows import DIGEST, Row, checksum
+
+
+class Link(NamedTuple):
+    """A place in the chain: after so many lines, with this digest of all of them; the last one's seq."""
+
+    lines: int
+    head: bytes
+    seq: int
+
+    def follow(self, row: Row) -> "Link":
+        """The place after one line more."""
+        return Link(row.line, blake2b(self.head + row.digest[:DIGEST], digest_size=DIGEST).digest(), row.seq)
+
+
+START = Link(0, bytes(DIGEST), 0)
+
+
+class Space(NamedTuple):
+    """A namespace as its row tells it, and the number of the last record of the whole file."""
+
+    number: int
+    name: str
+    lines: int
+    sourced: int  # lines that have a source
+    head: bytes
+    last: int
+
+    def check(self) -> int:
+        """The checksum that its row keeps."""
+        return checksum(self.number, self.name, self.lines, self.sourced, self.head)
+
+
+def follow(rows: Iterable[Row], start: Link, what: str) -> Iterator[tuple[Row, Link]]:
+    """Rows and the place after each; StoreCorruptError where a line is missing."""
+    at = start
+    for row in rows:
+        if row.line != at.lines + 1:
+            raise StoreCorruptError(
+                f"{what}: line {at.lines + 1} is missing before record {row.seq}; "
+                "restore the file from a backup"
+            )
+        at = at.follow(row)
+        yield row, at
+
+
+def refuse_other_end(at: Link, space: Space, what: str, chained: bool) -> None:
+    """StoreCorruptError unless a chain ends where the namespace says that it does."""
+    if at.lines != space.lines or (chained and at.head != space.head):
+        found = f"{at.lines} lines" if at.lines != space.lines else "lines with another digest"
+        raise StoreCorruptError(
+            f"{what} is damaged: found {found}, expected the {space.lines} that were written; "
+            "restore the file from a backup"
+        )

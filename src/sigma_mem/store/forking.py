@@ -1,0 +1,56 @@
+"""Locks that a fork leaves free: no other thread is inside when the process is copied.
+
+A child has the forking thread only. A lock that another thread held would stay locked in it for ever, and
+what that thread was changing would stay half done.
+"""
+
+import os
+import threading
+import weakref
+from enum import IntEnum
+from typing import Protocol, TypeVar
+
+
+class Level(IntEnum):
+    """Order in which locks are taken, outermost first."""
+
+    REGISTRY = 0
+    JOURNAL = 1
+    STORE = 2
+
+
+class _Lock(Protocol):
+    def acquire(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
+L = TypeVar("L", bound=_Lock)
+
+_locks: weakref.WeakKeyDictionary[_Lock, Level] = weakref.WeakKeyDictionary()
+_registering = threading.Lock()
+_taken: list[_Lock] = []
+
+
+def fork_safe(lock: L, level: Level) -> L:
+    """Have a lock taken before every fork, and released after it in parent and child."""
+    with _registering:
+        _locks[lock] = level
+    return lock
+
+
+def _before_fork() -> None:
+    _registering.acquire()
+    for lock in sorted(_locks, key=lambda lock: _locks[lock]):
+        lock.acquire()
+        _taken.append(lock)
+
+
+def _after_fork() -> None:
+    while _taken:
+        _taken.pop().release()
+    _registering.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,139 @@
+"""A record as a row of the file: packed, salted, and with a digest of every byte that is stored.
+
+A body is JSON, compressed against words that such bodies hold, also those of the first line; φ is
+kept as float32 where that loses nothing. The digest is H(salt ‖ row). A line that was forgotten keeps it, and
+has a second one of what is stored in its place; its salt is gone, so that nobody can guess what it said.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sigma_mem.store.base import Record
+
+DIGEST = 16  # bytes
+SALT = 8
+_SHORT = {"decision": "d", "feedback": "f"}  # of kinds; any other has a mark before it
+_LONG = {short: kind for kind, short in _SHORT.items()}
+_DEFLATED, _FLOAT32 = 1, 2  # flags of a stored body
+_FIRST_LINE = 2048  # bytes of it that serve as words
+_LARGEST = 1 << 28  # bytes of a body
+
+
+class Queued(NamedTuple):
+    """A record on its way to the file, and its body as JSON."""
+
+    namespace: str
+    record: Record
+    body: bytes
+    erases: Mapping[int, bytes] = {}  # bodies of earlier lines, by their numbers
+
+
+class Row(NamedTuple):
+    """A record as it is stored; a kind and an id of the table's own, bodies packed."""
+
+    seq: int
+    namespace: int
+    line: int  # position in its namespace, from 1
+    kind: str
+    id: str
+    event: str | None  # None where it is the id
+    source: int | None
+    body: bytes  # salt, flags, JSON
+    phi: bytes
+    digest: bytes  # and a second one where the line was forgotten
+
+    def computed(self) -> bytes:
+        """The digest of what is stored here."""
+        texts = [text.encode() for text in (self.kind, self.id, self.event or "")]
+        sizes = (len(part) for part in (*texts, self.body))
+        head = (self.seq, self.namespace, self.line, self.source, self.event is None, *sizes)
+        return blake2b(
+            b"".join([repr(head).encode(), *texts, self.body, self.phi]), digest_size=DIGEST
+        ).digest()
+
+    def is_whole(self) -> bool:
+        """Whether every byte is as it was written."""
+        return len(self.digest) in (DIGEST, 2 * DIGEST) and self.computed() == self.digest[-DIGEST:]
+
+
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A body as JSON; raises TypeError, ValueError or RecursionError where it has no such form."""
+    return json.dumps(dict(body), allow_nan=False, separators=(",", ":")).encode()
+
+
+def short_kind(kind: str) -> str:
+    """A kind as it is stored."""
+    return _SHORT.get(kind, "=" + kind)
+
+
+class Packing:
+    """Packs the bodies of a namespace, given its first line's, and reads them back."""
+
+    def __init__(self, first: bytes = b"") -> None:
+        words = _words() + first[:_FIRST_LINE]
+        self._deflate = zlib.compressobj(6, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, words)
+        self._inflate = zlib.decompressobj(-13, words)
+
+    def row(self, queued: Queued, namespace: int, line: int, source: int | None) -> Row:
+        """The row of a record."""
+        r = queued.record
+        body, phi = self._packed(queued.body, r.phi)
+        event = None if r.event == r.id else r.event
+        row = Row(r.seq, namespace, line, short_kind(r.kind), r.id, event, source, body, phi, b"")
+        return row._replace(digest=row.computed())
+
+    def erased(self, row: Row, body: bytes) -> Row:
+        """The row with another body, no φ, and the digest that it had beside the new one."""
+        packed, phi = self._packed(body, b"")
+        new = row._replace(body=packed, phi=phi)
+        return new._replace(digest=row.digest[:DIGEST] + new.computed())
+
+    def record(self, row: Row) -> Record:
+        """The record of a row that is whole."""
+        narrow = row.body[SALT] & _FLOAT32
+        phi = np.frombuffer(row.phi, "<f4").astype("<f8").tobytes() if narrow else row.phi
+        kind = _LONG.get(row.kind) or row.kind[1:]
+        event = row.id if row.event is None else row.event
+        return Record(kind, row.id, event, json.loads(self.json(row)), phi, row.seq)
+
+    def json(self, row: Row) -> bytes:
+        """The body of a row that is whole."""
+        payload = row.body[SALT + 1 :]
+        return self._inflate.copy().decompress(payload, _LARGEST) if row.body[SALT] & _DEFLATED else payload
+
+    def _packed(self, body: bytes, phi: bytes) -> tuple[bytes, bytes]:
+        deflate = self._deflate.copy()
+        small = deflate.compress(body) + deflate.flush()
+        deflated = len(small) < len(body)
+        narrow = _as_float32(phi)
+        flags = _DEFLATED * deflated | _FLOAT32 * (narrow is not None)
+        packed = os.urandom(SALT) + bytes([flags]) + (small if deflated else body)
+        return packed, phi if narrow is None else narrow
+
+
+def _as_float32(phi: bytes) -> bytes | None:
+    """The numbers in half the bytes; None where that would change one."""
+    if not phi or len(phi) % 8:
+        return None
+    wide = np.frombuffer(phi, "<f8")
+    with np.errstate(over="ignore"):
+        narrow = wide.astype("<f4")
+    return narrow.tobytes() if narrow.astype("<f8").tobytes() == phi else None
+
+
+@cache
+def _words() -> bytes:
+    return (files("sigma_mem.store") / "words.txt").read_bytes()
+
+
+def checksum(*parts: int | str | bytes) -> int:
+    """CRC32 of the parts of a row that is no record."""
+    return zlib.crc32(repr(parts).encode())
