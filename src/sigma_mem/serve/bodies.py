@@ -62,6 +62,7 @@ def namespace_body(name: str, mem: SigmaMem) -> dict[str, Any]:
         "rank": mem.rank,
         "encoder": dict(mem.encoder),
         "settings": asdict(mem.settings),
+        "keep_text": mem.keep_text,
     }
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from sigma_mem.errors import InputError
 from sigma_mem.serve import schemas
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.bodies import body_response, decision_body, explanation_body, plain
@@ -122,11 +123,14 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         namespace: Namespace,
         peer: Annotated[list[str] | None, Query(max_length=256, description="Whose; all by default.")] = None,
         last: Annotated[int | None, Query(ge=1, description="Only so many of each, the newest.")] = None,
+        lines: Annotated[
+            int | None, Query(ge=1, description="Look at so many lines of the ledger only.")
+        ] = None,
     ) -> Response:
         memory = await memories.get(namespace)
-        found = await memory.slow(
-            lambda mem: mem.histories(peer) if peer is None else {p: mem.history(p) for p in peer}
-        )
+        if peer is not None and (unknown := [name for name in peer if name not in memory.mem.peers]):
+            raise InputError(f"got peers {unknown}; expected some of {list(memory.mem.peers)}")
+        found = await memory.slow(lambda mem: mem.histories(peer, lines=lines))
         rows = {name: plain(each[-last:] if last else each[:]) for name, each in found.items()}
         return body_response({"histories": rows})
 
@@ -160,6 +164,16 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         memory = await memories.get(namespace)
         return body_response({"sources": plain(await memory.slow(SigmaMem.sources))})
 
+    @routes.get(
+        "/{namespace}/advice",
+        summary="How the memory could be used better.",
+        response_model=schemas.AdviceBody,
+    )
+    @needs("read")
+    async def advice(namespace: Namespace) -> Response:
+        memory = await memories.get(namespace)
+        return body_response({"advice": plain(await memory.slow(lambda mem: mem.advice()))})
+
     @routes.get("/{namespace}/drift", summary="Peers that changed.", response_model=schemas.DriftsBody)
     @needs("read")
     async def drift(namespace: Namespace) -> Response:
@@ -167,7 +181,7 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         return body_response({"drift": plain(await memory.slow(SigmaMem.drift))})
 
 
-def moment_of(text: str | None) -> float | str | None:
+def moment_of(text: str | float | None) -> float | str | None:
     """A time of a query: seconds since 1970, or a date as it was written."""
     if text is None:
         return None

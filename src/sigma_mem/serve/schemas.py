@@ -229,6 +229,52 @@ class PeerRequest(_Body):
     peer: Name = Field(examples=["qwen"])
 
 
+class JoinRequest(PeerRequest):
+    """A peer that joins the pool."""
+
+    returning: bool = Field(False, description="Needed for a peer that was removed before.")
+
+
+class ResetRequest(PeerRequest):
+    """A model that was updated under its name."""
+
+    keep: float = Field(0.2, ge=0.0, le=1.0, description="The share of its record that still counts.")
+
+
+class RenameRequest(PeerRequest):
+    """A peer that gets another name."""
+
+    name: Name
+
+
+class ReplaceRequest(ResetRequest):
+    """A peer that another takes the place of."""
+
+    by: Name
+
+
+class ForgetRequest(_Body):
+    """Which events to forget: one of the three."""
+
+    decisions: list[Name] | None = Field(None, description="Ids of decisions, or refs of events.")
+    before: Annotated[str, Field(max_length=64)] | float | None = Field(
+        None, description="All decided before: seconds since 1970, or a date."
+    )
+    text: Text | None = Field(None, description="All in whose question or answers this occurs.")
+
+
+class ForgottenBody(BaseModel):
+    """How many events were forgotten."""
+
+    events: int
+
+
+class AdviceBody(BaseModel):
+    """What there is to say about how a memory is used."""
+
+    advice: list[dict[str, str]]
+
+
 class SourceRequest(_Body):
     """Whose feedback is meant."""
 
@@ -338,6 +384,7 @@ class NamespaceBody(_Out):
     rank: int
     encoder: dict[str, str]
     settings: dict[str, Any]
+    keep_text: bool
 
 
 class NamesBody(BaseModel):
