@@ -13,6 +13,7 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.memories import NAMESPACE
 from sigma_mem.session import SigmaMem
 
+_LATEST = 253_402_300_799.0  # the end of the year 9999
 Namespace = Annotated[str, Path(pattern=NAMESPACE, description="Which memory.", examples=["default"])]
 DecisionId = Annotated[
     str, Query(min_length=1, max_length=256, description="Id of a decision, or the ref of its event.")
@@ -106,8 +107,8 @@ def add_looks(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def spent(
         namespace: Namespace,
-        since: Annotated[float | None, Query(description="Seconds since 1970.")] = None,
-        until: Annotated[float | None, Query(description="The same; not included.")] = None,
+        since: Annotated[float | None, Query(ge=0.0, le=_LATEST, description="Seconds since 1970.")] = None,
+        until: Annotated[float | None, Query(ge=0.0, le=_LATEST, description="The same; not included.")] = None,
     ) -> Response:
         memory = await memories.get(namespace)
         found = await memory.slow(lambda mem: mem.spent(since=since, until=until))
