@@ -12,6 +12,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 SAYS = {
     "router.py": "adder: chosen",
     "dishonest_source.py": "lines taken back: 30",
+    "budget.py": "of 2.50: {",
     "async_agents.py": "the last 30: 30",
 }
 

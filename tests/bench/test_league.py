@@ -96,7 +96,9 @@ def test_rows_that_need_answers_are_left_out_where_there_are_none(small: tuple[S
     assert list(rows) == row_names(answers=False)
     assert not {"majority", "m-vote", "calibrated-vote", "posterior", "posterior-no-g"} & set(rows)
     assert np.array_equal(rows["adaptive"].correct, rows["calibrated-route"].correct)
-    assert np.array_equal(rows["calibrated-route"].correct, league(stream, phis)["calibrated-route"].correct)
+    # Where there are answers, how they agree is the prior of p̂: it moves a few early choices.
+    same = rows["calibrated-route"].correct == league(stream, phis)["calibrated-route"].correct
+    assert same.mean() > 0.97
     found = table.values()["ratios"]["0"]
     assert found["best-fixed"]["vs_best-fixed"]["difference"] == 0.0
     assert not any("vs_majority" in row for row in found.values())

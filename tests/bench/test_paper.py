@@ -178,6 +178,27 @@ def test_several_files_are_one_stream(folder: Path, tmp_path: Path) -> None:
         open_streams([], [], parts, peers=["zoe", *whole.peers])
 
 
+def test_a_peer_without_any_answer_has_no_accuracy(folder: Path, tmp_path: Path) -> None:
+    whole = load_stream(folder / "ood.jsonl")
+    silent = tuple(
+        replace(
+            e,
+            answers={p: a for p, a in e.answers.items() if p != "peer2"},
+            correct={p: c for p, c in e.correct.items() if p != "peer2"},
+        )
+        if e.dataset == "bbh"
+        else e
+        for e in whole
+    )
+    save_stream(replace(whole, events=silent), tmp_path / "ood.jsonl")
+    assert run(["paper", "--ood", str(tmp_path / "ood.jsonl"), "--out", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out" / "paper.json").read_text("utf-8"))
+    (bbh,) = (row for row in found["tables"]["peers-ood"]["rows"] if row["row"] == "BBH")
+    assert [cell["ours"] is None for cell in bbh["cells"]] == [False, False, False, True]
+    assert "every row of a center: no --center" in found["missing"]
+    assert "peer2 20 of 30" in (tmp_path / "out" / "paper.md").read_text("utf-8")
+
+
 def test_names_of_benchmarks() -> None:
     event = Event("superglue/wic/7", "q", {}, {}, "language", "superglue")
     assert (dataset_name(event), subset_name(event)) == ("SuperGLUE", "WiC")
@@ -210,8 +231,8 @@ def test_kept_scores_know_what_a_utility_depends_on(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"two")
     pairs = [("q", "a"), ("q", "bb"), ("q", "a")]
     readouts = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
-    kept = KeptScores(tmp_path / "scores.bin", chunk=2)
-    score = kept.scorer(scorer, "judge", tmp_path / "a")
+    kept = KeptScores(tmp_path / "scores.bin")
+    score = kept.scorer(scorer, "judge", tmp_path / "a", chunk=2)
     np.testing.assert_array_equal(score(pairs, None), [2.0, 3.0, 2.0])
     assert asked == [2]
     np.testing.assert_array_equal(score(pairs, readouts), [3.0, 3.0, 3.0])

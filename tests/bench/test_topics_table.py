@@ -47,12 +47,14 @@ def test_session_and_replay_choose_the_same_with_topics() -> None:
 
 def test_the_table_tells_what_topics_gain() -> None:
     stream, phis = blind()
-    table = topics_table(stream, phis, ordered(stream, (0, 1)), (0.0,))
+    table = topics_table(stream, phis, ordered(stream, (0, 1)), (0.0,), adaptive=True)
     mean = table.values()["mean"]["0"]
     route = {kind: mean[kind]["calibrated-route"] for kind in ("plain", "topics", "shuffled")}
     assert route["topics"] > route["plain"] + 0.1
     assert abs(route["shuffled"] - route["plain"]) < 0.04
     assert table.values()["captured"]["0"]["topics"] > 0.6
+    alone = topics_table(stream, phis, ordered(stream, (0, 1)), (0.0,)).values()["mean"]["0"]
+    assert alone["topics"]["calibrated-route"] == route["topics"]
     header, lines = table.grid()
     assert [line[0] for line in lines] == ["CF@0 order 0", "CF@0 order 1", "CF@0 mean"]
     assert len(header) == len(lines[0]) == 9
@@ -63,7 +65,9 @@ def test_pools_are_drawn_as_the_option_draws_them() -> None:
     stream, phis = blind(60)
     parts = drawn_pools(stream, (2, 3), 2)
     assert list(parts) == [f"{k} peers, draw {s}" for k in (2, 3) for s in (0, 1)]
-    assert len(topics_table(stream, phis, parts).played) == 4
+    table = topics_table(stream, phis, parts)
+    assert len(table.played) == 4
+    assert len(table.grid()[0]) == 6  # the route alone
     with pytest.raises(InputError, match="got a pool of 9; expected at most 4"):
         drawn_pools(stream, (9,), 1)
 

@@ -437,6 +437,32 @@ def test_the_service_computes_what_a_memory_here_computes(make):
             m.feedback(decision.id, {"ann": n % 2 == 0, "cyd": (n % 7) / 7.0})
 
 
+def test_peers_change_and_events_are_forgotten(memory):
+    made = [memory.vote(QUESTION, {"ann": "381", "bob": "381", "cyd": "391"}) for _ in range(4)]
+    for decision in made:
+        memory.feedback(decision.id, {"ann": False, "cyd": True})
+    before = memory.trust(QUESTION)
+    memory.reset_peer("cyd", keep=0.5)
+    assert memory.trust(QUESTION)["cyd"].effective == pytest.approx(0.5 * before["cyd"].effective)
+    memory.rename_peer("ann", "anna")
+    memory.replace_peer("bob", "rob", keep=0.0)
+    memory.remove_peer("rob")
+    with pytest.raises(InputError, match="returning=True"):
+        memory.add_peer("rob")
+    memory.add_peer("rob", returning=True)
+    assert memory.peers == ("anna", "cyd", "rob")
+    assert memory.forget(made[0]) == 1
+    assert memory.forget([made[0].id, made[1].id]) == 1
+    assert memory.forget(before=made[0].time) == 0
+    assert memory.forget(text="17") == 2
+    assert (memory.events, len(memory.decisions(10))) == (4, 0)
+    with pytest.raises(UnknownDecisionError, match="forgotten"):
+        memory.feedback(made[0].id, {"anna": True})
+    assert memory.advice() == []
+    assert memory.keep_text is True
+    assert list(memory.histories(lines=5)) == ["anna", "cyd", "rob"]
+
+
 # What needs the process that holds the memory.
 NOT_OVER_HTTP = {"select", "state", "reads", "replayed", "snapshot", "store", "learn", "refold", "merge"}
 

@@ -26,6 +26,12 @@ KINDS = (
 )  # fmt: skip
 
 
+def drawn(seed: int, n: int = 40) -> list[tuple]:
+    """Operations drawn at random; without "reopen"."""
+    rng = np.random.default_rng(seed)
+    return [(KINDS[rng.integers(len(KINDS) - 1)], *rng.integers(0, 32, 3).tolist()) for _ in range(n)]
+
+
 def direction(number: int) -> np.ndarray:
     phi = np.random.default_rng(number).normal(size=RANK)
     return phi / np.linalg.norm(phi)

@@ -1,19 +1,40 @@
-"""Does operations of `keeping` to a memory in a file, and notes each in a log, until it is killed."""
+r"""Does operations of `keeping` to memories in files, and notes each in a log, until it is killed.
+
+Imports everything once, then forks a writer per line of its input, ``path\tlog\tseed\tseconds``,
+kills it with SIGKILL after so many seconds, and answers ``killed`` or ``done``.
+"""
 
 import os
-import pickle
+import signal
 import sys
+import time
+import traceback
 
-from invariants.keeping import FIRST, RANK, SETTINGS, START, NaiveMemory, step
+from invariants.keeping import FIRST, RANK, SETTINGS, START, NaiveMemory, drawn, step
 from sigma_mem import SigmaMem
 
-path, log = sys.argv[1:3]
-clock, naive = [START], NaiveMemory()
-out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-todo = pickle.load(sys.stdin.buffer)
-how = {"peers": FIRST, "rank": RANK, "settings": SETTINGS, "snapshot_every": 7, "durable": "all"}
-with SigmaMem(path=path, clock=lambda: clock[0], **how) as mem:
-    for number, operation in enumerate(todo):
-        step(mem, naive, operation, clock)
-        os.write(out, b"%d\n" % number)
-        print(number, flush=True)
+
+def write(path: str, log: str, seed: int) -> None:
+    clock, naive = [START], NaiveMemory()
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    how = {"peers": FIRST, "rank": RANK, "settings": SETTINGS, "snapshot_every": 7, "durable": "all"}
+    with SigmaMem(path=path, clock=lambda: clock[0], **how) as mem:
+        for number, operation in enumerate(drawn(seed)):
+            step(mem, naive, operation, clock)
+            os.write(out, b"%d\n" % number)
+
+
+for request in sys.stdin:
+    path, log, seed, seconds = request.rstrip("\n").split("\t")
+    child = os.fork()
+    if child == 0:
+        try:
+            write(path, log, int(seed))
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    time.sleep(float(seconds))
+    os.kill(child, signal.SIGKILL)  # not reaped yet, so its pid is still its own
+    _, status = os.waitpid(child, 0)
+    print("killed" if os.WIFSIGNALED(status) else ("failed" if status else "done"), flush=True)

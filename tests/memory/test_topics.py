@@ -12,7 +12,7 @@ from hypothesis import given
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings, SigmaState, replay
 from sigma_mem.memory import topics as topics_module
-from sigma_mem.memory.topics import SHARES, Topics, checked_topics, kernel, overlap, topic_vectors
+from sigma_mem.memory.topics import SHARES, Topics, checked_topics, kernel, topic_overlap, topic_vectors
 
 from .strategies import TOPICS, decays, play, probe, streams
 
@@ -27,7 +27,7 @@ def test_every_share_has_the_kernel_of_its_definition(stream):
         for asked in ((TOPICS[0],), TOPICS[1:3], ("new",)):
             of_text = np.stack(state.competence.score(phi, state.now))
             sums = known.kernel_sums(phi, asked, of_text, state.now)
-            shared = np.array([overlap(some, asked) for some in stream.topics])
+            shared = np.array([topic_overlap(some, asked) for some in stream.topics])
             for i, b in enumerate(SHARES):
                 k = ((1 - b) * (stream.phis @ phi) + b * shared) ** 2
                 np.testing.assert_allclose(sums[0, :, i], k @ right, atol=1e-8)
@@ -151,7 +151,7 @@ def test_the_kernel_of_an_explanation_is_that_of_the_sums():
     np.testing.assert_allclose(kernel(similarity, shared, (SHARES == 0.6) * 1.0), [0.04, 1.0])
     e = topic_vectors([("law", "german"), ("law",), ()])
     np.testing.assert_allclose(e @ e.T, [[1, math.sqrt(0.5), 0], [math.sqrt(0.5), 1, 0], [0, 0, 0]])
-    assert overlap(("law", "german"), ("law",)) == pytest.approx(math.sqrt(0.5))
+    assert topic_overlap(("law", "german"), ("law",)) == pytest.approx(math.sqrt(0.5))
 
 
 def test_topics_are_checked():

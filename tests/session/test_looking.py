@@ -13,6 +13,7 @@ import pytest
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, MissingExtraError, StoreError
+from sigma_mem.session.listing import seconds_of
 from sigma_mem.session.looking import TrustByPeer
 
 PEERS = ("ann", "bob")
@@ -173,3 +174,9 @@ def test_a_reader_follows_the_writer(tmp_path) -> None:
 def test_readonly_needs_a_file() -> None:
     with pytest.raises(InputError, match="readonly=True without a path"):
         SigmaMem(PEERS, readonly=True)
+
+
+@pytest.mark.parametrize("when", ["yesterday", float("nan"), float("inf"), True, None, [], 10**400])
+def test_a_moment_that_is_none_is_refused(when: object) -> None:
+    with pytest.raises(InputError, match="expected seconds since 1970"):
+        seconds_of(when)  # type: ignore[arg-type]

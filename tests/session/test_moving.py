@@ -294,7 +294,7 @@ def test_merge_refuses_memories_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="differ in rank"):
         SigmaMem(PEERS, rank=2).merge(SigmaMem(PEERS, rank=3))
     one, two = SigmaMem(PEERS, rank=2), SigmaMem(PEERS, rank=2)
-    one._next_id = two._next_id = "e"
+    one._decider.next_id = two._decider.next_id = "e"
     one.route(phi=[1.0, 0.0])
     two.route(phi=[0.0, 1.0])
     with pytest.raises(ConflictError, match="both memories have a decision"):

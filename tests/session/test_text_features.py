@@ -264,13 +264,13 @@ def test_a_restart_remembers(tmp_path: Path) -> None:
 
 
 def test_a_memory_from_before_features_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def as_it_was(*args: Any) -> Record:
-        line = decision_record(*args)
+    def as_it_was(*args: Any, **kwargs: Any) -> Record:
+        line = decision_record(*args, **kwargs)
         return line._replace(body={key: value for key, value in line.body.items() if key != "features"})
 
     path = tmp_path / "memory.db"
     with monkeypatch.context() as older:
-        older.setattr("sigma_mem.session.sigma.decision_record", as_it_was)
+        older.setattr("sigma_mem.session.deciding.decision_record", as_it_was)
         with SigmaMem(PEERS, path, rank=2) as mem:
             taught(mem, 20)
     with sqlite3.connect(path) as db:

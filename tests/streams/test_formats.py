@@ -29,6 +29,7 @@ def test_routerbench() -> None:
     assert [a.canon for a in bone.answers.values()] == ["B", "B", "A"]
     assert bone.correct == {"gpt-3.5-turbo-1106": 1.0, "claude-v1": 1.0, "mistralai/mistral-7b-chat": -1.0}
     assert apples.answers["claude-v1"].text == "It's 7."
+    assert apples.costs["claude-v1"] == 0.000592
     assert haiku.question == "Write a haiku.\nNow about rain."
     assert haiku.correct == {"gpt-3.5-turbo-1106": 0.5}  # 0.75 → c = ½; 7.0 is no share
     report = imported.report
@@ -61,6 +62,7 @@ def test_llmrouterbench() -> None:
     assert (second.question, second.reference, second.dataset) == ("What is 7*8?", "56", "aime")
     assert second.answers["Qwen3-8B"].text == "7*8 = 54"
     assert [a.canon for a in second.answers.values()] == ["54", "56"]
+    assert second.costs == {"Qwen3-8B": 0.0001, "gemma-2-9b-it": 0.0001}
     assert (imported.report.unlabelled, imported.report.partial) == (1, 1)
 
 
@@ -78,6 +80,7 @@ def test_inspect_logs_of_two_models_are_joined_by_sample() -> None:
         "geography",
     )
     assert first.answers["mockllm/large"].text == "Paris"
+    assert first.latency == {"mockllm/small": 0.75, "mockllm/large": 0.04}
 
 
 def test_inspect_choices_are_part_of_the_question() -> None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from reprlib import repr as brief
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.answers.canon import Canon, canon_function
+from sigma_mem.answers.chat import checked_text
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.events import Answer, FloatArray
 
@@ -149,10 +151,11 @@ def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | N
     if given is None:
         return Answer("", None)
     if isinstance(given, str):
-        given = Answer(given, _read(peer, given, read))
+        given = Answer(checked_text(given, f"the answer of peer {peer!r}"), _read(peer, given, read))
     if not isinstance(given, Answer) or not isinstance(given.text, str):
         raise InputError(
-            f"the answer of peer {peer!r} is {given!r}; expected text, an Answer, or None where there is none"
+            f"the answer of peer {peer!r} is {brief(given)}; "
+            "expected text, an Answer, or None where there is none"
         )
     if not isinstance(given.canon, str | None):
         raise InputError(f"the canon of peer {peer!r} is {given.canon!r}; expected a string or None")

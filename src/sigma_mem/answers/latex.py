@@ -123,7 +123,7 @@ class MathWorker:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "sigma_mem.answers.simplify", str(int(self._timeout) + 5)],
+            [sys.executable, "-P", "-m", "sigma_mem.answers.simplify", str(int(self._timeout) + 5)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -275,7 +275,8 @@ def open_bench_center(
     with scoring as scorer:
         if kept is not None:
             judge = (center or "smollm2", prompt or JudgePrompt()) if trained is None else trained.judge
-            scorer = kept.scorer(scorer, repr(judge), steering, partial(progress, "prompts"))
+            chunk = 192 if ray is None else 192 * workers  # enough to keep every worker busy
+            scorer = kept.scorer(scorer, repr(judge), steering, partial(progress, "prompts"), chunk)
         yield BenchCenter(
             name=center or "smollm2" if trained is None else trained.center.name,
             steering=None if steering is None else str(steering),

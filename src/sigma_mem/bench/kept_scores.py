@@ -22,8 +22,8 @@ class KeptScores:
     record at the end is cut off. Two runs may share one file; each sees what was there when it began.
     """
 
-    def __init__(self, path: Path, chunk: int = 192) -> None:
-        self.path, self._chunk = path, chunk
+    def __init__(self, path: Path) -> None:
+        self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         data = path.read_bytes() if path.exists() else b""
         whole = len(data) - len(data) % _RECORD.size
@@ -42,8 +42,9 @@ class KeptScores:
         judge: str,
         steering: str | Path | None,
         progress: Callable[[int, int], None] = lambda done, total: None,
+        chunk: int = 192,
     ) -> Scorer:
-        """The same scorer, which judges only what is not known yet.
+        """The same scorer, which judges only what is not known yet, and keeps it every ``chunk`` prompts.
 
         ``judge`` names weights and prompt; ``steering`` is the checkpoint, whose content enters the key of
         every steered utility, and of no other.
@@ -55,8 +56,8 @@ class KeptScores:
             keys = [_key(judge, name, pair, by) for pair, by in zip(pairs, shifts, strict=True)]
             todo = {key: i for i, key in enumerate(keys) if key not in self._known}
             places = sorted(todo.values())
-            for start in range(0, len(places), self._chunk):
-                part = places[start : start + self._chunk]
+            for start in range(0, len(places), chunk):
+                part = places[start : start + chunk]
                 found = scorer([pairs[i] for i in part], None if readouts is None else readouts[part])
                 self._keep([keys[i] for i in part], found)
                 progress(start + len(part), len(places))

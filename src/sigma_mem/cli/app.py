@@ -8,6 +8,7 @@ import typer
 from typer.main import get_command
 
 from sigma_mem.cli import bench, center, data, decisions, peers, train
+from sigma_mem.cli.checking import check
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.forget import forget
 from sigma_mem.cli.importing import import_
@@ -17,6 +18,7 @@ from sigma_mem.cli.looking import history, plot, trust
 from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
 from sigma_mem.cli.options import grouped_options
 from sigma_mem.cli.paper import paper
+from sigma_mem.cli.prices import prices, served
 from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
@@ -29,8 +31,11 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.callback(invoke_without_command=True)(_sigma_mem)
     app.command()(demo)
     decisions.add_commands(app, reads)
+    app.command()(served)
+    app.command()(prices)
     app.command()(sources)
     app.command()(revoke)
+    app.command()(check)
     app.command()(trust)
     app.command()(history)
     app.command("decisions")(list_decisions)

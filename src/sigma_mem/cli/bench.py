@@ -293,6 +293,7 @@ def topics(
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Pools of each size.")] = 10,
     ratios: Ratios = "0,0.9",
+    adaptive: Annotated[bool, typer.Option("--adaptive", help="Also the adaptive read; slower.")] = False,
     limit: Limit = None,
     *,
     options: RunOptions,
@@ -306,7 +307,7 @@ def topics(
             parts = ordered(e.stream, range(options.seed, options.seed + seeds))
         else:
             parts = drawn_pools(e.stream, [int(size) for size in numbers_of(pools, "--pools")], draws)
-        return topics_table(e.stream, e.phis, parts, at, e.setup)
+        return topics_table(e.stream, e.phis, parts, at, e.setup, adaptive=adaptive)
 
 
 @app.command()

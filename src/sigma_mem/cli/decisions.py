@@ -13,6 +13,7 @@ from sigma_mem.cli.options import (
     Json,
     MemoryFile,
     Namespace,
+    Topics,
     check_folder,
     existing,
     named_values,
@@ -27,8 +28,10 @@ from sigma_mem.memory import Settings
 if TYPE_CHECKING:
     from sigma_mem.events import Decision
     from sigma_mem.session import SigmaMem
+    from sigma_mem.session.costs import Budget
 
-_VALUES = ("id", "event", "read", "peer", "answer", "confidence", "propensity")  # of a decision, in JSON
+# Of a decision, in JSON.
+_VALUES = ("id", "event", "ref", "read", "peer", "answer", "confidence", "propensity", "cost")
 _BY_PEER = ("scores", "probs", "effective", "canons", "reads")
 _WORDS = {"true": True, "right": True, "yes": True, "false": False, "wrong": False, "no": False}
 
@@ -48,12 +51,10 @@ Gamma = Annotated[
 After = Annotated[
     str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
 ]
-Topics = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
-    ),
+Ref = Annotated[
+    str | None, typer.Option(help="A name of your own for the task: the same one again is the same event.")
 ]
+Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 
@@ -74,8 +75,24 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
                 "--explore", help="Try the others too, where only the chosen peer will be labelled."
             ),
         ] = False,
+        among: Among = None,
+        max_cost: Annotated[
+            float | None, typer.Option(help="Leave out peers whose call is expected to cost more.")
+        ] = None,
+        max_latency: Annotated[float | None, typer.Option(help="Leave out slower peers (seconds).")] = None,
+        value: Annotated[
+            float | None, typer.Option(help="What a right answer is worth: take the largest p·value − cost.")
+        ] = None,
+        min_prob: Annotated[
+            float | None, typer.Option(help="Take the cheapest peer that is right with this probability.")
+        ] = None,
+        budget: Annotated[float | None, typer.Option(help="An amount to spend over --over.")] = None,
+        over: Annotated[
+            str, typer.Option(help="The budget's period: a number of events, or seconds as 86400s.")
+        ] = "1000",
         topic: Topics = None,
         after: After = None,
+        ref: Ref = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
         json: Json = False,
@@ -86,9 +103,26 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
 
         sigma-mem route --memory memory.db --topic arithmetic --json "What is 17 * 23?"
+
+        sigma-mem route --memory memory.db --min-prob 0.8 --max-cost 0.01 --ref trace-7 "What is 17 * 23?"
+
+        sigma-mem route --memory memory.db --explore --budget 5 --over 86400s "What is 17 * 23?"
         """
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
-            decision = mem.route(text_of(question), read=read, explore=explore, topic=topic, after=after)
+            decision = mem.route(
+                text_of(question),
+                read=read,
+                explore=explore,
+                topic=topic,
+                among=names_of(among),
+                max_cost=max_cost,
+                max_latency=max_latency,
+                value=value,
+                min_prob=min_prob,
+                budget=None if budget is None else _budget(budget, over),
+                after=after,
+                ref=ref,
+            )
         _show(decision, memory, json)
 
     @app.command()
@@ -104,8 +138,10 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
             votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
         ),
         canon: CanonName = "auto",
+        among: Among = None,
         topic: Topics = None,
         after: After = None,
+        ref: Ref = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
         json: Json = False,
@@ -122,10 +158,25 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         answers, kind = named_values(answer, "answer"), cast(Kind, canon)
         with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
-                decision = mem.decide(text_of(question), answers, canon=kind, topic=topic, after=after)
+                decision = mem.decide(
+                    text_of(question),
+                    answers,
+                    canon=kind,
+                    topic=topic,
+                    among=names_of(among),
+                    after=after,
+                    ref=ref,
+                )
             else:
                 decision = mem.vote(
-                    text_of(question), answers, read=read, canon=kind, topic=topic, after=after
+                    text_of(question),
+                    answers,
+                    read=read,
+                    canon=kind,
+                    topic=topic,
+                    among=names_of(among),
+                    after=after,
+                    ref=ref,
                 )
         _show(decision, memory, json)
 
@@ -224,6 +275,16 @@ def feedback(
     else:
         told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
         typer.echo(f"taken: {told} from {taken.source} on event {taken.event}")
+
+
+def _budget(amount: float, over: str) -> Budget:
+    """A budget over a number of events ("1000") or seconds ("86400s")."""
+    from sigma_mem.session.costs import Budget
+
+    number = over.removesuffix("s")
+    if not number.isdigit():
+        raise InputError(f"got --over {over}; expected a number of events, or seconds as in 86400s")
+    return Budget(amount, seconds=float(number)) if number != over else Budget(amount, events=int(number))
 
 
 def _label(peer: str, text: str) -> bool | float:

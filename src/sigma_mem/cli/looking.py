@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, check_folder, existing, names_of, text_of
+from sigma_mem.cli.options import (
+    Json,
+    MemoryFile,
+    Namespace,
+    Topics,
+    check_folder,
+    existing,
+    names_of,
+    text_of,
+)
 from sigma_mem.cli.output import console, print_json, print_table
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
@@ -52,7 +61,7 @@ def trust(
     question: Annotated[
         str | None, typer.Argument(help='The task; "-" reads it from standard input; none for any task.')
     ] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="A topic of the task; may be repeated.")] = None,
+    topic: Topics = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -61,7 +70,7 @@ def trust(
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
 
-    sigma-mem trust --memory memory.db
+    sigma-mem trust --memory memory.db --topic arithmetic
     """
     with opened_to_read(memory, namespace) as mem:
         if question is None and not topic:

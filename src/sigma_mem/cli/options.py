@@ -13,6 +13,12 @@ from sigma_mem.errors import InputError
 
 MemoryFile = Annotated[Path, typer.Option("--memory", "-m", help="The memory's file.", show_default=False)]
 Namespace = Annotated[str, typer.Option(help="Which of the memories in the file.")]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

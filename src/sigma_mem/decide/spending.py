@@ -19,8 +19,8 @@ _STEPS = 24  # of the search for λ
 _CLOSE = 1.002  # a ratio of two λ at which it ends
 _POOLED = 5.0  # labels near φ that are worth as much as taking all tasks to be equally hard
 _LOCAL = 20.0  # labels of a peer near φ that are worth as much as its overall rate
-_PER_LOG_PRICE = 0.02  # in p̂, for a price e times as high
-_PRICE_LABELS = 20.0  # that this is worth
+_POWER = 0.3  # by which errors are taken to fall with the price
+_DOUBT = 4.0  # variances of its mean by which a rate must be away from that, to count half: two deviations
 _SHIFTS = np.random.default_rng(11).standard_normal((256, 64))  # the same draws for every λ
 
 
@@ -103,12 +103,14 @@ def chances_good_enough(mean: FloatArray, sd: FloatArray, cost: FloatArray, leas
     return out
 
 
-def exploring_mean(reading: Reading, eta: float, labels: FloatArray, price: FloatArray) -> FloatArray:
+def exploring_mean(
+    reading: Reading, eta: float, labels: FloatArray, price: FloatArray, variance: float
+) -> FloatArray:
     """p̂ where only the chosen peer is labelled: peers are seen on different tasks, and some hardly ever.
 
     - A task that is hard is hard for all: the prior of a peer near φ is its overall rate, moved by how far
       all labels near φ, whoever got them, are from the rates of their peers.
-    - Until a peer has labels of its own, a dearer one is taken to be a little better.
+    - A peer's overall rate is drawn to what its price suggests, unless it differs from that significantly.
 
     Parameters
     ----------
@@ -116,19 +118,51 @@ def exploring_mean(reading: Reading, eta: float, labels: FloatArray, price: Floa
         How many labels each peer has, decayed.
     price : array (P,)
         What a call costs by its price; 0 where there is none.
+    variance : float
+        Of a label around p̂.
     """
     overall, seen, total = reading.overall[:, -1], reading.effective, reading.score / eta
     harder = float((total - overall * seen).sum() / (seen.sum() + _POOLED))
     near = (total + _LOCAL * (overall + harder)) / (seen + _LOCAL)
-    mean = 0.5 + 0.5 * np.clip(2.0 * reading.prob - 1.0 - reading.near + near, -1.0, 1.0)
+    mean = 0.5 + 0.5 * (2.0 * reading.prob - 1.0 - reading.near + near)
     if (price > 0.0).all():
-        level = np.log(price)
-        mean = mean + _PER_LOG_PRICE * (level - level.mean()) * _PRICE_LABELS / (labels + _PRICE_LABELS)
+        rate = 0.5 + 0.5 * overall
+        mean = mean + drawn_to_price(rate, labels, price, variance) - rate
     out: FloatArray = mean.clip(0.0, 1.0)
     return out
 
 
+def drawn_to_price(rate: FloatArray, labels: FloatArray, price: FloatArray, variance: float) -> FloatArray:
+    """Rates of peers, each drawn to 1 − e·price^−a as far as chance explains its distance from it.
+
+    Errors tend to fall with the price by a power. The distance d of a rate, of which n labels are known,
+    is scaled by max(0, 1 − k·variance/(n·d²)), as Stein's estimator does: to 0 where it may be chance, hardly
+    where it is significant. The level e follows from the peers that are near the curve.
+
+    Examples
+    --------
+    >>> few, many = np.array([3.0, 3.0]), np.array([3000.0, 3000.0])
+    >>> rate, price = np.array([0.8, 0.7]), np.array([1.0, 10.0])
+    >>> drawn_to_price(rate, few, price, 0.2).round(2).tolist()
+    [0.62, 0.81]
+    >>> drawn_to_price(rate, many, price, 0.2).round(2).tolist()
+    [0.8, 0.7]
+    """
+    level = np.log(price)
+    fall = np.exp(-_POWER * (level - level.mean()))
+    noise = _DOUBT * variance / np.maximum(labels, 1e-9)
+    kept = np.zeros(len(rate))
+    for _ in range(3):
+        weight = labels * (1.0 - kept)
+        error = (float((weight * (1.0 - rate)).sum()) + 0.5) / (float((weight * fall).sum()) + 1.0)
+        curve = 1.0 - np.minimum(error * fall, 1.0)
+        away = rate - curve
+        kept = np.maximum(0.0, 1.0 - noise / np.maximum(away * away, 1e-12))
+    out: FloatArray = curve + kept * away
+    return out
+
+
 def exploring_sd(variance: float, labels: FloatArray) -> FloatArray:
-    """How unsure the rate of every peer is: half of the deviation of a mean of that many labels."""
-    out: FloatArray = 0.5 * np.sqrt(variance / (np.abs(labels) + 1.0))
+    """How unsure the rate of every peer is: a third of the deviation of a mean of that many labels."""
+    out: FloatArray = 0.3 * np.sqrt(variance / (np.abs(labels) + 1.0))
     return out

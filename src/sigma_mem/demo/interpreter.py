@@ -5,6 +5,7 @@ lists, no files, a bound on steps and on the size of numbers and texts: a progra
 """
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +22,23 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 class Unsupported(Exception):
     """The program uses something that the interpreter does not know, or too much of it."""
+
+
+_LARGEST = 10_000  # characters and elements of a value
+_WIDTH = re.compile(r"%[^%a-zA-Z]*(?:\*|[0-9]{3})")  # a format that makes a long text of a short one
+
+
+def _bounded(value: Any) -> Any:
+    """The value, unless it holds too much; an element that occurs twice counts twice."""
+    left, rest = _LARGEST, [value]
+    while rest:
+        part = rest.pop()
+        left -= len(part) if isinstance(part, str) else 1
+        if left < 0:
+            raise Unsupported("too long a text or list")
+        if isinstance(part, list):
+            rest.extend(part[: left + 1])
+    return value
 
 
 def _range(*ends: int) -> range:
@@ -104,7 +122,7 @@ class Interpreter:
             case ast.Name(id=name):
                 return names[name]
             case ast.List(elts=elements):
-                return [self._value(e, names) for e in elements]
+                return _bounded([self._value(e, names) for e in elements])
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(op, self._value(left, names), self._value(right, names))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -125,10 +143,12 @@ class Interpreter:
             raise Unsupported(type(op).__name__)
         if isinstance(op, ast.Mult) and isinstance(left, str | list) | isinstance(right, str | list):
             raise Unsupported("a repeated text or list")
+        if isinstance(op, ast.Mod) and isinstance(left, str) and _WIDTH.search(left):
+            raise Unsupported("a format with a width")
         value = _OPERATORS[type(op)](left, right)
         if isinstance(value, int) and abs(value) > 10**60:
             raise Unsupported("too large a number")
-        return value
+        return _bounded(value)
 
     def _call(self, func: ast.expr, args: list[Any], names: dict[str, Any]) -> Any:
         match func:
@@ -144,10 +164,19 @@ class Interpreter:
                     return returned.value
                 return None
             case ast.Name(id=name) if name in _FUNCTIONS:
-                return _FUNCTIONS[name](*args)
+                return _bounded(_FUNCTIONS[name](*args))
             case ast.Attribute(value=value, attr=method) if method in _METHODS:
-                return getattr(self._value(value, names), method)(*args)
+                return self._method(self._value(value, names), method, args)
         raise Unsupported("a call")
+
+    def _method(self, owner: Any, method: str, args: list[Any]) -> Any:
+        texts = [owner, *args]
+        longest = [len(text) + 1 for text in texts if isinstance(text, str)]
+        if method == "replace" and math.prod(longest[:1] + longest[2:3]) > 100 * _LARGEST:
+            raise Unsupported("too long a text or list")
+        result = _bounded(getattr(owner, method)(*args))
+        _bounded(owner)
+        return result
 
 
 # --- arithmetic in a text, by precedence climbing ---

@@ -21,7 +21,7 @@ from sigma_mem.memory.decayed import DecayedSum
 
 _STRENGTH = 5.0  # observations that a ratio of 1 is worth
 _LEAST = 0.05  # of m(φ)/m: no call is free
-_SCATTER = (0.5, 2.0)  # prior sum of squared residuals, and how many labels it is worth: those of a coin
+_SCATTER = 2.0  # labels that p(1 − p) is worth as their variance
 
 
 class CostSums:
@@ -67,10 +67,13 @@ class CostSums:
         """Add how far a label in [0, 1] was from p̂; sign −1 takes it back."""
         self.residuals.add("residuals", np.array([sign * residual * residual, sign]), tick)
 
-    def variance(self, now: float) -> float:
-        """Variance of a label around p̂: that of a coin for right and wrong, less for graded labels."""
+    def variance(self, now: float, rate: float) -> float:
+        """Variance of a label around p̂: p(1 − p) for right and wrong, less for graded labels.
+
+        `rate` is how often peers are right overall, which is all that is known at first.
+        """
         squares, n = self.residuals.value("residuals", now).tolist()
-        return float((max(squares, 0.0) + _SCATTER[0]) / (max(n, 0.0) + _SCATTER[1]))
+        return float((max(squares, 0.0) + _SCATTER * rate * (1.0 - rate)) / (max(n, 0.0) + _SCATTER))
 
     def advance(self, now: float) -> None:
         """Move the anchors that are due."""

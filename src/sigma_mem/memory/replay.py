@@ -27,7 +27,7 @@ from sigma_mem.memory.copies import agreement_beside_copies, copying, pair_evide
 from sigma_mem.memory.features import feature_evidence, feature_weights, text_log_odds
 from sigma_mem.memory.relation import centred_events
 from sigma_mem.memory.settings import Settings
-from sigma_mem.memory.topics import SHARES, claims_by_share, mixture, topic_vectors
+from sigma_mem.memory.topics import SHARES, claims_by_share, share_weights, topic_vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ def _beside_topics(
     has_topic = np.array([bool(some) for some in topics])
     rounded = probability(claims.astype(np.float16).astype(np.float64))
     scored = np.where(has_topic[:, None], horizons.log_likelihood(rounded, c).sum(axis=1), 0.0)
-    weights = mixture(_decayed_before(scored, math.exp(-settings.topic_mixing_rate), chunk))
+    weights = share_weights(_decayed_before(scored, math.exp(-settings.topic_mixing_rate), chunk))
     weights[~has_topic] = SHARES == 0.0
     mean = np.where(has_topic[:, None], (claims * weights[:, None]).sum(axis=2), means.mean)
     score, effective = np.moveaxis((sums * weights[:, None, None]).sum(axis=3), 1, 0)

@@ -518,7 +518,8 @@ class SigmaState:
         if self.copies is not None and other.copies is not None:
             self.copies.decayed.merge(other.copies.take(order).decayed, now)
         if other.topics is not None:
-            self.topics = self.topics or self._new_topics()
+            if self.topics is None:
+                self.topics, self._due = self._new_topics(), -math.inf
             self.topics.merge(other.topics.take(order), now)
         self.clock = max(self.clock, other.clock)
         self._overall_known = None
@@ -592,11 +593,15 @@ def _ones(n: int) -> FloatArray:
 
 
 def _checked_peers(peers: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(peers, str):
+        raise InputError(f"peers are {peers!r}, one text; expected a list of names, such as [{peers!r}]")
     names = tuple(peers)
     if not names:
         raise InputError("no peers; expected at least one name")
     if any(not isinstance(name, str) or not name for name in names):
         raise InputError(f"peers are {list(names)!r}; expected non-empty strings")
+    if any("\ud800" <= character <= "\udfff" for character in "".join(names)):
+        raise InputError(f"peers are {list(names)!r}; expected names that are valid Unicode")
     if len(set(names)) != len(names):
         raise InputError(f"peers are {list(names)}; expected distinct names")
     return names

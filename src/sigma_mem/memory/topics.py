@@ -60,10 +60,10 @@ def checked_topics(topic: str | Collection[str] | None) -> tuple[str, ...]:
     return names
 
 
-def mixture(likelihood: FloatArray) -> FloatArray:
+def share_weights(likelihood: FloatArray) -> FloatArray:
     """Weight of every share, (..., B), from the decayed log-likelihood of its claims.
 
-    >>> mixture(np.zeros(4)).tolist()
+    >>> share_weights(np.zeros(4)).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
     weights: FloatArray = np.exp(likelihood - likelihood.max(axis=-1, keepdims=True))
@@ -77,10 +77,10 @@ def kernel(similarity: FloatArray, overlap: FloatArray, weights: FloatArray) -> 
     return out
 
 
-def overlap(some: Sequence[str], others: Sequence[str]) -> float:
+def topic_overlap(some: Sequence[str], others: Sequence[str]) -> float:
     """e·e′: 1 for the same topics, 0 where none is shared.
 
-    >>> overlap(["law", "german"], ["law"]).__round__(3)
+    >>> topic_overlap(["law", "german"], ["law"]).__round__(3)
     0.707
     """
     return len(set(some) & set(others)) / float(np.sqrt(max(len(some) * len(others), 1)))
@@ -231,7 +231,7 @@ class Topics:
         change : array (P,)
             What horizons add to the mean of the text alone; they add it to that of every share.
         """
-        weights = mixture(self.mixing.value("likelihood", now).sum(axis=0))
+        weights = share_weights(self.mixing.value("likelihood", now).sum(axis=0))
         sums = self.kernel_sums(phi, topics, of_text, now)
         claims = claims_by_share(sums, near, change, strength)
         # Sums term by term and not by BLAS: equal peers get equal bits.

@@ -8,7 +8,7 @@ and `gateway` the OpenAI-compatible one.
 
 from sigma_mem.extras import require
 
-for _package in ("fastapi", "uvicorn", "httpx2", "prometheus_client"):
+for _package in ("fastapi", "uvicorn", "aiohttp", "prometheus_client"):
     require(_package, extra="serve", purpose="the service")
 
 from sigma_mem.serve.app import create_app  # noqa: E402

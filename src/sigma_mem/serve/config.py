@@ -61,6 +61,11 @@ class Upstream:
         if not self.model:
             object.__setattr__(self, "model", self.name)
 
+    @property
+    def has_price(self) -> bool:
+        """Whether its tokens cost anything."""
+        return self.input_price > 0.0 or self.output_price > 0.0
+
     def key(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """The key to call it with; None where it needs none."""
         if not self.key_env:

@@ -108,7 +108,9 @@ def add_looks(routes: APIRouter, context: Context) -> None:
     async def spent(
         namespace: Namespace,
         since: Annotated[float | None, Query(ge=0.0, le=_LATEST, description="Seconds since 1970.")] = None,
-        until: Annotated[float | None, Query(ge=0.0, le=_LATEST, description="The same; not included.")] = None,
+        until: Annotated[
+            float | None, Query(ge=0.0, le=_LATEST, description="The same; not included.")
+        ] = None,
     ) -> Response:
         memory = await memories.get(namespace)
         found = await memory.slow(lambda mem: mem.spent(since=since, until=until))

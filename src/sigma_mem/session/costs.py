@@ -25,6 +25,9 @@ from sigma_mem.store.base import Record
 _UNIT = 10**12  # parts of a unit of money
 _WINDOW = 128  # decisions from which a budget's multiplier follows
 _CHARACTERS = 4.0  # a token
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0  # of what a date can be
+_SMOOTHED = 0.02  # share of the events that what there was for each at first is worth
+_RESERVE = 0.005  # of a budget, for its last events
 _FORESEEN = 0.02  # share of a budget that is worth as much as taking costs to be as expected
 
 
@@ -108,22 +111,33 @@ class Pacing:
         """What is left of the amount."""
         return budget.amount - self.spent / _UNIT
 
+    def ahead(self, budget: Budget, time: float) -> tuple[float, float]:
+        """How many events a period has, and how many of them are to come, this one included."""
+        if budget.events is not None:
+            return float(budget.events), float(budget.events - self.events)
+        seconds = float(budget.seconds or 0.0)
+        elapsed = min(max(time - self.start, 0.0), seconds)
+        pace = (self.events + 10.0) / (elapsed + seconds / 100.0)  # a thousand, until more is known
+        return pace * seconds, max(pace * (seconds - elapsed), 1.0)
+
     def target(self, budget: Budget, time: float) -> float:
         """What a call may be expected to cost: what is left per event that is to come in this period.
 
         The peers chosen are those whose costs are underestimated, so that calls cost more than expected; the
-        target allows for that.
+        target allows for that. With few events to come chance decides what is left for each, so that it is
+        averaged with what there was for each at first; a small reserve pays for the difference.
         """
-        if budget.events is not None:
-            to_come = float(budget.events - self.events)
-        else:
-            seconds = float(budget.seconds or 0.0)
-            elapsed = min(max(time - self.start, 0.0), seconds)
-            pace = (self.events + 10.0) / (elapsed + seconds / 100.0)  # a thousand, until more is known
-            to_come = pace * (seconds - elapsed)
+        total, to_come = self.ahead(budget, time)
+        smoothed = _SMOOTHED * total
+        left = max(self.left(budget) - _RESERVE * budget.amount, 0.0)
+        per_event = (left + smoothed * budget.amount / total) / (to_come + smoothed)
         prior = _FORESEEN * budget.amount * _UNIT
         excess = (self.known + prior) / (self.foreseen + prior)
-        return max(self.left(budget), 0.0) / max(to_come, 1.0) / max(excess, 0.1)
+        return per_event / max(excess, 0.1)
+
+    def affordable(self, budget: Budget, time: float, cheapest: float) -> float:
+        """What the next call may cost, if the cheapest peer is to answer all others of the period."""
+        return self.left(budget) - cheapest * (self.ahead(budget, time)[1] - 1.0)
 
 
 class Costs:
@@ -271,7 +285,8 @@ def price_record(peer: str, price: Price, number: int, time: float) -> Record:
 
 
 def _day(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).date().isoformat()
+    known = min(max(time, _FIRST_SECOND), _LAST_SECOND) if time == time else _FIRST_SECOND  # not NaN
+    return datetime.fromtimestamp(known, UTC).date().isoformat()
 
 
 def _is_number(value: object) -> bool:

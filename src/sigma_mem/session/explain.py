@@ -10,7 +10,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis, basis
-from sigma_mem.memory.topics import kernel, overlap
+from sigma_mem.memory.topics import kernel, topic_overlap
 from sigma_mem.session.event import EventState, events_of
 from sigma_mem.session.lines import decided_at, decision_from
 from sigma_mem.session.pool import PoolChanges
@@ -187,7 +187,7 @@ def _similarity(phis: FloatArray, events: Sequence[EventState], made: Decision) 
     near: FloatArray = phis @ made.phi
     if not made.topics:
         return np.square(near)
-    shared = np.array([overlap(event.topics, made.topics) for event in events])
+    shared = np.array([topic_overlap(event.topics, made.topics) for event in events])
     return kernel(near, shared, np.array(list(made.details["topic_shares"].values())))
 
 

@@ -3,6 +3,7 @@
 The same labels again change nothing (feedback is idempotent); other labels must say that they amend.
 """
 
+import re
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -10,11 +11,16 @@ import numpy as np
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Feedback
 from sigma_mem.session.event import EventState
+from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.lines import feedback_from, feedback_record, revoke_record, unrevoke_record
 from sigma_mem.session.logs import LOG
+from sigma_mem.session.naming import DECISION_ID
 from sigma_mem.session.peers import current_names, known_names
 from sigma_mem.store.base import Store
+from sigma_mem.store.writer import refuse_unwritable
+
+_AMENDED = re.compile(r"~[0-9]+$")  # ends the id of a line that amends
 
 
 def append_feedback(
@@ -38,6 +44,7 @@ def append_feedback(
                 f"source {source!r} was revoked; expected another source, or unrevoke({source!r}) first"
             )
         event_id, event = fold.event_of(decision)
+        _check_id(id, event_id, fold)
         feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
         repeated = id is not None and was_taken(store, namespace, feedback)
         ticket = None
@@ -87,7 +94,24 @@ def _check_source(source: str, labels: Mapping[str, float]) -> None:
             f"leave out {source!r} here, and let who checked its answer send that label"
         )
     if not isinstance(source, str) or not source or "\0" in source:
-        raise InputError(f"source is {source!r}; expected the name of who says so")
+        raise InputError(f"source is {source!r:.80}; expected the name of who says so")
+    refuse_unwritable(source)
+
+
+def _check_id(id: str | None, event: str, fold: Fold) -> None:
+    """Raise for an id that the memory gives itself: to feedback on another event, or to an amendment."""
+    if id is None:
+        return
+    if not isinstance(id, str) or not id:
+        raise InputError(f"id is {id!r:.80}; expected a text, or None")
+    refuse_unwritable(id)
+    named, slash, number = id.rpartition("/")
+    given = slash and named != event and number.isdigit()
+    if _AMENDED.search(id) or (given and (DECISION_ID.fullmatch(named) or fold.event(named) is not None)):
+        raise InputError(
+            f"id is {id!r}, which the memory may give to other feedback; expected one that ends neither in "
+            "~ and a number, nor is the id of another decision with / and a number"
+        )
 
 
 def _checked_label(peer: str, label: object) -> float:

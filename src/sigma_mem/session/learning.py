@@ -46,8 +46,10 @@ def learn_stream(
                 there = mem.route(event.question, ref=ref, topic=topic).id
             events += 1
         if event.correct:
-            mem.feedback(there, {peer: float(c) for peer, c in event.correct.items()}, source=source)
+            said = {peer: float(c) for peer, c in event.correct.items()}
+            mem.feedback(there, said, source=source, wait=False)
             labels += len(event.correct)
         if progress is not None and (place % 64 == 63 or place + 1 == len(stream)):
             progress(place + 1, len(stream))
+    mem.store.flush()
     return Learned(events, known, labels, added)

@@ -100,8 +100,10 @@ def route_within(
     if explore:
         state = fold.state
         labels = state.competence.trace(state.now)[1]
-        mean = exploring_mean(reading, state.settings.step, labels, price)[rows].round(_DIGITS)
-        sd = exploring_sd(fold.costs.sums.variance(state.now), labels)[rows].round(_DIGITS)
+        overall = float(labels @ (0.5 + 0.5 * reading.overall[:, -1]) + 1.0) / float(labels.sum() + 2.0)
+        variance = fold.costs.sums.variance(state.now, overall)
+        mean = exploring_mean(reading, state.settings.step, labels, price, variance)[rows].round(_DIGITS)
+        sd = exploring_sd(variance, labels)[rows].round(_DIGITS)
     at = {peer: list(x) for peer, x in zip(peers, np.array([mean, sd, cost[rows]]).T.tolist(), strict=True)}
     chances, said, pacing = _chances(limits, fold, mean, sd, cost[rows], at, time)
     chosen = int(np.searchsorted(chances.cumsum(), rng.random()).clip(0, len(chances) - 1))
@@ -163,7 +165,8 @@ def _chances(
         target, left = paced.target(limits.budget, time), paced.left(limits.budget)
         rows = np.array([*paced.window, window_row(at, fold.state.peers)])
         by = budget_multiplier(rows[:, 0], rows[:, 1], rows[:, 2], target).at_least(floor)
-        allowed = cost <= max(left, float(cost.min()))
+        cheapest = float(cost.min())
+        allowed = cost <= max(paced.affordable(limits.budget, time, cheapest), cheapest)
         pacing = {"budget": limits.budget.name, "period": paced.period, "at": at}
         said |= {"budget": limits.budget.name, "left": left, "target": target}
     if limits.min_prob is not None:

@@ -100,7 +100,7 @@ def decision_record(
         else dict(decision.canons)
         if keep_text
         else _numbered(decision.canons),
-        "features": [FEATURES_VERSION, dict(decision.features)] if decision.features else _NO_FEATURES,
+        "features": [FEATURES_VERSION, _own(decision.features)] if decision.features else _NO_FEATURES,
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": _kept_details(decision.details, keep_text) if decision.details else _NONE,
     }
@@ -117,7 +117,7 @@ def decision_record(
     if topic_claims is not None:
         body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
     if costs:
-        body["costs"] = costs
+        body["costs"] = _own(costs)
     if pacing is not None:
         body["pacing"] = pacing
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
@@ -126,9 +126,9 @@ def decision_record(
 def _kept_details(details: Mapping[str, Any], keep_text: bool) -> dict[str, Any]:
     """Details as a line keeps them: without text, no answer that a panel took."""
     if keep_text or "panel" not in details:
-        return dict(details)
+        return {key: _own(value) for key, value in details.items()}
     panel = {key: value for key, value in details["panel"].items() if key != "added"}
-    return {**details, "panel": panel}
+    return {key: _own(value) for key, value in {**details, "panel": panel}.items()}
 
 
 def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -142,7 +142,7 @@ def _numbered(canons: Mapping[str, str | None]) -> dict[str, str | None]:
 def decision_from(record: Record) -> Decision:
     """The decision that a line holds."""
     body = {key: _own(value) for key, value in record.body.items() if key not in _ONLY_IN_LINES}
-    body["features"] = dict(recorded_features(record))
+    body["features"] = _own(recorded_features(record))
     body["topics"] = tuple(body.get("topics", ()))
     if "lean" in body["details"]:  # the name in version 0.1
         details = dict(body["details"])
@@ -153,8 +153,10 @@ def decision_from(record: Record) -> Decision:
 
 
 def _own(value: Any) -> Any:
-    """A copy of a mapping, which whoever gets it may change; the ledger's stays as it is."""
-    return dict(value) if isinstance(value, Mapping) else value
+    """A copy of mappings and lists, which whoever gets it may change; the ledger's stay as they are."""
+    if isinstance(value, Mapping):
+        return {key: _own(inner) for key, inner in value.items()}
+    return [_own(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def decided_at(record: Record) -> float:
@@ -186,7 +188,7 @@ def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standi
     """
     body = {
         "id": feedback.id,
-        "labels": feedback.labels,
+        "labels": dict(feedback.labels),
         "source": feedback.source,
         "amends": feedback.amends,
         "tick": tick,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -125,15 +126,14 @@ def seconds_of(moment: Moment) -> float:
     >>> seconds_of("2026-01-01T00:00:00+00:00")
     1767225600.0
     """
-    if isinstance(moment, datetime):
-        return moment.timestamp()
-    if isinstance(moment, str):
-        try:
-            return datetime.fromisoformat(moment).timestamp()
-        except ValueError:
-            pass
-    elif isinstance(moment, int | float) and not isinstance(moment, bool):
-        return float(moment)
+    try:
+        if isinstance(moment, str):
+            moment = datetime.fromisoformat(moment)
+        seconds = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+        if math.isfinite(seconds) and not isinstance(moment, bool):
+            return seconds
+    except (TypeError, ValueError, OverflowError, OSError):  # no date, or none that this system can count
+        pass
     raise InputError(
         f"time is {moment!r}; expected seconds since 1970, a datetime, or a text such as 2026-01-31T12:00"
     )

@@ -6,7 +6,7 @@ from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Decision
 from sigma_mem.session.fold import Fold
 
-_DECISION_ID = re.compile(r"[0-9a-f]{8}-[0-9]+")  # as `SigmaMem` makes them
+DECISION_ID = re.compile(r"[0-9a-f]{8}-[0-9]+")  # as `SigmaMem` makes them
 _LONGEST = 512
 
 
@@ -25,7 +25,7 @@ def checked_ref(ref: str) -> str:
     """A reference that cannot be taken for the id of a decision, now or later."""
     if not isinstance(ref, str) or not ref or "\0" in ref or len(ref) > _LONGEST:
         raise InputError(f"ref is {ref!r:.80}; expected a text of 1 to {_LONGEST} characters, without NUL")
-    if _DECISION_ID.fullmatch(ref):
+    if DECISION_ID.fullmatch(ref):
         raise InputError(
             f"ref is {ref!r}, which has the form of a decision's id; expected a name of your own "
             f"('trace-{ref}', say), or after={ref!r} for the event of that decision"

@@ -13,6 +13,7 @@ from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.memory import Settings
+from sigma_mem.session.deciding import TaskRequest
 from sigma_mem.session.limits import RouteLimits
 from sigma_mem.session.lines import Opening, decision_from, is_forgotten
 from sigma_mem.session.merging import replaced
@@ -154,21 +155,25 @@ def _decided_again(new: SigmaMem, line: Record, again: bool) -> str | None:
         if made.peer in by_peer and made.answer is not None:
             by_peer[made.peer] = Answer(made.answer, made.canons[made.peer])
         answers = Answers(by_peer, made.features if new.settings.text_features else {})
-    new._next_id, panel = made.id, made.details.get("panel")
+    panel, decider = made.details.get("panel"), new._decider
+    task = TaskRequest(
+        made.question,
+        None if again or alone else made.phi,
+        made.topics or None,
+        None if made.id == made.event else made.event,
+    )
+    decider.next_id = made.id
     try:
-        return new._decide(
-            made.question,
-            None if again or alone else made.phi,
-            None if made.id == made.event else made.event,
+        return decider.decide(
+            task,
             _read(new, made.read, bool(made.canons)),
             answers,
-            topic=made.topics or None,
             limits=RouteLimits(among=made.details["among"]) if "among" in made.details else None,
             min_confidence=made.details.get("abstained", {}).get("expected"),
             step=None if panel is None else lambda *_: panel,
-        ).peer
+        ).decision.peer
     finally:
-        new._next_id = None
+        decider.next_id = None
 
 
 def _read(new: SigmaMem, name: str, voted: bool) -> Read | None:
@@ -177,7 +182,7 @@ def _read(new: SigmaMem, name: str, voted: bool) -> Read | None:
     if name.startswith("adaptive"):
         return None
     if name == "select":
-        return reads["select"] if new._center is not None else reads["calibrated-vote"]
+        return reads["select"] if new._decider.center is not None else reads["calibrated-vote"]
     known = reads.votes if voted else reads.routes
     return known.get(name) or known["calibrated-vote" if voted else "calibrated-route"]
 

@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time as _time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.chat import Question, question_text
-from sigma_mem.answers.features import NO_ANSWERS, Answers, prepare_answers
-from sigma_mem.decide import READS, Outcome, Read, Reads, View
-from sigma_mem.decide.adaptive import best_read
-from sigma_mem.decide.explore import explore as explore_peers
-from sigma_mem.decide.read import NOBODY
-from sigma_mem.decide.vote import group_answers, vote_totals
+from sigma_mem.answers.features import Answers, prepare_answers
+from sigma_mem.decide import READS, Reads
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
-from sigma_mem.memory import Reading, Settings, SigmaState
-from sigma_mem.memory.confidence import answer_claims
-from sigma_mem.memory.copies import agreement_beside_copies, votes_among
+from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for, rank_advice
 from sigma_mem.session.building import build_store
 from sigma_mem.session.costs import Budget, Price, Spending, price_record
+from sigma_mem.session.deciding import Decided, Decider, TaskRequest, checked_share, named_read
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain
@@ -43,16 +36,16 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.forgetting import forget_events
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.journal import Journal, shared_journal
-from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
+from sigma_mem.session.judging import JudgingCenter
 from sigma_mem.session.learning import Learned, learn_stream
-from sigma_mem.session.limits import RouteLimits, route_within
-from sigma_mem.session.lines import decision_from, decision_record, is_forgotten, ref_record
+from sigma_mem.session.limits import RouteLimits
+from sigma_mem.session.lines import decision_from, is_forgotten
 from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
 from sigma_mem.session.logs import LOG
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.merging import Ledger, append_merged, merged_opening
 from sigma_mem.session.moving import export_ledger, read_ledger, restore_ledger
-from sigma_mem.session.naming import checked_ref, earlier_event, id_of
+from sigma_mem.session.naming import id_of
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
 from sigma_mem.session.peers import (
@@ -68,7 +61,8 @@ from sigma_mem.session.pool import PoolChanges
 from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
 from sigma_mem.session.serving import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
-from sigma_mem.session.topics import Topic, share_details, topics_of_event
+from sigma_mem.session.topics import Topic
+from sigma_mem.session.viewing import view_of
 from sigma_mem.session.votes import votes_of_groups
 from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Record, Store
@@ -154,15 +148,16 @@ class SigmaMem:
         clock: Callable[[], float] = _time.time,
     ) -> None:
         self._clock = clock
-        self._center = center
         self._registry = reads
+        if durable not in ("feedback", "all"):
+            raise InputError(f"durable is {durable!r}; expected 'feedback' or 'all'")
         self._durable = durable == "all"
         self._rng = np.random.default_rng(seed)
         self._warned: set[str] = set()
-        self._next_id: str | None = None  # while decisions of another ledger are made again
         self._owns_store = store is None
         self._closed = False
-        self.store = open_store(path, readonly) if store is None else store
+        made = path is not None and not readonly and not os.path.exists(path)
+        self.store = open_store(path, readonly, create=peers is not None) if store is None else store
         self._namespace = namespace
         try:
             opening, self._encoder = open_memory(
@@ -171,6 +166,9 @@ class SigmaMem:
             self._opening = opening
             self._keep_text = keep_text is not False if opening.keep_text is None else opening.keep_text
             self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
+            self._decider = Decider(
+                self._journal, opening, self._encoder, reads, center, self._rng, clock, self._keep_text
+            )
             with self._journal:
                 pass  # load it now: a damaged memory does not open
             if peers is not None and not checked_pool(peers, self.peers):
@@ -180,7 +178,10 @@ class SigmaMem:
             self._warn([rank_advice(opening.rank)])
         except BaseException:
             if self._owns_store:
+                unused = made and not self.store.namespaces()
                 self.store.close()
+                if unused and path is not None:
+                    os.unlink(path)  # no memory came of it
             raise
 
     # --- what it is ----------------------------------------------------------------------
@@ -264,12 +265,7 @@ class SigmaMem:
 
     def encode(self, question: Question) -> FloatArray:
         """φ of a question."""
-        if self._encoder is None:
-            named = self._opening.encoder["name"]
-            remedy = "hand in phi=..." if named == "phi" else f"pass the encoder {named!r} it needs"
-            raise InputError(f"this memory was opened without an encoder: {remedy}")
-        phi: FloatArray = self._encoder.encode([question_text(question) or ""])[0]
-        return phi
+        return self._decider.encode(question)
 
     def route(
         self,
@@ -321,12 +317,10 @@ class SigmaMem:
             A name of your own for the event (a trace id, say), which `feedback`, `served`, `explain` and
             `after` take in place of an id, also after a restart. The same ref again is the same event.
         """
-        question = question_text(question)
-        chosen = _named(self._registry.routes, read)
+        chosen = named_read(self._registry.routes, read)
         limits = RouteLimits(among, max_cost, max_latency, value, min_prob, budget)
-        return self._decide(
-            question, phi, after, chosen, ref=ref, topic=topic, explore=explore, limits=limits
-        )
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        return self._made(self._decider.decide(task, chosen, explore=explore, limits=limits))
 
     def vote(
         self,
@@ -365,11 +359,11 @@ class SigmaMem:
             Answer only where that many in a hundred of the answers given are right: abstain, with `peer` and
             `answer` None, where decisions at least as sure as this one have a smaller mean confidence.
         """
-        chosen = _named(self._registry.votes, read)
-        question = question_text(question)
-        given = self._prepared(question, answers, canon, among)
-        share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, chosen, given, ref=ref, topic=topic, min_confidence=share)
+        chosen = named_read(self._registry.votes, read)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        given = self._prepared(task.question, answers, canon, among)
+        share = checked_share(min_confidence)
+        return self._made(self._decider.decide(task, chosen, given, min_confidence=share))
 
     def select(
         self,
@@ -387,9 +381,9 @@ class SigmaMem:
 
         The decision's details keep utilities U, normalized utilities z and the yes+no mass.
         """
-        task = question_text(question)
-        given = self._prepared(task, answers, canon, among)
-        return self._decide(task, phi, after, self._registry["select"], given, ref=ref, topic=topic)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        given = self._prepared(task.question, answers, canon, among)
+        return self._made(self._decider.decide(task, self._registry["select"], given))
 
     def decide(
         self,
@@ -409,10 +403,10 @@ class SigmaMem:
         Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
         and learns from the same feedback which of them were right. The parameters are those of `vote`.
         """
-        question = question_text(question)
-        given = self._prepared(question, answers, canon, among)
-        share = _checked_share(min_confidence)
-        return self._decide(question, phi, after, None, given, ref=ref, topic=topic, min_confidence=share)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        given = self._prepared(task.question, answers, canon, among)
+        share = checked_share(min_confidence)
+        return self._made(self._decider.decide(task, None, given, min_confidence=share))
 
     def served(
         self,
@@ -524,13 +518,14 @@ class SigmaMem:
         """
         everyone = explore and self._rng.random() < EXPLORED
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
-        task, route = question_text(question), self._registry["calibrated-route"]
-        within = RouteLimits(among)
-        first = self._decide(task, phi, after, route, ref=ref, topic=topic, limits=within)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        route, within = self._registry["calibrated-route"], RouteLimits(among)
+        first = self._made(self._decider.decide(task, route, limits=within))
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
-            given = prepare_answers(task, answers, canon, self.settings.text_features)
-            return self._decide(task, None, first.event, None, given, step=step)
+            given = prepare_answers(task.question, answers, canon, self.settings.text_features)
+            same = TaskRequest(task.question, after=first.event)
+            return self._made(self._decider.decide(same, None, given, step=step))
 
         panel = Panel(first, limits, canon, decide)
         if first.id != first.event:
@@ -700,8 +695,7 @@ class SigmaMem:
     ) -> TrustByPeer:
         """How far each peer can be trusted at a question. Only looks: no event, no line in the ledger."""
         topics, task = checked_topics(topic), question_text(question)
-        alone = bool(topics) and phi is None and not task
-        direction = np.zeros(self.rank) if alone else self._direction(task, phi)
+        direction = self._decider.direction(task, phi, topics)
         with self._journal as fold:
             return trust_at(fold.state, direction, fold.state.moment(self._clock()), topics)
 
@@ -729,12 +723,14 @@ class SigmaMem:
         """
         task = question_text(question)
         given = prepare_answers(task, answers, canon, self.settings.text_features)
-        direction = np.zeros(self.rank) if task is None and phi is None else self._direction(task, phi)
+        direction = (
+            np.zeros(self.rank) if task is None and phi is None else self._decider.direction(task, phi)
+        )
         with self._journal as fold:
             state = fold.state
             moment, given = state.moment(self._clock()), given.in_pool(state.peers)
             reading = state.read(direction, moment)
-            view = _view(state, reading, direction, given, None, state.copying(moment))
+            view = view_of(state, reading, direction, given, None, state.copying(moment))
             votes = votes_of_groups(state, view)
             canons = given.canons()
         by_group = dict(zip(view.groups.tolist(), (canons.get(peer) for peer in state.peers), strict=True))
@@ -937,7 +933,7 @@ class SigmaMem:
             new = SigmaMem(
                 store=store, namespace=namespace, encoder=chosen, reads=self._registry, clock=task.clock
             )
-            new._center = self._center
+            new._decider.center = self._decider.center
             lines = self.store.records(self._namespace, until=until)
             return refolded(new, task, lines, encoder is not None)
 
@@ -1020,125 +1016,12 @@ class SigmaMem:
 
     # --- inside --------------------------------------------------------------------------
 
-    def _decide(
-        self,
-        question: str | None,
-        phi: ArrayLike | None,
-        after: str | Decision | None,
-        read: Read | None,
-        answers: Answers = NO_ANSWERS,
-        *,
-        ref: str | None = None,
-        topic: Topic | None = None,
-        explore: bool = False,
-        limits: RouteLimits | None = None,
-        min_confidence: float | None = None,
-        step: Step | None = None,
-    ) -> Decision:
-        """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
-        topics = checked_topics(topic)
-        earlier = None if after is None else id_of(after)
-        if ref is not None:
-            with self._journal as fold:
-                earlier, _ = earlier_event(fold, earlier, checked_ref(ref))
-        direction = None
-        if phi is not None or (earlier is None and question):
-            direction = self._direction(question, phi)  # outside the lock: it may take milliseconds
-        with self._journal as fold:
-            state, peers, time = fold.state, fold.state.peers, self._clock()
-            id = event_id = self._next_id or self._journal.new_id()
-            tick = state.next_tick(time)
-            earlier, ref_is_new = earlier_event(fold, earlier, ref)  # another thread may have been first
-            if earlier is not None:
-                event_id, event = fold.event_of(earlier)
-                if phi is not None and direction is not None and not np.array_equal(direction, event.phi):
-                    raise InputError(
-                        f"phi differs from that of decision {earlier!r}, and an event has one φ; "
-                        "leave out phi, or leave out after and ref for a new event"
-                    )
-                direction, tick = event.phi, event.tick
-                topics = topics_of_event(event, earlier, topics)
-            elif direction is None and topics:
-                direction = np.zeros(self.rank)
-            elif direction is None:
-                raise InputError(_NO_TASK)
-            moment = state.moment(time)
-            reading = state.read(direction, moment, topics)
-            utility: FloatArray | None = None
-            details: dict[str, Any] = {}
-            if answers.by_peer:
-                answers = answers.in_pool(peers)
-                utility, details = self._judged(read, question, direction, answers, state)
-            copying = state.copying(moment) if answers.by_peer else None
-            view = _view(state, reading, direction, answers, utility, copying)
-            asked = question if earlier is None else question or event.question
-            costs, price = fold.costs.expected(peers, len(asked or ""), direction, moment)
-            pacing = None
-            if limits is not None and read is not None and (limits.restrict or limits.weigh_costs):
-                outcome, details, pacing = route_within(
-                    limits, fold, read, view, reading, costs, price, explore, self._rng, time
-                )
-            elif explore:
-                outcome = explore_peers(reading, self._rng)
-            elif read is None:
-                outcome = best_read(self._registry, view, fold.reads.read(direction, moment).prob)
-            else:
-                outcome = read.outcome(view)
-            if "select" in outcome.choices:
-                details |= posterior_details(state, outcome.choices["select"].totals)
-            if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
-                details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
-            peer = None if outcome.peer == NOBODY else peers[outcome.peer]
-            chosen, confidence = peer, outcome.confidence
-            claims: Sequence[str | float] = ()
-            if peer is None:
-                details |= {"abstained": {"peer": None, "because": "no answer can be read"}}
-            elif view.labelled is not None and answers.by_peer:
-                confidence, claims = _believed(state, view, outcome.peer)
-            if peer is not None and min_confidence is not None:
-                of_set = state.confidence.of_set(confidence, state.now)
-                if of_set < min_confidence:
-                    chosen = None
-                    details |= {"abstained": {"peer": peer, "confidence": of_set, "expected": min_confidence}}
-            called = answers.by_peer or ((chosen,) if chosen else ())
-            charged = _charges(peers, called, costs, price) if costs.any() else {}
-            if step is not None:
-                details |= {"panel": step(state, view, confidence, costs)}
-            decision = Decision(
-                id=id,
-                event=event_id,
-                read=outcome.name,
-                phi=direction,
-                peer=chosen,
-                answer=answers.by_peer[chosen].text if chosen and chosen in answers.by_peer else None,
-                scores=state.by_peer(reading.score),
-                probs=state.by_peer(reading.prob),
-                effective=state.by_peer(reading.effective),
-                confidence=confidence,
-                propensity=outcome.propensity,
-                tick=tick,
-                time=time,
-                question=question,
-                canons=answers.canons() if answers.by_peer else {},
-                features=answers.features,
-                reads={} if read else _choices_by_name(peers, outcome),
-                details=details | share_details(reading.topics),
-                ref=ref,
-                topics=topics,
-                cost=math.fsum(amount for amount, _ in charged.values()) if charged else None,
-            )
-            recorded = None if state.mixing is None else reading.recorded()
-            by_share = None if reading.topics is None else reading.topics.claims
-            agreement = None if copying is None else _agreement(view, answers, copying, peers)
-            line = decision_record(
-                decision, moment, self._keep_text, recorded, claims, agreement, by_share, charged, pacing
-            )
-            names = (ref_record(ref, event_id),) if ref and ref_is_new else ()
-            ticket = self._journal.append(line, *names)
-            events = fold.state.clock
+    def _made(self, decided: Decided) -> Decision:
+        """The decision, on disk where all decisions are to be; gives advice now and then."""
         if self._durable:
-            ticket.wait()
-        if events >= FIRST_CHECK and events & (events - 1) == 0 and event_id == id:
+            decided.ticket.wait()
+        events, decision = decided.events, decided.decision
+        if events >= FIRST_CHECK and events & (events - 1) == 0 and decision.event == decision.id:
             self._warn(self.advice())
         return decision
 
@@ -1149,14 +1032,6 @@ class SigmaMem:
                 self._warned.add(advice.about)
                 LOG.warning("memory %r: %s", self._namespace, advice)
 
-    def _direction(self, question: str | None, phi: ArrayLike | None) -> FloatArray:
-        """φ as it was handed in, or of the question."""
-        if phi is not None:
-            return _checked_phi(phi, self._opening.rank)
-        if not question:
-            raise InputError(_NO_TASK)
-        return self.encode(question)
-
     def _prepared(
         self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None
     ) -> Answers:
@@ -1166,107 +1041,6 @@ class SigmaMem:
             answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
         return prepare_answers(question, answers, canon, self.settings.text_features)
 
-    def _judged(
-        self, read: Read | None, question: str | None, phi: FloatArray, answers: Answers, state: SigmaState
-    ) -> tuple[FloatArray | None, dict[str, Any]]:
-        """The center's utilities where this read needs them, or where the adaptive one can have them."""
-        wanted = self._center is not None and question is not None if read is None else read.needs == "center"
-        if not wanted:
-            return None, {}
-        return judge_answers(self._center, question or "", phi, answers.by_peer, state)
-
 
 def _is_step(line: Record) -> bool:
     return line.kind == "decision" and "panel" in line.body["details"]
-
-
-def _view(
-    state: SigmaState,
-    reading: Reading,
-    phi: FloatArray,
-    answers: Answers,
-    utility: FloatArray | None,
-    copying: FloatArray | None,
-) -> View:
-    """What the reads may look at; a route has no answers to look at."""
-    peers, given = state.peers, answers.by_peer
-    if not given:
-        groups, zeros = _no_answers(len(peers))
-        return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G)
-    groups = _groups(peers, given)
-    return View(
-        score=reading.score,
-        prob=reading.prob,
-        groups=groups,
-        text_log_odds=state.text_log_odds(*answers.feature_rows(peers)),
-        alternatives=state.alternatives(phi),
-        readable=state.readable,
-        relation=lambda: state.G,
-        utility=utility,
-        labelled=state.labelled,
-        votes=None if copying is None else votes_among(groups, copying),
-    )
-
-
-def _groups(peers: Sequence[str], given: Mapping[str, Answer]) -> NDArray[np.intp]:
-    """Answer groups; −1 where an answer cannot be read, −2 where a peer gave none."""
-    groups = group_answers([given[peer].canon if peer in given else None for peer in peers])
-    silent = [peer not in given or (given[peer].canon is None and not given[peer].text) for peer in peers]
-    return np.where(silent, -2, groups)
-
-
-def _agreement(view: View, answers: Answers, copying: FloatArray, peers: Sequence[str]) -> FloatArray | None:
-    """Agreement labels of the answers; None where no copies are among them, and the canons say it all."""
-    if view.votes is None or view.votes.min() == 1.0:
-        return None
-    asked = np.where([peer in answers.by_peer for peer in peers], np.maximum(view.groups, -1), -2)
-    return agreement_beside_copies(asked, copying, view.votes)
-
-
-def _charges(
-    peers: Sequence[str], called: Iterable[str], costs: FloatArray, price: FloatArray
-) -> dict[str, tuple[float, float]]:
-    """What a call to each of these peers will cost, and what its price alone says; none that is free."""
-    rows = ((peer, peers.index(peer)) for peer in called)
-    return {peer: (float(costs[row]), float(price[row])) for peer, row in rows if costs[row] > 0.0}
-
-
-def _choices_by_name(peers: Sequence[str], outcome: Outcome) -> dict[str, str]:
-    """The peer that each read chose, of those that chose one."""
-    return {name: peers[c.peer] for name, c in outcome.choices.items() if c.peer != NOBODY}
-
-
-def _believed(state: SigmaState, view: View, peer: int) -> tuple[float, list[str | float]]:
-    """The calibrated confidence in a peer's answer, and the claims behind it, for the ledger."""
-    claims = answer_claims(vote_totals(view), view.alternatives, int(view.groups[peer]))
-    claim = state.confidence.mixed(claims, state.now)
-    return state.confidence.calibrated(claim, state.now), [state.peers[peer], *claims.tolist(), claim]
-
-
-def _checked_share(min_confidence: float | None) -> float | None:
-    if min_confidence is not None and not 0.0 <= min_confidence <= 1.0:
-        raise InputError(f"min_confidence is {min_confidence!r}; expected a share in [0, 1]")
-    return min_confidence
-
-
-@lru_cache
-def _no_answers(n_peers: int) -> tuple[NDArray[np.intp], FloatArray]:
-    return np.full(n_peers, -2), np.zeros(n_peers)
-
-
-def _named(reads: Mapping[str, Read], name: str) -> Read:
-    if name not in reads:
-        raise InputError(f"read is {name!r}; expected one of {sorted(reads)}")
-    return reads[name]
-
-
-def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:
-    """A unit vector of the memory's rank, as an array of its own."""
-    vector = np.array(phi, dtype=np.float64)
-    if vector.shape != (rank,):
-        raise InputError(f"φ has shape {vector.shape}; expected ({rank},), the rank of this memory")
-    square = float(vector.dot(vector))
-    if not abs(square - 1.0) <= _UNIT:  # False for NaN and infinity too
-        what = f"norm {math.sqrt(square):.6g}" if math.isfinite(square) else "NaN or infinite entries"
-        raise InputError(f"φ has {what}; expected a unit vector: divide it by its norm")
-    return vector

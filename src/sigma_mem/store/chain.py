@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from sigma_mem.errors import StoreCorruptError
-from sigma_mem.store.rows import DIGEST, Row, checksum
+from sigma_mem.store.rows import DIGEST, StoredRow, checksum
 
 
 class Link(NamedTuple):
@@ -20,7 +20,7 @@ class Link(NamedTuple):
     head: bytes
     seq: int
 
-    def follow(self, row: Row) -> "Link":
+    def follow(self, row: StoredRow) -> "Link":
         """The place after one line more."""
         return Link(row.line, blake2b(self.head + row.digest[:DIGEST], digest_size=DIGEST).digest(), row.seq)
 
@@ -43,7 +43,7 @@ class Space(NamedTuple):
         return checksum(self.number, self.name, self.lines, self.sourced, self.head)
 
 
-def follow(rows: Iterable[Row], start: Link, what: str) -> Iterator[tuple[Row, Link]]:
+def follow(rows: Iterable[StoredRow], start: Link, what: str) -> Iterator[tuple[StoredRow, Link]]:
     """Rows and the place after each; StoreCorruptError where a line is missing."""
     at = start
     for row in rows:

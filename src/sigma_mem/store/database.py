@@ -4,6 +4,7 @@ Nothing is written before the file is known to be a memory that this version und
 is refused is left as it was.
 """
 
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -20,8 +21,14 @@ CHAIN = 4  # the migration that copies every line
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
 
-def store_error(path: Path, doing: str, error: sqlite3.Error) -> StoreError:
+# A damaged file can make SQLite say what is no text, which Python then cannot decode.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
+def store_error(path: Path, doing: str, error: Exception) -> StoreError:
     """Translate an error of SQLite: say what was being done to which file."""
+    if isinstance(error, UnicodeDecodeError):
+        return _corrupt(path, "SQLite finds it damaged")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return _corrupt(path, str(error))
@@ -42,7 +49,7 @@ def check(path: Path) -> int:
     try:
         with closing(connect(path, "immutable" if _has_no_log(path) else "ro")) as db:
             return _version(path, db)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise store_error(path, "read", error) from error
 
 
@@ -79,9 +86,10 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
             db.execute("PRAGMA synchronous = FULL")  # a commit returns after the log is on the disk
         else:
             db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         db.close()
-        if mode == "ro" and error.sqlite_errorcode == sqlite3.SQLITE_CANTOPEN and _has_no_log(path):
+        code = getattr(error, "sqlite_errorcode", 0)
+        if mode == "ro" and code == sqlite3.SQLITE_CANTOPEN and _has_no_log(path):
             return connect(path, "immutable")  # a read-only disk: SQLite cannot create its log files there
         raise
     return db
@@ -114,6 +122,38 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(lines):
             yield lines
             lines = ""
+
+
+class OpenFiles:
+    """The files that were opened under a path: SQLite goes on writing to them when they are removed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = {path: _identity(path)}
+
+    def remember_log(self) -> None:
+        """Know the log as well; there is one from the first commit on."""
+        log = self._path.with_name(self._path.name + "-wal")
+        if log not in self._known:
+            self._known[log] = _identity(log)
+
+    def refuse_moved(self) -> None:
+        """Raise StoreError where the memory or its log is no longer what stands under its path."""
+        for file, was in self._known.items():
+            if was is None or _identity(file) != was:
+                raise StoreError(
+                    f"{file} was removed, moved or replaced while it was open; what was appended since is "
+                    "not kept. Put it back, or close the memory and open it again"
+                )
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Device and inode of a file; None where there is none."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _has_sqlite_header(path: Path) -> bool:

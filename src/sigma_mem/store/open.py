@@ -8,8 +8,11 @@ from sigma_mem.store.inmemory import InMemoryStore
 from sigma_mem.store.sqlite import SqliteStore
 
 
-def open_store(path: str | os.PathLike[str] | None, readonly: bool = False) -> Store:
-    """A store for a path: None keeps the memory in the process, a file path in SQLite."""
+def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, create: bool = True) -> Store:
+    """A store for a path: None keeps the memory in the process, a file path in SQLite.
+
+    With ``create=False`` a file that is not there is an error, and none is made.
+    """
     if path is None:
         if readonly:
             raise InputError("got readonly=True without a path; there is nothing to read")
@@ -22,4 +25,6 @@ def open_store(path: str | os.PathLike[str] | None, readonly: bool = False) -> S
         )
     if text in ("", ":memory:") or "://" in text:
         raise InputError(f"got path {text!r}; expected a file path (SQLite) or None (in memory)")
+    if not create and not readonly and not os.path.exists(path):
+        raise InputError(f"there is no file {text}, and no memory to open; expected peers=[...] to make one")
     return SqliteStore(path, readonly)

@@ -36,7 +36,7 @@ class Queued(NamedTuple):
     erases: Mapping[int, bytes] = {}  # bodies of earlier lines, by their numbers
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """A record as it is stored; a kind and an id of the table's own, bodies packed."""
 
     seq: int
@@ -82,21 +82,21 @@ class Packing:
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, words)
         self._inflate = zlib.decompressobj(-13, words)
 
-    def row(self, queued: Queued, namespace: int, line: int, source: int | None) -> Row:
+    def row(self, queued: Queued, namespace: int, line: int, source: int | None) -> StoredRow:
         """The row of a record."""
         r = queued.record
         body, phi = self._packed(queued.body, r.phi)
         event = None if r.event == r.id else r.event
-        row = Row(r.seq, namespace, line, short_kind(r.kind), r.id, event, source, body, phi, b"")
+        row = StoredRow(r.seq, namespace, line, short_kind(r.kind), r.id, event, source, body, phi, b"")
         return row._replace(digest=row.computed())
 
-    def erased(self, row: Row, body: bytes) -> Row:
+    def erased(self, row: StoredRow, body: bytes) -> StoredRow:
         """The row with another body, no φ, and the digest that it had beside the new one."""
         packed, phi = self._packed(body, b"")
         new = row._replace(body=packed, phi=phi)
         return new._replace(digest=row.digest[:DIGEST] + new.computed())
 
-    def record(self, row: Row) -> Record:
+    def record(self, row: StoredRow) -> Record:
         """The record of a row that is whole."""
         narrow = row.body[SALT] & _FLOAT32
         phi = np.frombuffer(row.phi, "<f4").astype("<f8").tobytes() if narrow else row.phi
@@ -104,7 +104,7 @@ class Packing:
         event = row.id if row.event is None else row.event
         return Record(kind, row.id, event, json.loads(self.json(row)), phi, row.seq)
 
-    def json(self, row: Row) -> bytes:
+    def json(self, row: StoredRow) -> bytes:
         """The body of a row that is whole."""
         payload = row.body[SALT + 1 :]
         return self._inflate.copy().decompress(payload, _LARGEST) if row.body[SALT] & _DEFLATED else payload

@@ -14,7 +14,7 @@ from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
 from sigma_mem.store.checking import verify_all
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
-from sigma_mem.store.rows import Queued, Row, checksum, encoded, short_kind
+from sigma_mem.store.rows import Queued, StoredRow, checksum, encoded, short_kind
 from sigma_mem.store.tables import Tables, open_to_read, open_to_write
 from sigma_mem.store.writer import Writer, refuse_other_epoch, refuse_unwritable
 
@@ -89,7 +89,7 @@ class SqliteStore:
         self._settle_queue()
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
 
-    def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Row]:
+    def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
         """Rows of a namespace in order; StoreCorruptError unless all of them are there.
 
         The chain is followed from its start, or from the place where it was last known, to its end.
@@ -100,14 +100,14 @@ class SqliteStore:
         space = self._tables.space(number)  # as of now: what is appended meanwhile is not read
         return self._chained(space, after, space.last if until is None else min(until, space.last))
 
-    def _chained(self, space: Space, after: int, until: int) -> Iterator[Row]:
+    def _chained(self, space: Space, after: int, until: int) -> Iterator[StoredRow]:
         tables, what = self._tables, f"{self._path}: the ledger of {space.name!r}"
         at, chained = self._places.get(space.name, START), True
         if after == 0:
             at = START
         elif at.seq != after:
             before = tables.read("line_before", space.number, after)
-            at, chained = Link(before[0][0] if before else 0, b"", after), False
+            at, chained = Link(tables.row(before[0]).line if before else 0, b"", after), False
         for row, place in follow(self._rows("page", space.number, after=after, until=until), at, what):
             at = place
             yield row
@@ -117,10 +117,10 @@ class SqliteStore:
                 self._places[space.name] = at._replace(seq=max(at.seq, after))
         else:
             later = tables.read("line_after", space.number, until)
-            if at.lines + 1 != (later[0][0] if later else space.lines + 1):
+            if at.lines + 1 != (tables.row(later[0]).line if later else space.lines + 1):
                 raise tables.damaged(f"line {at.lines + 1} of {space.name!r} is missing")
 
-    def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[Row]:
+    def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[StoredRow]:
         while page := self._tables.read(query, *where, after, until, PAGE):
             for values in page:
                 yield self._tables.row(values)
@@ -246,6 +246,7 @@ class SqliteStore:
         self._refuse_closed()
         if self._writer is not None:
             self._writer.flush()
+            self._tables.files.refuse_moved()
 
     def close(self) -> None:
         """Flush and release, also when flushing fails; idempotent."""

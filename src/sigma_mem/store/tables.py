@@ -12,6 +12,8 @@ from sigma_mem.errors import StoreBusyError, StoreCorruptError, StoreError
 from sigma_mem.store.base import Record
 from sigma_mem.store.chain import START, Link, Space
 from sigma_mem.store.database import (
+    SQLITE_ERRORS,
+    OpenFiles,
     check,
     connect,
     migrate,
@@ -20,7 +22,7 @@ from sigma_mem.store.database import (
     store_error,
 )
 from sigma_mem.store.prints import SEGMENT, sealed
-from sigma_mem.store.rows import Packing, Queued, Row, checksum, short_kind
+from sigma_mem.store.rows import Packing, Queued, StoredRow, checksum, short_kind
 from sigma_mem.store.upgrade import copy_lines
 
 Values = tuple[str | int | bytes | None, ...]
@@ -54,6 +56,7 @@ class Tables:
     def __init__(self, path: Path, reader: sqlite3.Connection, writer: sqlite3.Connection | None) -> None:
         self.path, self._reader, self._writer, self._sql = path, reader, writer, queries()
         self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
+        self.files = OpenFiles(path)
         self._numbers: dict[str, int] = {}  # of namespaces
         self._packings: dict[int, Packing] = {0: Packing()}  # 0 packs first lines
         self._known: _Books | None = None  # as the last commit left them
@@ -178,7 +181,7 @@ class Tables:
         changed[key] = line._replace(lines=line.lines + 1)
         return line.number
 
-    def _erased(self, seq: int, body: bytes, namespace: int) -> Row:
+    def _erased(self, seq: int, body: bytes, namespace: int) -> StoredRow:
         """The row of a line with another body."""
         found = self.read("at", seq)
         row = self.row(found[0]) if found else None
@@ -194,6 +197,7 @@ class Tables:
         if db is None:
             raise ValueError("these tables were opened to read")
         with self._write_lock:
+            self.files.refuse_moved()
             try:
                 if db.in_transaction:  # an interrupt came between the steps of a write
                     db.execute("ROLLBACK")
@@ -203,7 +207,9 @@ class Tables:
                 if seal is not None:
                     self.seal(db, *seal)
                 db.execute("COMMIT")
-            except sqlite3.Error as error:
+                self.files.remember_log()
+                self.files.refuse_moved()
+            except SQLITE_ERRORS as error:
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error
@@ -217,6 +223,7 @@ class Tables:
         if db is None or not self.read("erasures"):
             return
         with self._write_lock:
+            usual = db.execute("PRAGMA secure_delete").fetchone()[0]
             try:
                 db.execute("PRAGMA secure_delete = ON")  # of pages that VACUUM builds, too
                 db.execute("VACUUM")
@@ -230,7 +237,7 @@ class Tables:
             except sqlite3.Error as error:
                 raise store_error(self.path, "erase forgotten lines from", error) from error
             finally:
-                db.execute("PRAGMA secure_delete = OFF")
+                db.execute(f"PRAGMA secure_delete = {usual:d}")
 
     def seal(self, db: sqlite3.Connection, first: int, last: int) -> None:
         """Write the segments that records ``first`` to ``last`` have filled."""
@@ -256,25 +263,25 @@ class Tables:
             try:
                 cursor = self._reader.execute(self._sql[query], values)
                 return cursor.fetchall()
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 raise store_error(self.path, "read", error) from error
             finally:  # an open one would keep the connection at what it saw
                 if cursor is not None:
                     cursor.close()
 
-    def row(self, values: Sequence[Any]) -> Row:
+    def row(self, values: Sequence[Any]) -> StoredRow:
         """A row whose digest holds; StoreCorruptError for any other."""
         seq, namespace, line, kind, id, event, source, body, phi, digest = values
         blobs = (kind, id, b"" if event is None else event, body, phi, digest)
         if all(isinstance(part, bytes) for part in blobs):
             texts = (kind.decode(errors="replace"), id.decode(errors="replace"))
             about = None if event is None else event.decode(errors="replace")
-            row = Row(seq, namespace, line, *texts, about, source, body, phi, digest)
+            row = StoredRow(seq, namespace, line, *texts, about, source, body, phi, digest)
             if row.is_whole():
                 return row
         raise self.damaged(f"record {seq} is damaged (its digest does not match)")
 
-    def record(self, row: Row) -> Record:
+    def record(self, row: StoredRow) -> Record:
         """The record in a row that is whole."""
         return self._packing(row.namespace, row.line - 1).record(row)
 
@@ -315,7 +322,7 @@ def open_to_write(path: Path) -> Tables:
         except BaseException:
             writer.close()
             raise
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise store_error(path, "open", error) from error
 
 
@@ -324,5 +331,5 @@ def open_to_read(path: Path) -> Tables:
     refuse_absent_or_older(path)
     try:
         return Tables(path, connect(path, "ro"), None)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise store_error(path, "open", error) from error

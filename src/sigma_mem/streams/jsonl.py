@@ -6,7 +6,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,10 @@ from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream, to_line
 
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+_RATIO = 100  # of unpacked to packed bytes; text has 3 to 30
+_ALWAYS = 1 << 26  # bytes that are unpacked whatever the ratio
+_PIECE = 1 << 20  # bytes that are unpacked at once
+_FEED = 1 << 8  # bytes of a .zst file that are read at once: each may become 32 kB
 _ENDINGS = re.compile(r"(\.jsonl|\.ndjson|\.json)?(\.gz|\.zst)?$")
 
 
@@ -65,8 +69,8 @@ def read_file(file: Path) -> bytes:
     try:
         packed = file.read_bytes()
         if file.suffix == ".gz":
-            return gzip.decompress(packed)
-        return _decompress_zst(packed) if file.suffix == ".zst" else packed
+            return _joined(_decompress_gz(packed), len(packed), file)
+        return _joined(_decompress_zst(packed), len(packed), file) if file.suffix == ".zst" else packed
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
     except OSError as error:
@@ -101,20 +105,47 @@ def _read(file: Path) -> list[Event]:
     return events
 
 
-def _decompress_zst(packed: bytes) -> bytes:
-    """Decompress every frame; zstandard's own reader ends silently where a file is cut off."""
+def _joined(parts: Iterator[bytes], packed: int, file: Path) -> bytes:
+    """What was packed; StreamError where it grows as no text does."""
+    most, size, out = max(_RATIO * packed, _ALWAYS), 0, []
+    for part in parts:
+        size += len(part)
+        if size > most:
+            raise StreamError(
+                f"{file}: its {packed} bytes hold more than {most} unpacked, as no stream does; expected at "
+                f"most {_RATIO} times as many. Unpack it first if it is right"
+            )
+        out.append(part)
+    return b"".join(out)
+
+
+def _decompress_gz(packed: bytes) -> Iterator[bytes]:
+    """Decompress every member, a piece at a time."""
+    while packed:
+        member = zlib.decompressobj(wbits=31)
+        yield member.decompress(packed, _PIECE)
+        while not member.eof and (piece := member.decompress(member.unconsumed_tail, _PIECE)):
+            yield piece
+        if not member.eof:
+            raise EOFError("the last gzip member is not complete")
+        packed = member.unused_data.lstrip(b"\0")
+
+
+def _decompress_zst(packed: bytes) -> Iterator[bytes]:
+    """Decompress every frame a piece at a time; zstandard's own reader ends silently where a file is cut."""
     zstandard = _zstandard()
-    parts: list[bytes] = []
     while packed:
         frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            parts.append(frame.decompress(packed))
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from error
+        at = 0
+        while at < len(packed) and not frame.eof:
+            try:
+                yield frame.decompress(packed[at : at + _FEED])
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+            at += _FEED
         if not frame.eof:
             raise EOFError("the last zstd frame is not complete")
-        packed = frame.unused_data
-    return b"".join(parts)
+        packed = frame.unused_data + packed[at:]
 
 
 def _compress(data: bytes, target: Path) -> bytes:

@@ -19,6 +19,7 @@ from serve.gateway.upstreams import (
     says,
     says_another_json,
     says_no_json,
+    says_nothing,
     send_event,
     stalls,
     wait_until,
@@ -35,6 +36,7 @@ MISBEHAVING = {
     "redirect": MOVED,
     "no JSON": says_no_json,
     "another JSON": says_another_json,
+    "no choice": says_nothing,
     "slow": hangs,
     "broken connection": breaks_off,
 }

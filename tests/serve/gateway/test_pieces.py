@@ -8,7 +8,7 @@ from hypothesis import given
 
 from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.gateway.circuit import Circuit
-from sigma_mem.serve.gateway.completion import answer_of, as_chunks, price_of, summed_usage
+from sigma_mem.serve.gateway.completion import answer_in, as_chunks, price_of, summed_usage
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.server_events import EventParser
 from sigma_mem.serve.gateway.tool_loop import completion_in_loop, mark_calls, unmarked
@@ -85,13 +85,13 @@ def test_prices_are_of_a_million_tokens_and_nonsense_is_free():
 
 def test_what_an_answer_says():
     def of(**message):
-        return answer_of({"choices": [{"message": message}]})
+        return answer_in({"choices": [{"message": message}]})
 
     assert of(content="391") == "391"
     assert of(content=[{"type": "text", "text": "391"}]) == "391"
     for nothing in ({}, {"content": None}, {"content": " "}, {"content": 3}, {"tool_calls": []}):
         assert of(**nothing) is None
-    assert answer_of({"choices": []}) is None
+    assert answer_in({"choices": []}) is None
     assert of(tool_calls=[3, {"function": {"name": "f", "arguments": "{"}}]).canon == '[3, ["f", "{"]]'
 
 

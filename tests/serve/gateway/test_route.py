@@ -9,7 +9,7 @@ import pytest
 from serve.gateway.conftest import ASK, ask, memory_of
 from serve.gateway.upstreams import says
 from sigma_mem import SigmaMem
-from sigma_mem.errors import UnknownDecisionError
+from sigma_mem.errors import StoreError, UnknownDecisionError
 
 
 def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
@@ -140,3 +140,18 @@ def test_a_decision_is_on_disk_before_its_id_leaves_and_holds_no_text(start, tmp
 def test_texts_are_kept_where_asked_for(start):
     gateway = start({"ann": says("391")}, keep_text=True)
     assert memory_of(gateway).decision(ask(gateway).id).question == "What is 17 * 23?"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask"])
+def test_where_the_disk_fails_no_id_leaves(start, monkeypatch, model, stream):
+    gateway = start({"ann": says("391")})
+
+    async def full_disk():
+        raise StoreError("the disk is full; make room")
+
+    monkeypatch.setattr(gateway.context.memories, "flush", full_disk)
+    with pytest.raises(openai.InternalServerError) as error:
+        gateway.client.chat.completions.create(model=model, messages=ASK, stream=stream)
+    assert error.value.status_code == 503
+    assert "chatcmpl" not in error.value.response.text

@@ -5,9 +5,10 @@ from collections import Counter
 
 import httpx2
 import openai
+import pytest
 
 from serve.gateway.conftest import ASK, ask, memory_of
-from serve.gateway.upstreams import says, upstream
+from serve.gateway.upstreams import fails, says, upstream
 
 TOOLS = [{"type": "function", "function": {"name": "multiply", "parameters": {"type": "object"}}}]
 CALL = {"id": "call_9", "type": "function", "function": {"name": "multiply", "arguments": '{"a": 17}'}}
@@ -126,3 +127,12 @@ def test_the_key_of_an_upstream_comes_from_the_environment_and_stays_here(start,
         answer = client.chat.completions.with_raw_response.create(model="sigma-mem", messages=ASK)
     assert gateway.servers["ann"].requests[0][1]["authorization"] == "Bearer sk-of-ann"
     assert "sk-of-ann" not in answer.text + str(dict(answer.headers))
+
+
+def test_an_upstream_cannot_send_the_gateway_elsewhere(start):
+    with upstream(says("secret")) as inside:
+        moved = fails("307 Temporary Redirect", headers=f"location: {inside.url}/chat/completions\r\n")
+        gateway = start({"ann": moved})
+        with pytest.raises(openai.InternalServerError):
+            ask(gateway)
+        assert inside.requests == []

@@ -1,5 +1,6 @@
 """``model="sigma-mem/vote"``: everyone is asked, and the memory votes among those that answered."""
 
+import asyncio
 import time
 
 import httpx2
@@ -7,7 +8,7 @@ import openai
 import pytest
 
 from serve.gateway.conftest import ASK, ask, memory_of
-from serve.gateway.upstreams import breaks_off, fails, hangs, says
+from serve.gateway.upstreams import OK, breaks_off, fails, hangs, says, wait_until
 
 VOTE = "sigma-mem/vote"
 
@@ -119,3 +120,20 @@ def test_a_vote_that_fails_after_its_first_comment_ends_in_an_error_event(start,
     gateway = start({"ann": hangs}, peers={"ann": {"timeout": 0.4}})
     with pytest.raises(openai.APIError, match="no upstream answered"):
         list(gateway.client.chat.completions.create(model=VOTE, messages=ASK, stream=True))
+
+
+def test_a_client_that_leaves_ends_the_calls_of_a_vote(start, monkeypatch):
+    monkeypatch.setattr("sigma_mem.serve.gateway.streaming._EVERY", 0.1)
+
+    async def dawdles(server, body, writer):
+        writer.write(f"{OK}transfer-encoding: chunked\r\n\r\n".encode())
+        while True:
+            writer.write(b"1\r\n \r\n")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    gateway = start({"ann": dawdles})
+    body = {"model": VOTE, "messages": ASK, "stream": True}
+    with httpx2.stream("POST", f"{gateway.url}/v1/chat/completions", json=body) as response:
+        assert next(response.iter_lines()).startswith(":")
+    wait_until(lambda: gateway.servers["ann"].closed)

@@ -185,6 +185,10 @@ async def says_another_json(server, body, writer):
     send_json(writer, {"choices": "none today", "usage": float("nan")})
 
 
+async def says_nothing(server, body, writer):
+    send_json(writer, {"choices": []})
+
+
 async def hangs(server, body, writer):
     await asyncio.sleep(30.0)
 

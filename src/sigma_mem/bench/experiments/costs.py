@@ -111,14 +111,14 @@ class CostsTable(Table):
         return [*lines, *super().remarks()]
 
     def figures(self, folder: Path) -> list[Path]:
-        """Accuracy against what was spent; budgets differ by powers, so their logarithm is drawn."""
+        """Accuracy against the budget; budgets differ by powers, so their logarithm is drawn."""
         names = [name for name in next(iter(self.rows.values())) if name != ORACLE]
         lines = {
-            name: [(np.log10(self.mean(b, name).cost), self.mean(b, name).accuracy) for b in self.rows]
+            name: [(float(np.log10(budget)), self.mean(budget, name).accuracy) for budget in self.rows]
             for name in names
         }
-        title = f"{self.stream.name}: accuracy against spending, {len(self.orders)} orders"
-        return [figures.against(lines, {}, "log₁₀ of the mean cost of an event", title, folder / "costs.png")]
+        title = f"{self.stream.name}: accuracy against the budget, {len(self.orders)} orders"
+        return [figures.against(lines, {}, "log₁₀ of the budget per event", title, folder / "costs.png")]
 
 
 def costs_table(
@@ -143,7 +143,10 @@ def costs_table(
         ordered = CostlyEvents(events.peers, events.phis[places], events.right[places], events.costs[places])
         for budget in chosen_budgets:
             reached = {name: ordered.spent(play(ordered, budget, order)) for name, play in players.items()}
-            reached[FIXED], reached[ORACLE] = best_fixed(ordered, budget), best_in_hindsight(ordered, budget)
+            reached[FIXED], reached[ORACLE] = (
+                best_affordable(ordered, budget),
+                best_in_hindsight(ordered, budget),
+            )
             for name, one in reached.items():
                 found[budget].setdefault(name, []).append(one)
             done += 1
@@ -217,7 +220,7 @@ def play_paretobandit(events: CostlyEvents, budget: float, seed: int) -> NDArray
     return np.array(chosen, dtype=np.intp)
 
 
-def best_fixed(events: CostlyEvents, budget: float) -> Spent:
+def best_affordable(events: CostlyEvents, budget: float) -> Spent:
     """The peer that is right most often, of those whose mean cost is within the budget; else the cheapest."""
     right, cost = np.nanmean(events.right, axis=0), events.prices
     affordable = cost <= budget * (1.0 + 1e-9)

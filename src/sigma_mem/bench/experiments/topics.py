@@ -14,6 +14,7 @@ from sigma_mem.bench import row
 from sigma_mem.bench.league import DEFAULT, Setup
 from sigma_mem.bench.replayed import replayed
 from sigma_mem.bench.table import Grid, Table
+from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream, counterfactual, with_topics
@@ -141,8 +142,16 @@ def topics_table(
     parts: Parts,
     ratios: Sequence[float] = (0.0,),
     setup: Setup = DEFAULT,
+    *,
+    adaptive: bool = False,
 ) -> TopicsTable:
-    """Play every part at every ratio; its events are those of the stream, with φ as (T, rank)."""
+    """Play every part at every ratio; its events are those of the stream, with φ as (T, rank).
+
+    The adaptive read needs all reads, and so several times as long as the route alone.
+    """
+    if not adaptive or not row.has_answers(stream):
+        settings = replace(setup.settings, text_features=False)  # p̂ does not ask for them
+        setup = replace(setup, reads=Reads(setup.reads[ROUTE]), settings=settings)
     by_id = dict(zip((event.id for event in stream), phis, strict=True))
     played, total = [], len(parts) * len(ratios)
     for name, part in parts.items():
@@ -170,7 +179,7 @@ def _played(name: str, ratio: float, stream: Stream, phis: FloatArray, setup: Se
 
 def _accuracies(stream: Stream, phis: FloatArray, setup: Setup) -> dict[str, float]:
     choices = replayed(stream, phis, setup.settings, reads=setup.reads)
-    names = (ROUTE, ADAPTIVE) if row.has_answers(stream) else (ROUTE,)
+    names = (ROUTE, ADAPTIVE) if len(setup.reads) > 1 else (ROUTE,)
     labels = stream.labels()
     return {name: float(row.correct_at(labels, choices[name]).mean()) for name in names}
 

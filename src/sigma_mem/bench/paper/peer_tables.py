@@ -10,7 +10,7 @@ from sigma_mem.bench.paper.cells import Cell, PaperTable
 from sigma_mem.bench.paper.inputs import PaperStreams, dataset_name, in_order, subset_name
 from sigma_mem.bench.paper.published import figure
 from sigma_mem.bench.row import successes
-from sigma_mem.events import Event
+from sigma_mem.events import Event, FloatArray
 from sigma_mem.streams import Stream, counterfactual
 from sigma_mem.streams.counterfactual import attack_plan
 
@@ -62,9 +62,12 @@ def _accuracies(
     groups = [(name, names == name) for name in in_order(names.tolist())]
     for name, here in [*groups, ("Overall", np.full(len(names), True))]:
         published = figure("peer_accuracy", paper, name)
-        own = [float(100 * np.nanmean(column)) for column in r[here].T]
+        own = [_rate(column) for column in r[here].T]
         rows.append((name, _line(int(here.sum()), own, published)))
-    return PaperTable(key, title, label, ["benchmark", "N", *stream.peers], rows)
+    answered = (~np.isnan(r)).sum(axis=0)
+    given = [f"{peer} {n:,}" for peer, n in zip(stream.peers, answered, strict=True) if n < len(r)]
+    notes = (f"Of the answers that a peer gave: {', '.join(given)} of {len(r):,}.",) if given else ()
+    return PaperTable(key, title, label, ["benchmark", "N", *stream.peers], rows, notes)
 
 
 def _under_attack(pool: Stream, size: int, ratios: Sequence[float], seed: int) -> PaperTable:
@@ -72,7 +75,7 @@ def _under_attack(pool: Stream, size: int, ratios: Sequence[float], seed: int) -
     for ratio in ratios:
         name = f"CF@{100 * ratio:g}"
         r = successes(counterfactual(pool, ratio, seed=seed).labels())
-        own = [float(100 * np.nanmean(column)) for column in r.T]
+        own = [_rate(column) for column in r.T]
         rows.append((name, _line(len(pool), own, figure("peer_accuracy", f"cf-{size}", name))))
     label = "counterfactual" if size == 3 else _WORDS.get(size, "")
     return PaperTable(
@@ -108,10 +111,19 @@ def _attack(streams: PaperStreams, sizes: Sequence[int], seed: int) -> PaperTabl
     return PaperTable("attack", "Strong peers and eligible events of the attack", "", header, rows, (note,))
 
 
-def _line(n: int, own: Sequence[float], published: dict[str, object] | None) -> list[Cell]:
+def _rate(column: FloatArray) -> float | None:
+    """Percent right of the known ones; None where a peer gave no answer."""
+    known = column[~np.isnan(column)]
+    return float(100 * known.mean()) if len(known) else None
+
+
+def _line(n: int, own: Sequence[float | None], published: dict[str, object] | None) -> list[Cell]:
     paper = published["accuracy"] if published else []
     figures = list(paper) if isinstance(paper, list) else []
     figures += [None] * (len(own) - len(figures))
-    best = max(own)
+    best = max((rate for rate in own if rate is not None), default=None)
     count = f"{published['n']:,}" if published else None
-    return [Cell(f"{n:,}", count), *(Cell(o, p, o == best) for o, p in zip(own, figures, strict=False))]
+    return [
+        Cell(f"{n:,}", count),
+        *(Cell(o, p, o is not None and o == best) for o, p in zip(own, figures, strict=False)),
+    ]

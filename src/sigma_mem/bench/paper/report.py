@@ -138,7 +138,7 @@ def write_files(report: PaperReport, folder: Path) -> list[Path]:
 
 def _markdown(report: PaperReport) -> str:
     lines = ["# The paper's tables, ours and (in brackets) the paper's", ""]
-    lines += [f"- {name}: {value}" for name, value in report.about.items()]
+    lines += [f"- {name}: {_said(value)}" for name, value in report.about.items()]
     lines += [f"- left out: {what}" for what in report.missing]
     for table in report.tables:
         header = list(table.header)
@@ -152,6 +152,13 @@ def _markdown(report: PaperReport) -> str:
         lines += ["", *table.notes] if table.notes else []
     lines += ["", *(f"![{file.stem}]({file.name})\n" for file in report.figures)]
     return "\n".join(lines) + "\n"
+
+
+def _said(value: Any) -> str:
+    """A list or mapping as a person would write it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _latex(report: PaperReport) -> str:

@@ -1,6 +1,7 @@
 """The calls made for one request: how long they may take, whom they asked, and what that cost."""
 
 import asyncio
+import math
 from typing import Any
 
 from sigma_mem.serve.failures import RefusedError
@@ -23,15 +24,15 @@ class Calls:
         How many were called.
     failures : mapping by peer
         What went wrong with those that gave no answer.
-    cost : float
-        Of all answers, at the prices of the configuration.
+    costs : mapping by peer
+        Of the answers of upstreams that have a price.
     """
 
     def __init__(self, chat: ChatRequest, pool: Pool, deadline: float) -> None:
         self.chat, self.pool = chat, pool
         self.attempts = 0
         self.failures: dict[str, UpstreamError] = {}
-        self.cost = 0.0
+        self.costs: dict[str, float] = {}
         self._usages: list[object] = []
         self._ends = asyncio.get_running_loop().time() + deadline
 
@@ -55,7 +56,7 @@ class Calls:
         """A peer's answer in chunks, once the first one is there."""
         peer = self.pool[name]
         body = self.chat.body | {"stream": True}
-        if peer.settings.output_price or peer.settings.input_price:  # what it costs is in the last chunk
+        if peer.settings.has_price:  # what it costs is in the last chunk
             options = body.get("stream_options")
             body["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
         self.attempts += 1
@@ -68,7 +69,14 @@ class Calls:
     def spent(self, name: str, usage: object) -> None:
         """A peer reported what it used."""
         self._usages.append(usage)
-        self.cost += price_of(self.pool[name].settings, usage)
+        upstream = self.pool[name].settings
+        if upstream.has_price and usage is not None:
+            self.costs[name] = price_of(upstream, usage)
+
+    @property
+    def cost(self) -> float:
+        """Of all answers, at the prices of the configuration."""
+        return math.fsum(self.costs.values())
 
     def usage(self) -> Body | None:
         """What all upstreams used together."""

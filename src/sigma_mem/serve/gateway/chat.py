@@ -10,6 +10,7 @@ from sigma_mem.serve.gateway.calls import Calls, refused_by
 from sigma_mem.serve.gateway.chat_request import ChatRequest
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.pool import Pool
+from sigma_mem.serve.gateway.pricing import Pricing
 from sigma_mem.serve.gateway.reply import ChatReply, headers_of, json_response
 from sigma_mem.serve.gateway.route import answer_by_route
 from sigma_mem.serve.gateway.streaming import chunks_when_there, untouched_chunks
@@ -29,7 +30,9 @@ def model_names(pool: Pool) -> list[str]:
     return [ROUTE, *WHOLE, *pool.names] if pool.names else []
 
 
-async def answer_chat(context: Context, pool: Pool, who: Principal, chat: ChatRequest) -> Response:
+async def answer_chat(
+    context: Context, pool: Pool, pricing: Pricing, who: Principal, chat: ChatRequest
+) -> Response:
     """The response to a chat request: by the peer that it names, or as the memory decides."""
     config = context.config
     namespace = chat.options.namespace or config.namespace
@@ -39,7 +42,9 @@ async def answer_chat(context: Context, pool: Pool, who: Principal, chat: ChatRe
     calls = Calls(chat, pool, config.deadline)
     if chat.model in pool:
         return await _answer_by_name(calls, chat.model)
-    turn = Turn(context, calls, await context.memories.get(namespace))
+    memory = await context.memories.get(namespace)
+    await pricing.tell(memory)
+    turn = Turn(context, calls, memory)
     candidates = turn.candidates()
     stays = await turn.peer_in_loop(candidates)
     if chat.model == ROUTE or stays is not None:

@@ -22,8 +22,10 @@ class ChatOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
+    topic: Name | Annotated[list[Name], Field(min_length=1, max_length=64)] | None = None
     among: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = None
     explore: bool | None = None
+    max_cost: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     after: Name | None = None
     namespace: Name | None = None
 

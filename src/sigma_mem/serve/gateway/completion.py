@@ -47,7 +47,7 @@ def _count(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e12 else 0.0
 
 
-def answer_of(completion: Mapping[str, Any]) -> Answer | str | None:
+def answer_in(completion: Mapping[str, Any]) -> Answer | str | None:
     """What the first choice says, to be voted on; calls of tools are equal where name and arguments are."""
     message = first_message(completion)
     calls = message.get("tool_calls")

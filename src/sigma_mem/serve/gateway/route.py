@@ -26,7 +26,9 @@ async def answer_by_route(
         A peer that serves whatever the memory chooses; empty to let the memory choose.
     """
     decision = await _decide(turn, candidates, turn.explore and not observe, stays)
-    order = [observe] if observe else best_first(candidates, decision.probs, decision.peer)
+    turn.start_saving()
+    allowed = candidates if stays is not None else decision.details["among"]  # those within max_cost
+    order = [observe] if observe else best_first(allowed, decision.probs, decision.peer)
     for peer in order:
         if not turn.calls.seconds_left():
             break
@@ -48,8 +50,10 @@ async def _decide(turn: Turn, candidates: list[str], explore: bool, stays: str |
     return await turn.memory.quick(
         lambda mem: mem.route(
             question,
+            topic=options.topic,
             among=candidates,
             explore=explore,
+            max_cost=options.max_cost,
             after=options.after,
             ref=turn.id,
         )

@@ -15,6 +15,7 @@ from sigma_mem.serve.gateway.completion import price_of
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.feedback import CompletionFeedback, record_feedback
 from sigma_mem.serve.gateway.pool import Pool
+from sigma_mem.serve.gateway.pricing import Pricing
 from sigma_mem.serve.gateway.reply import ChatReply, headers_of, json_response
 
 _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobody knows it here
@@ -24,6 +25,7 @@ def router(context: Context) -> APIRouter:
     """``/v1/models``, ``/v1/chat/completions``, ``/v1/embeddings`` and ``/v1/feedback``."""
     counted = context.metrics.upstream_calls
     pool = Pool(context.config.upstreams, lambda peer, outcome: counted.labels(peer, outcome).inc())
+    pricing = Pricing(context.config.upstreams)
     context.closing.append(pool.close)
     routes = APIRouter(tags=["gateway"])
 
@@ -48,7 +50,7 @@ def router(context: Context) -> APIRouter:
     @needs("write")
     async def create_chat_completion(request: Request) -> Response:
         chat = read_chat(await request.body())
-        return await answer_chat(context, pool, principal_of(request), chat)
+        return await answer_chat(context, pool, pricing, principal_of(request), chat)
 
     @routes.post(
         "/v1/embeddings",

@@ -3,12 +3,13 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from sigma_mem.errors import SigmaMemError
+from sigma_mem.errors import SigmaMemError, StoreError
 from sigma_mem.events import Decision
 from sigma_mem.serve.failures import error_body, refusal
 from sigma_mem.serve.gateway.calls import Calls
@@ -53,19 +54,27 @@ async def passing_chunks(turn: Turn, decision: Decision, stream: ChunkStream) ->
         await stream.aclose()
         raise
     summary = turn.summary(decision, peer)
-    events = _chunks(turn.calls, stream, {"id": turn.id, "model": peer}, summary)
+
+    async def charge() -> None:
+        await turn.charge(decision, peer)
+
+    events = _chunks(turn.calls, stream, {"id": turn.id, "model": peer}, summary, charge)
     return EventResponse(events, headers_of(summary, without="cost"), stream.aclose)
 
 
 def untouched_chunks(calls: Calls, stream: ChunkStream) -> Response:
     """The stream of a peer that the client chose itself."""
     peer = stream.peer.name
-    events = _chunks(calls, stream, {"model": peer}, None)
+    events = _chunks(calls, stream, {"model": peer})
     return EventResponse(events, headers_of({"peer": peer, "attempts": calls.attempts}), stream.aclose)
 
 
 async def _chunks(
-    calls: Calls, stream: ChunkStream, renamed: Body, summary: Body | None
+    calls: Calls,
+    stream: ChunkStream,
+    renamed: Body,
+    summary: Body | None = None,
+    charge: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[bytes]:
     """The upstream's chunks under our names; an error in the middle is an event too."""
     first = True
@@ -86,6 +95,9 @@ async def _chunks(
     except UpstreamError as error:
         yield event_of(error_body(f"the answer broke off: {error}", "upstream_broke_off", 502))
         return
+    if charge is not None and calls.costs:
+        with suppress(StoreError):  # the answer is whole, and the ledger keeps the cost that was expected
+            await charge()
     yield _DONE
 
 

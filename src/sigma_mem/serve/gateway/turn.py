@@ -1,5 +1,6 @@
 """One chat request that the memory decides."""
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -32,6 +33,7 @@ class Turn:
         self.explore = context.config.explore if asked is None else asked
         self._memories, self._metrics = context.memories, context.metrics
         self._epoch = context.memories.store.epoch
+        self._saving: asyncio.Task[None] | None = None
 
     def candidates(self) -> list[str]:
         """Peers of the memory that are upstreams, allowed by the request, and working."""
@@ -60,11 +62,25 @@ class Turn:
         peer = decision.served or decision.peer
         return peer if peer in candidates else None
 
+    def start_saving(self) -> None:
+        """Wait for the disk from now on, while an upstream is called."""
+        self._saving = asyncio.create_task(self._save())
+        # Where nobody answers nobody asks how it ended; asyncio would complain.
+        self._saving.add_done_callback(lambda task: task.cancelled() or task.exception())
+
     async def settle(self, decision: Decision, peer: str) -> None:
-        """Record who served, where that is not who was chosen; return once the decision is on disk."""
+        """Record who served, where that is not who was chosen, and its cost; return once that is on disk."""
         self._metrics.decisions.labels(decision.read).inc()
-        if peer != decision.peer:
-            await self.memory.slow(lambda mem: mem.served(decision, peer))
+        if peer != decision.peer or peer in self.calls.costs:
+            await self.charge(decision, peer)
+        await (self._save() if self._saving is None else self._saving)
+
+    async def charge(self, decision: Decision, peer: str) -> None:
+        """Record who served and, where that is known, what it cost."""
+        cost = self.calls.costs.get(peer)
+        await self.memory.slow(lambda mem: mem.served(decision, peer, cost=cost))
+
+    async def _save(self) -> None:
         await self._memories.flush()
         if self._memories.store.epoch != self._epoch:
             raise StoreError("the store had to drop what was just written; try again")

@@ -41,7 +41,8 @@ class UpstreamPeer:
     session : callable
         Gives the connections that all upstreams share.
     count : callable
-        Is told the name, and how each call ended: "answered", "refused" (the request), "limited" or "failed".
+        Is told the name, and how each call ended: "answered", "refused" (the request), "limited" (by its rate
+        or by the deadline) or "failed".
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class UpstreamPeer:
                 finally:
                     response.release()
             self._check_status(response, raw)
-            answer = _object(raw, expected, self.name)
+            answer = _object(raw, expected, self.name, whole=True)
             note_usage(span, answer)
             return answer
 
@@ -163,7 +164,7 @@ class ChunkStream:
         if data.startswith("[DONE]"):
             self._finished = True
             return None
-        chunk = _object(data, "choices", self.peer.name)
+        chunk = _object(data, "choices", self.peer.name, whole=False)
         self._finished |= any(isinstance(c, dict) and c.get("finish_reason") for c in chunk["choices"])
         return chunk
 
@@ -227,14 +228,16 @@ async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
     return b"".join(parts)
 
 
-def _object(raw: bytes | str, expected: str, name: str) -> Body:
-    """A JSON object with a list of that name, as every answer and chunk is."""
+def _object(raw: bytes | str, expected: str, name: str, whole: bool) -> Body:
+    """A JSON object with a list of that name, as every answer and chunk is; of a whole one, not empty."""
     try:
         found = decode_json(raw)
     except ValueError:
         raise UpstreamError(name, "sent what is no JSON") from None
     if not isinstance(found, dict) or not isinstance(found.get(expected), list):
         raise UpstreamError(name, f"sent JSON without {expected}")
+    if whole and not found[expected]:
+        raise UpstreamError(name, f"sent no {expected}")
     return found
 
 

@@ -61,10 +61,12 @@ SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM rec
 WHERE namespace = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 
 -- line_before --
-SELECT line FROM record WHERE namespace = ? AND seq <= ? ORDER BY seq DESC LIMIT 1
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+WHERE namespace = ? AND seq <= ? ORDER BY seq DESC LIMIT 1
 
 -- line_after --
-SELECT line FROM record WHERE namespace = ? AND seq > ? ORDER BY seq LIMIT 1
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+WHERE namespace = ? AND seq > ? ORDER BY seq LIMIT 1
 
 -- at --
 SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record WHERE seq = ?
