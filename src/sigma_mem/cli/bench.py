@@ -380,7 +380,7 @@ def speed(
 def gateway(
     calls: Annotated[int, typer.Option(min=20, help="Calls to each server.")] = 400,
     litellm: Annotated[
-        Path | None, typer.Option(help="A virtual environment with LiteLLM and its proxy, to time it as well.")
+        Path | None, typer.Option(help="An environment with LiteLLM and its proxy, to time it as well.")
     ] = None,
     as_json: Json = False,
 ) -> None:
