@@ -21,6 +21,7 @@ from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.memory_routes import memory_routes
 from sigma_mem.serve.metrics import Metrics
 from sigma_mem.serve.operations import operation_routes
+from sigma_mem.serve.tracing import telemetry_options
 
 
 def create_app(config: ServerConfig) -> FastAPI:
@@ -41,6 +42,7 @@ def create_app(config: ServerConfig) -> FastAPI:
         docs_url=None,  # those pages load from other hosts
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=telemetry_options(config.telemetry),
     )
     app.state.context = context
     for routes in (memory_routes(context), gateway_router(context), operation_routes(context, app)):
