@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 import uvicorn
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from serve.conftest import bearer, served
@@ -98,11 +98,20 @@ def test_without_a_key_there_is_nothing(keys, key_file, tmp_path):
     async def main():
         async with listening(locked(key_file, tmp_path)) as (address, _):
             for key in (None, "sm-wrong"):
-                with pytest.raises(BaseExceptionGroup):
+                with pytest.raises(BaseExceptionGroup) as failed:
                     async with agent(address, key) as client:
                         await client.list_tools()
+                assert failed.group_contains(MCPError, match="error response")
 
     asyncio.run(main())
+
+
+def test_a_call_without_a_key_is_401(locked_service, keys):
+    body = call_body("trust", {"namespace": "mine"})
+    answer = locked_service.post("/mcp", json=body, headers=ACCEPT)
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    answer = locked_service.post("/mcp", json=body, headers=ACCEPT | bearer(keys["read"]))
+    assert set(answer.json()["result"]["structuredContent"]["trust"]) == {"ann", "bob"}
 
 
 def call_body(tool, arguments):

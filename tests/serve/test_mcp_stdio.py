@@ -1,7 +1,9 @@
 """The official client against ``sigma-mem mcp``: a process, a file, every tool."""
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 
@@ -102,6 +104,40 @@ def test_what_is_refused_says_what_to_do(tmp_path):
             assert "expected one of ['add_answer'" in await refused(client, "rout")
 
     asyncio.run(main())
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path):
+    """In the protocol's own lines, since the client would end the process gently."""
+    memory = tmp_path / "memory.db"
+    command = [sys.executable, "-c", "from sigma_mem.cli import main; main()", "mcp", "-m", str(memory)]
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    with subprocess.Popen(
+        [*command, "--peers", "ann,bob", "--encoder", "hashed"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def send(method, **message):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": method, **message}) + "\n")
+            process.stdin.flush()
+
+        def call(id, tool, **arguments):
+            send("tools/call", id=id, params={"name": tool, "arguments": arguments})
+            return json.loads(process.stdout.readline())["result"]["structuredContent"]
+
+        try:
+            send("initialize", id=1, params=hello)
+            assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "sigma-mem"
+            send("notifications/initialized")
+            decided = call(2, "route", question=QUESTION)["decision"]
+            call(3, "record_feedback", decision=decided, labels={"ann": True})
+            last = call(4, "route", question=QUESTION)["decision"]
+        finally:
+            process.kill()
+    with SigmaMem(path=memory) as mem:
+        assert mem.labels(decided) == {"ann": 1.0}
+        assert mem.decision(last).question == QUESTION
 
 
 def test_without_the_library_it_names_the_extra(tmp_path, monkeypatch, capsys):
