@@ -49,6 +49,7 @@ def unlimited():
 def test_every_route_refuses_who_has_no_key(everything):
     found = list(routes(everything))
     assert len(found) > 25
+    assert ("/mcp", "POST") in [(path, method) for path, method, _ in found]
     assert {path for path, _, access in found if access.role == "nobody"} == OPEN
     for path, method, _ in found:
         for key in (None, "sm-wrong", ""):
