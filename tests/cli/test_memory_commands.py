@@ -50,7 +50,7 @@ def test_round_trip_on_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert taken["labels"] == {"a": 1.0, "b": -1.0, "c": -0.5}
     again = values(capsys, "route", *file, QUESTION)
     assert again["peer"] == "a"
-    assert again["probs"]["a"] > 0.5 > again["probs"]["c"] > again["probs"]["b"]
+    assert again["probs"]["a"] > again["probs"]["c"] > again["probs"]["b"]
     seen = values(capsys, "inspect", *file)
     assert seen["events"] == 2
     assert [made["id"] for made in seen["decisions"]] == [again["id"], voted["id"], routed["id"]]
@@ -129,7 +129,7 @@ def test_inspect_tells_how_much_of_a_record_is_agreement(
     assert seen["peers"]["bob"]["evidence"] == 0.0
     assert seen["peers"]["bob"]["agreement"] == pytest.approx(10.0, abs=0.1)
     basis = seen["directions"][0]["basis"]
-    assert basis["ann"]["from_labels"] > 0.2 > basis["bob"]["from_labels"] == 0.0
+    assert basis["ann"]["from_labels"] > 0.1 > basis["bob"]["from_labels"] == 0.0
     assert basis["bob"]["from_agreement"] > basis["ann"]["from_agreement"] > 0.2
     assert run(["inspect", "--memory", str(path)]) == 0
     assert "agreement events" in capsys.readouterr().out
