@@ -44,7 +44,7 @@ bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in
 	else echo "no stream at $(STREAM): the center is not timed; say make bench STREAM=..."; fi
 
 docs: $(VENV)/.dev         ## build the documentation and check its links
-	$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+	$(BIN)/mkdocs build --strict --site-dir build/site
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis

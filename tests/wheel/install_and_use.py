@@ -87,9 +87,9 @@ def tiny_stream(file: Path) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def readme_code() -> str:
-    """The Python blocks of the README, in order."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def page_code(page: str) -> str:
+    """The Python blocks of a page, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
     return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
 
 
@@ -128,11 +128,16 @@ def use(folder: Path, python: Path) -> None:
         where = call(python, "-c", "import sigma_mem; print(sigma_mem.__file__)")
         expect(where.startswith(str(python.parents[1])), f"sigma_mem was imported from {where.strip()}")
     with step("README"):
-        code = readme_code()
+        code = page_code("README.md")
         expect("SigmaMem(" in code, "README.md has no Python block that makes a memory")
         printed = call(python, "-W", "error", "-c", code)
         expect("391" in printed, f"the README's lines printed {printed!r}, without the answer 391")
         expect((home / "memory.db").is_file(), "the README's lines left no memory.db")
+    with step("tutorial"):
+        printed = call(python, "-W", "error", "-c", page_code("docs/tutorial.md"))
+        expect("the last 20:" in printed, f"the tutorial printed {printed!r}, without how the last 20 went")
+        shown = call(program, "inspect", "--memory", "router.db")
+        expect("calculator" in shown, f"sigma-mem inspect shows {shown!r} of the tutorial's memory")
     with step("help"):
         commands = documented_commands()
         expect(["bench", "cf"] in commands, "the documentation does not name sigma-mem bench cf")
