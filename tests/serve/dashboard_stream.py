@@ -10,7 +10,7 @@ SKILL = {
     "coder": {"algebra": 0.55, "law": 0.3, "code": 0.95},
     "qwen": {"algebra": 0.95, "law": 0.95, "code": 0.9},  # until it is updated
 }
-ATTACK = "<img src=x onerror=\"document.body.dataset.attacked='yes'\"><script>document.body.dataset.attacked='yes'</script>"
+ATTACK = "<img src=x onerror=\"document.body.dataset.attacked='yes'\"><script>alert(1)</script>"
 
 
 def feed(http, events=200, unlabelled=6, base="/v1/memory/default"):

@@ -52,6 +52,14 @@ def test_every_file_is_public_and_under_a_strict_policy(locked_service):
     assert locked_service.get("/dashboard", follow_redirects=False).headers["location"] == "/dashboard/"
 
 
+def test_a_page_without_a_key_loads_all_its_files_at_once(locked_service):
+    """They are more than the guesses at a key that are allowed in a second."""
+    for _ in range(3):
+        assert {locked_service.get(f"/dashboard/{name}").status_code for name in FILES} == {200}
+    statuses = [locked_service.get("/v1/memory").status_code for _ in range(40)]
+    assert 429 in statuses
+
+
 @pytest.mark.parametrize("name", ["nothing.js", "..%2ffiles.py", "%2e%2e", "files.py", "index.html/"])
 def test_no_other_file_is_served(locked_service, name):
     assert locked_service.get(f"/dashboard/{name}").status_code == 404

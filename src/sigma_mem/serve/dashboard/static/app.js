@@ -50,16 +50,16 @@ function showPlace(names) {
 function replaceMain(nodes) {
   const focused = main.contains(document.activeElement) ? document.activeElement.id : "";
   const open = [...main.querySelectorAll("details[open]")].map((node) => node.id);
-  main.replaceChildren(...nodes.flat(3).filter((node) => node));
+  main.replaceChildren(...nodes.flat(Infinity).filter((node) => node));
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   if (focused) document.getElementById(focused)?.focus();
 }
 
 async function refresh({ force = false } = {}) {
-  const mine = (turn += 1);
   const view = VIEWS[place.view];
   const api = memory(place.namespace);
   if (!force && view.busy?.(main)) return;
+  const mine = (turn += 1);
   const data = await view.load(api, place.argument);
   const text = JSON.stringify(data);
   if (mine !== turn || (!force && (text === shown || view.busy?.(main)))) return;

@@ -25,6 +25,8 @@ export function render({ decision: d, labels, explanation }, api, again) {
       fact("Time", when(d.time)), fact("Ref", d.ref), fact("Id", d.id)),
     el("h2", {}, "Scores and weights"),
     weights(d, labels),
+    el("p", { class: "note" }, "Weight: the log-odds of p, and what the text of the answer adds. A calibrated vote adds the same amount to "
+      + "every peer, for how many wrong answers compete, so of two sums the one with more peers gains."),
     outcome(d),
     el("h2", {}, "Which past events weighed how much"),
     choice(d, explanation, again),

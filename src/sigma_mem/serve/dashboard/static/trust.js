@@ -20,10 +20,10 @@ export function render({ now, trend, drift }) {
     heading("Trust", `How often each peer is right, whatever the task, after ${now.events} events.`),
     now.events === 0 ? empty("No event yet. Decide through the API or the gateway, and this page fills by itself.") : null,
     table("Trust by peer, best first", [["Peer"], ["Right with p", "num"], ["95 % interval", "num"], ["Labels", "num"],
-      [`Last ${trend.window} labels`, "num"], ["Changed"]], rows, { id: "trust-table" }),
+      [`Last ${trend.window} labels`, "num"], ["Changed", "nowrap"]], rows, { id: "trust-table" }),
     el("h2", {}, "Over time"),
     el("p", { class: "note" }, `Share right over the last ${trend.window} labels, with its 95 % interval. `
-      + "An upright line marks the event since which a peer's record is another one."),
+      + "A dashed line marks the event at which a peer's record changed."),
     el("div", { class: "panels" }, peers.map((peer) => panel(peer, trend, changed[peer]))),
     asTable(peers, trend),
   ];
