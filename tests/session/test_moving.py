@@ -301,6 +301,15 @@ def test_merge_refuses_memories_that_do_not_fit() -> None:
         one.merge(two)
 
 
+@pytest.mark.parametrize(("one", "two"), [(True, False), (False, True), (False, False)])
+def test_a_merged_memory_says_whether_it_has_texts(one: bool, two: bool) -> None:
+    parts = [SigmaMem(PEERS, rank=2, keep_text=keep) for keep in (one, two)]
+    for part in parts:
+        part.route("a text", phi=[1.0, 0.0])
+    merged = parts[0].merge(parts[1])
+    assert merged.keep_text is any(d.question for d in merged.decisions())
+
+
 def test_the_merge_command(tmp_path: Path, capsys) -> None:
     for i in (0, 1):
         taught(tmp_path / f"{i}.db", events=4, seed=i, clock=Clock(1000.0 * i)).close()

@@ -42,7 +42,7 @@ def works_again(store, record, acknowledged, epoch=1):
 def test_a_full_database_fails_cleanly_and_works_again(path, record):
     store = SqliteStore(path)
     writer = store._tables._writer
-    writer.execute("PRAGMA max_page_count = 60")
+    writer.execute("PRAGMA max_page_count = 45")
     acknowledged = fill(store, record, 1)
     assert acknowledged > 10
     with pytest.raises(StoreError, match="full"):
@@ -55,7 +55,7 @@ def test_a_full_database_fails_cleanly_and_works_again(path, record):
 
 def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
     store = SqliteStore(path)
-    store._tables._writer.execute("PRAGMA max_page_count = 100")
+    store._tables._writer.execute("PRAGMA max_page_count = 60")
     acknowledged, refused = [], []
 
     def write(thread):

@@ -24,7 +24,7 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.limits import RouteLimits, route_within
-from sigma_mem.session.lines import Opening, decision_record, ref_record
+from sigma_mem.session.lines import Opening, decision_record, ref_record, single_precision
 from sigma_mem.session.naming import checked_ref, earlier_event, id_of
 from sigma_mem.session.panel import Step
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
@@ -103,9 +103,9 @@ class Decider:
     ) -> FloatArray:
         """φ as it was handed in, or of the question; 0 where there are topics only."""
         if phi is not None:
-            return _checked_phi(phi, self._opening.rank)
+            return single_precision(_checked_phi(phi, self._opening.rank))
         if question:
-            return self.encode(question)
+            return single_precision(self.encode(question))
         if not topics:
             raise InputError("neither question, phi nor topic was given; expected one of them")
         return np.zeros(self._opening.rank)
@@ -222,7 +222,7 @@ def _place(
             raise InputError(f"ref {task.ref!r} has been forgotten meanwhile; expected the task again")
         return Place(None, phi, topics, fold.state.next_tick(time), task.question, ref_is_new)
     id, event = fold.event_of(earlier)
-    if task.phi is not None and phi is not None and not np.array_equal(phi, event.phi):
+    if task.phi is not None and phi is not None and not np.array_equal(phi, single_precision(event.phi)):
         raise InputError(
             f"phi differs from that of decision {earlier!r}, and an event has one φ; "
             "leave out phi, or leave out after and ref for a new event"
@@ -236,7 +236,7 @@ def _read_details(state: SigmaState, view: View, outcome: Outcome, details: dict
     if "select" in outcome.choices:
         details |= posterior_details(state, outcome.choices["select"].totals)
     if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
-        details = {"text_log_odds": state.by_peer(view.text_log_odds)} | details
+        details = {"text_log_odds": state.by_peer(view.text_log_odds.round(4))} | details
     return details
 
 

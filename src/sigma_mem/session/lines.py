@@ -186,14 +186,15 @@ def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standi
 
     What the source was worth then is kept with them; a trusted one weighs 1, and nothing is kept.
     """
-    body = {
-        "id": feedback.id,
+    body: dict[str, Any] = {
         "labels": dict(feedback.labels),
         "source": feedback.source,
         "amends": feedback.amends,
         "tick": tick,
         "time": feedback.time,
     }
+    if line != feedback.id:  # an amendment
+        body["id"] = feedback.id
     if standing is not None:
         body["weight"] = standing.weight
         if standing.reliability is not None:
@@ -206,7 +207,7 @@ def feedback_record(feedback: Feedback, line: str, tick: float, standing: Standi
 def feedback_from(record: Record) -> Feedback:
     """The feedback that a line holds."""
     body: dict[str, Any] = {key: _own(value) for key, value in record.body.items() if key in _OF_FEEDBACK}
-    return Feedback(event=record.event, **body)
+    return Feedback(**{"id": record.id, "event": record.event, **body})
 
 
 def ref_record(ref: str, event: str) -> Record:
@@ -263,6 +264,11 @@ def revoke_record(source: str, id: str, time: float) -> Record:
 def unrevoke_record(source: str, id: str, time: float) -> Record:
     """Everything that a revoked source ever said counts again."""
     return Record("unrevoke", id, "", {"source": source, "time": time})
+
+
+def single_precision(phi: FloatArray) -> FloatArray:
+    """φ as a ledger keeps it in half the bytes; rounded before it is used, so that replay is exact."""
+    return phi.astype(np.float32).astype(np.float64)
 
 
 def phi_to_bytes(phi: FloatArray) -> bytes:

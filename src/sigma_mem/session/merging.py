@@ -49,7 +49,10 @@ def merged_opening(one: Ledger, two: Ledger) -> Opening:
                 f"the memories differ in {what}: {mine} and {others}; refold one of them to the other's first"
             )
     peers = dict.fromkeys((*one.peers, *two.peers, *sorted(one.departed | two.departed)))
-    return replace(one.opening, peers=tuple(peers))
+    texts = any(
+        ledger.opening.keep_text is not False for ledger in (one, two)
+    )  # lines are copied as they are
+    return replace(one.opening, peers=tuple(peers), keep_text=texts)
 
 
 def append_merged(journal: Journal, one: Ledger, two: Ledger) -> None:

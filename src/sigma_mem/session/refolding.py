@@ -137,7 +137,8 @@ def refold_into(
             task.id = line.id
             yield line, _decided_again(new, line, again)
         elif line.kind == "feedback":
-            own = None if body["id"].rpartition("/")[0] == line.event else body["id"]
+            own = body.get("id", line.id)
+            own = None if own.rpartition("/")[0] == line.event else own
             new.feedback(line.event, body["labels"], source=body["source"], id=own, amend=body["amends"])
 
 

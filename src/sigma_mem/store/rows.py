@@ -1,30 +1,27 @@
 """A record as a row of the file: packed, salted, and with a digest of every byte that is stored.
 
-A body is JSON, compressed against words that such bodies hold, also those of the first line; φ is
-kept as float32 where that loses nothing. The digest is H(salt ‖ row). A line that was forgotten keeps it, and
-has a second one of what is stored in its place; its salt is gone, so that nobody can guess what it said.
+A body is packed JSON (`packing`); φ is kept as float32 where that loses nothing. The digest is H(salt ‖ row).
+A line that was forgotten keeps it, and has a second one of what is stored in its place; its salt is gone, so
+that nobody can guess what it said.
 """
 
 import json
 import os
 import zlib
 from collections.abc import Mapping
-from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sigma_mem.store.base import Record
+from sigma_mem.store.packing import BodyPacking
 
 DIGEST = 16  # bytes
 SALT = 8
 _SHORT = {"decision": "d", "feedback": "f"}  # of kinds; any other has a mark before it
 _LONG = {short: kind for kind, short in _SHORT.items()}
-_DEFLATED, _FLOAT32 = 1, 2  # flags of a stored body
-_FIRST_LINE = 2048  # bytes of it that serve as words
-_LARGEST = 1 << 28  # bytes of a body
+_FLOAT32 = 1  # a flag before a stored body: φ is narrow
 
 
 class Queued(NamedTuple):
@@ -46,7 +43,7 @@ class StoredRow(NamedTuple):
     id: str
     event: str | None  # None where it is the id
     source: int | None
-    body: bytes  # salt, flags, JSON
+    body: bytes  # salt, flag, packed JSON
     phi: bytes
     digest: bytes  # and a second one where the line was forgotten
 
@@ -75,18 +72,16 @@ def short_kind(kind: str) -> str:
 
 
 class Packing:
-    """Packs the bodies of a namespace, given its first line's, and reads them back."""
+    """Packs the lines of a namespace, given the body of its first, and reads them back."""
 
     def __init__(self, first: bytes = b"") -> None:
-        words = _words() + first[:_FIRST_LINE]
-        self._deflate = zlib.compressobj(6, zlib.DEFLATED, -13, 7, zlib.Z_DEFAULT_STRATEGY, words)
-        self._inflate = zlib.decompressobj(-13, words)
+        self._bodies = BodyPacking(first)
 
     def row(self, queued: Queued, namespace: int, line: int, source: int | None) -> StoredRow:
         """The row of a record."""
         r = queued.record
         body, phi = self._packed(queued.body, r.phi)
-        event = None if r.event == r.id else r.event
+        event = None if r.event == r.id and r.kind == "decision" else r.event
         row = StoredRow(r.seq, namespace, line, short_kind(r.kind), r.id, event, source, body, phi, b"")
         return row._replace(digest=row.computed())
 
@@ -106,16 +101,11 @@ class Packing:
 
     def json(self, row: StoredRow) -> bytes:
         """The body of a row that is whole."""
-        payload = row.body[SALT + 1 :]
-        return self._inflate.copy().decompress(payload, _LARGEST) if row.body[SALT] & _DEFLATED else payload
+        return self._bodies.unpack(row.body[SALT + 1 :])
 
     def _packed(self, body: bytes, phi: bytes) -> tuple[bytes, bytes]:
-        deflate = self._deflate.copy()
-        small = deflate.compress(body) + deflate.flush()
-        deflated = len(small) < len(body)
         narrow = _as_float32(phi)
-        flags = _DEFLATED * deflated | _FLOAT32 * (narrow is not None)
-        packed = os.urandom(SALT) + bytes([flags]) + (small if deflated else body)
+        packed = os.urandom(SALT) + bytes([_FLOAT32 * (narrow is not None)]) + self._bodies.pack(body)
         return packed, phi if narrow is None else narrow
 
 
@@ -127,11 +117,6 @@ def _as_float32(phi: bytes) -> bytes | None:
     with np.errstate(over="ignore"):
         narrow = wide.astype("<f4")
     return narrow.tobytes() if narrow.astype("<f8").tobytes() == phi else None
-
-
-@cache
-def _words() -> bytes:
-    return (files("sigma_mem.store") / "words.txt").read_bytes()
 
 
 def checksum(*parts: int | str | bytes) -> int:

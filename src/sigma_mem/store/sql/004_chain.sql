@@ -34,7 +34,7 @@ CREATE TABLE record (
     line      INTEGER NOT NULL,  -- position in its namespace, from 1
     kind      TEXT    NOT NULL,
     id        TEXT    NOT NULL,
-    event     TEXT,              -- NULL where it is the id
+    event     TEXT,              -- NULL for the first decision of an event, whose id it is
     source    INTEGER,
     body      BLOB    NOT NULL,  -- salt, flags, packed JSON
     phi       BLOB    NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE record (
 );
 CREATE UNIQUE INDEX record_by_id ON record (namespace, kind, id);
 CREATE INDEX record_by_namespace ON record (namespace);  -- the row's seq is part of every index
-CREATE INDEX record_by_event ON record (namespace, coalesce(event, id)) WHERE coalesce(event, id) <> '';
+CREATE INDEX record_by_event ON record (namespace, event) WHERE event IS NOT NULL AND event <> '';
 CREATE INDEX record_by_source ON record (source) WHERE source IS NOT NULL;
 
 CREATE TRIGGER record_is_never_changed BEFORE UPDATE ON record

@@ -47,7 +47,11 @@ WHERE namespace = ? AND kind = ? AND id = ?
 
 -- of_event --
 SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
-WHERE namespace = ? AND coalesce(event, id) = ? AND coalesce(event, id) <> '' ORDER BY seq
+WHERE namespace = ?1 AND event = ?2 AND event IS NOT NULL AND event <> ''
+UNION ALL
+SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+WHERE namespace = ?1 AND kind = 'd' AND id = ?2 AND event IS NULL
+ORDER BY seq
 
 -- count_of_source --
 SELECT count(*) FROM record WHERE source = ?

@@ -1,0 +1,105 @@
+"""JSON in few bytes: long numbers and base64 as they are in memory, the rest compressed.
+
+A float of 17 digits is 8 bytes, and base64 three quarters of its length; they would hardly get smaller. Each
+is replaced by a mark that JSON cannot hold, and put in front of the compressed rest. Nothing is lost: what
+would not come back letter for letter stays where it is.
+"""
+
+import re
+import struct
+import zlib
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from functools import cache
+from importlib.resources import files
+
+_FIRST_LINE = 2048  # bytes of it that serve as words
+_LARGEST = 1 << 28  # bytes of a body
+_PLAIN, _DEFLATED = 0, 1  # how a body is packed, its first byte
+_FLOAT, _AGAIN, _BASE64 = b"\x01", b"\x02", b"\x03"  # marks
+_TOKEN = re.compile(rb'(?<=[:,\[])-?\d+\.\d{9,}(?:e-\d+)?(?=[,\]}])|"[A-Za-z0-9+/]{32,}={0,2}"')
+_MARK = re.compile(rb"[\x01-\x03]")
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_DOUBLE, _SIZE = struct.Struct("<d"), struct.Struct("<H")
+
+
+class BodyPacking:
+    """Packs JSON texts that share words with the first of them."""
+
+    def __init__(self, first: bytes = b"") -> None:
+        words = _words() + _extracted(first[:_FIRST_LINE])[0]
+        self._deflate = zlib.compressobj(9, zlib.DEFLATED, -13, 8, zlib.Z_DEFAULT_STRATEGY, words)
+        self._inflate = zlib.decompressobj(-13, words)
+
+    def pack(self, body: bytes) -> bytes:
+        """A body in fewer bytes."""
+        rest, raw = _extracted(body)
+        deflate = self._deflate.copy()
+        packed = deflate.compress(rest) + deflate.flush()
+        small = bytes([_DEFLATED]) + _SIZE.pack(len(raw)) + raw + packed
+        return small if len(small) <= len(body) else bytes([_PLAIN]) + body
+
+    def unpack(self, packed: bytes) -> bytes:
+        """The body, letter for letter."""
+        if packed[0] == _PLAIN:
+            return packed[1:]
+        end = 3 + _SIZE.unpack_from(packed, 1)[0]
+        rest = self._inflate.copy().decompress(packed[end:], _LARGEST)
+        return _inserted(rest, packed[3:end])
+
+
+def _extracted(body: bytes) -> tuple[bytes, bytes]:
+    """The body with marks, and what they stand for."""
+    raw, last = bytearray(), [b""]
+
+    def mark(found: re.Match[bytes]) -> bytes:
+        token = found.group()
+        if token == last[0]:
+            return _AGAIN
+        if len(raw) > 32_000:
+            return token
+        if token.startswith(b'"'):
+            try:
+                inner = b64decode(token[1:-1], validate=True)
+            except Base64Error:
+                return token
+            if b64encode(inner) != token[1:-1] or len(inner) > 32_000:
+                return token
+            raw.extend(_SIZE.pack(len(inner)) + inner)
+            return _BASE64
+        if repr(float(token)).encode() != token:
+            return token
+        last[0] = token
+        raw.extend(_DOUBLE.pack(float(token)))
+        return _FLOAT
+
+    if _CONTROL.search(body):
+        return body, b""
+    return _TOKEN.sub(mark, body), bytes(raw)
+
+
+def _inserted(rest: bytes, raw: bytes) -> bytes:
+    """What `_extracted` took apart."""
+    if not raw:
+        return rest
+    at, last = 0, b""
+
+    def token(found: re.Match[bytes]) -> bytes:
+        nonlocal at, last
+        match found.group():
+            case b"\x01":
+                last = repr(_DOUBLE.unpack_from(raw, at)[0]).encode()
+                at += 8
+                return last
+            case b"\x02":
+                return last
+        size = _SIZE.unpack_from(raw, at)[0]
+        at += 2 + size
+        return b'"' + b64encode(raw[at - size : at]) + b'"'
+
+    return _MARK.sub(token, rest)
+
+
+@cache
+def _words() -> bytes:
+    return (files("sigma_mem.store") / "words.txt").read_bytes()
