@@ -207,6 +207,18 @@ def test_a_phone_needs_no_sideways_scrolling_and_every_control_has_a_name(page, 
     assert page.locator("h1").count() == page.locator("main").count() == 1
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault(page, service, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.emulate_media(color_scheme=scheme)
+    made = service.get(f"{BASE}/decisions").json()["decisions"][3]["id"]
+    for view, argument in [*((view, "") for view in VIEWS), ("decision", f"/{made}")]:
+        show(page, service, view, argument)
+        faults = Axe().run(page).response["violations"]
+        assert [(fault["id"], fault["nodes"][0]["html"]) for fault in faults] == [], view
+
+
 def test_the_page_asks_for_a_key_and_keeps_it_in_the_tab(browser, tmp_path):
     file = tmp_path / "keys.json"
     root = add_key(file, "root", {"*": "admin"}, 0.0)
