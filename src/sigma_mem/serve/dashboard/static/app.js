@@ -33,10 +33,17 @@ function askForKey(why) {
   if (!dialog.open) dialog.showModal();
 }
 
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return ""; // an address that somebody cut short
+  }
+}
+
 function placeFromAddress(names) {
-  const parts = location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
-  const [namespace, view, argument = ""] = parts;
-  return { namespace: names.includes(namespace) ? namespace : names[0], view: VIEWS[view] ? view : "trust", argument };
+  const [namespace, view, argument = ""] = location.hash.replace(/^#\//, "").split("/").map(decoded);
+  return { namespace: names.includes(namespace) ? namespace : names[0], view: Object.hasOwn(VIEWS, view) ? view : "trust", argument };
 }
 
 function showPlace(names) {
