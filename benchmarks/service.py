@@ -203,6 +203,7 @@ def in_process(folder: str, seconds: float) -> float:
     settings = Settings(trusted=("default",))
     with SigmaMem(PEERS, os.path.join(folder, "here.db"), settings=settings, keep_text=False) as mem:
         questions, done = cycle(QUESTIONS), 0
+        mem.decide(next(questions), ANSWERS)  # loads what it needs
         begun = time.perf_counter()
         while time.perf_counter() - begun < seconds:
             mem.decide(next(questions), ANSWERS)

@@ -49,6 +49,7 @@ COMMANDS = (
     "paper",
     "serve",
     "config",
+    "mcp",
     "peers",
     "bench",
     "train",

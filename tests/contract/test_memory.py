@@ -351,6 +351,11 @@ def test_peers_come_and_go(memory):
     assert memory.peers == ("ann", "cyd", "dan")
     with pytest.raises(InputError):
         memory.add_peer("bob")
+    memory.add_peer("bob", returning=True)
+    memory.rename_peer("cyd", "cy")
+    memory.replace_peer("dan", "dana", keep=0.5)
+    memory.reset_peer("ann")
+    assert memory.peers == ("ann", "cy", "dana", "bob")
 
 
 def test_an_explanation_adds_up(memory):
@@ -371,6 +376,35 @@ def test_a_peer_that_changes_is_named(memory):
     assert drift.peer == "ann"
     assert drift.was > 0.8 > 0.2 > drift.now
     assert memory.decision(drift.since).id == drift.since
+
+
+def test_events_can_be_forgotten(memory):
+    kept, gone = memory.route("keep this"), memory.route("a secret")
+    memory.feedback(gone, {"ann": True})
+    assert memory.keep_text
+    assert memory.forget(text="SECRET") == 1
+    assert memory.forget(before=1.0) == 0
+    assert [decision.id for decision in memory.decisions()] == [kept.id]
+    assert memory.events == 2
+    with pytest.raises(InputError):
+        memory.forget()
+    assert memory.forget([kept]) == 1
+
+
+def test_a_memory_can_be_moved(memory, tmp_path):
+    decision = memory.route(QUESTION)
+    memory.feedback(decision, RIGHT)
+    for name in ("moved.jsonl.gz", "moved.jsonl"):
+        assert memory.export(tmp_path / name) == 3
+    for n, name in enumerate(("moved.jsonl.gz", "moved.jsonl")):
+        other = memory.restore(tmp_path / name, namespace=f"moved-{n}-{decision.id}")
+        assert other.labels(decision.id) == memory.labels(decision.id)
+        assert other.trust(QUESTION).to_dict() == memory.trust(QUESTION).to_dict()
+    whole = (tmp_path / "moved.jsonl").read_text()
+    (tmp_path / "cut.jsonl").write_text(whole[: whole.rindex("\n", 0, -1) + 1])
+    with pytest.raises(InputError):
+        memory.restore(tmp_path / "cut.jsonl", namespace="cut")
+    assert [advice for advice in memory.advice() if not advice.text] == []
 
 
 def test_namespaces_do_not_see_each_other(make):
@@ -430,8 +464,7 @@ def test_peers_change_and_events_are_forgotten(memory):
 
 
 # What needs the process that holds the memory.
-NOT_OVER_HTTP = {"select", "state", "reads", "replayed", "snapshot", "store"}
-NOT_OVER_HTTP |= {"backup", "export", "restore", "learn", "refold", "merge"}  # and files
+NOT_OVER_HTTP = {"select", "state", "reads", "replayed", "snapshot", "store", "learn", "refold", "merge"}
 
 
 def parameters(method):
@@ -445,7 +478,7 @@ def test_clients_have_the_methods_of_a_memory(kind):
     assert public - NOT_OVER_HTTP <= set(dir(kind))
     for name in public - NOT_OVER_HTTP:
         theirs = getattr(SigmaMem, name)
-        if callable(theirs) and name not in ("namespace", "close"):
+        if callable(theirs) and name not in ("namespace", "close", "restore"):
             mine, expected = parameters(getattr(kind, name)), parameters(theirs)
             if name == "feedback":  # the source is the key, and a response is always on disk
                 del expected["source"], expected["wait"]

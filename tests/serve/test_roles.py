@@ -50,6 +50,7 @@ def unlimited():
 def test_every_route_refuses_who_has_no_key(everything):
     found = list(routes(everything))
     assert len(found) > 25
+    assert ("/mcp", "POST") in [(path, method) for path, method, _ in found]
     assert {path for path, _, access in found if access.role == "nobody"} == OPEN
     for path, method, _ in found:
         for key in (None, "sm-wrong", ""):
@@ -65,7 +66,8 @@ def test_every_route_lets_through_its_role_and_no_weaker_one(everything, keys, r
         assert (status not in (401, 403)) == (enough or path in OPEN), (path, method, status)
         assert status != 500, (path, method)
         if "{namespace}" in path:  # another namespace is not there, for whoever may not read it
-            assert call(everything, path, method, "theirs", keys[role]).status_code == 404, (path, method)
+            refused = 403 if access.everywhere else 404
+            assert call(everything, path, method, "theirs", keys[role]).status_code == refused, (path, method)
 
 
 def test_metrics_need_a_role_everywhere(everything, keys):

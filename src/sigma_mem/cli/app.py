@@ -15,6 +15,7 @@ from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
+from sigma_mem.cli.mcp import mcp
 from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
 from sigma_mem.cli.options import grouped_options
 from sigma_mem.cli.paper import paper
@@ -54,6 +55,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(serve)
     app.add_typer(keys_app, name="keys")
     app.command()(config)
+    app.command()(mcp)
     return app
 
 

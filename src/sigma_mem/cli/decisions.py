@@ -21,7 +21,7 @@ from sigma_mem.cli.options import (
     text_of,
 )
 from sigma_mem.cli.output import console, print_json
-from sigma_mem.decide import Reads
+from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 
@@ -108,7 +108,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem route --memory memory.db --explore --budget 5 --over 86400s "What is 17 * 23?"
         """
-        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
+        with opened_memory(memory, namespace, peers, encoder, gamma, reads) as mem:
             decision = mem.route(
                 text_of(question),
                 read=read,
@@ -156,7 +156,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
         """
         answers, kind = named_values(answer, "answer"), cast(Kind, canon)
-        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
+        with opened_memory(memory, namespace, peers, encoder, gamma, reads) as mem:
             if read == "adaptive":
                 decision = mem.decide(
                     text_of(question),
@@ -210,7 +210,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?" --answer gemma=391
         """
         kind = cast(Kind, canon)
-        with _open(memory, namespace, peers, encoder, gamma, reads) as mem:
+        with opened_memory(memory, namespace, peers, encoder, gamma, reads) as mem:
             panel = mem.ask(
                 text_of(question),
                 topic=topic,
@@ -298,8 +298,13 @@ def _label(peer: str, text: str) -> bool | float:
         ) from None
 
 
-def _open(
-    path: Path, namespace: str, peers: str | None, encoder: str | None, gamma: float | None, reads: Reads
+def opened_memory(
+    path: Path,
+    namespace: str,
+    peers: str | None,
+    encoder: str | None,
+    gamma: float | None = None,
+    reads: Reads = READS,
 ) -> SigmaMem:
     """Open a memory for decisions; with peers, make it where there is none."""
     from sigma_mem.session import SigmaMem

@@ -1,9 +1,13 @@
 """Every method as a request and what to read from its response; nothing is sent here."""
 
+import gzip
+import json
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -14,6 +18,7 @@ from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.chat import Question
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
+from sigma_mem.files import replace_file
 from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis
 from sigma_mem.session import (
@@ -45,8 +50,9 @@ class MemoryCall(Generic[T]):
     method: str
     path: str  # below /v1/memory
     read: Callable[[Any], T]
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | bytes | None = None
     query: Mapping[str, Any] | None = None
+    is_file: bool = False  # whether the response is bytes to keep, and no JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,21 +275,8 @@ class MemoryCalls:
         return self._post("peers/rename", _nothing, {"peer": peer, "name": name})
 
     def replace_peer(self, peer: str, by: str, *, keep: float = 0.2) -> MemoryCall[None]:
-        """Put another peer in the place of one; see `SigmaMem.replace_peer`."""
+        """Put another peer in the place of one, with a share of its record; see `SigmaMem.replace_peer`."""
         return self._post("peers/replace", _nothing, {"peer": peer, "by": by, "keep": keep})
-
-    def forget(
-        self,
-        decision: str | Decision | Iterable[str | Decision] | None = None,
-        *,
-        before: Moment | None = None,
-        text: str | None = None,
-    ) -> MemoryCall[int]:
-        """Forget events for good; return how many. See `SigmaMem.forget`."""
-        several = [decision] if isinstance(decision, str | Decision) else decision
-        ids = None if several is None else [_id(each) for each in several]
-        body = {"decisions": ids, "before": _moment(before), "text": text}
-        return self._post("forget", lambda found: int(found["events"]), body)
 
     def remove_peer(self, peer: str) -> MemoryCall[None]:
         """Take a peer out of the pool, and forget what is known of it."""
@@ -344,9 +337,8 @@ class MemoryCalls:
     def histories(
         self, peers: Sequence[str] | None = None, *, lines: int | None = None
     ) -> MemoryCall[dict[str, History]]:
-        """The records of these peers, of the whole pool by default."""
-        named = None if peers is None else list(peers)
-        return self._get("histories", _histories, peer=named, lines=lines)
+        """The records of these peers, of the whole pool by default; see `SigmaMem.histories`."""
+        return self._get("histories", _histories, peer=None if peers is None else list(peers), lines=lines)
 
     def labels(self, decision: str | Decision) -> MemoryCall[Mapping[str, float]]:
         """The labels that the event of a decision has now."""
@@ -359,13 +351,41 @@ class MemoryCalls:
         named = {} if peer is None else {"peer": peer}
         return self._get("explain", _explanation, decision=_id(decision), top=top, **named)
 
+    def drift(self) -> MemoryCall[list[Drift]]:
+        """Peers whose recent record left their long one; see `SigmaMem.drift`."""
+        return self._get("drift", lambda body: [Drift(**each) for each in body["drift"]])
+
     def advice(self) -> MemoryCall[list[Advice]]:
         """What there is to say about how the memory is used, with remedies."""
         return self._get("advice", lambda body: [Advice(**each) for each in body["advice"]])
 
-    def drift(self) -> MemoryCall[list[Drift]]:
-        """Peers whose recent record left their long one; see `SigmaMem.drift`."""
-        return self._get("drift", lambda body: [Drift(**each) for each in body["drift"]])
+    # --- move ----------------------------------------------------------------------------
+
+    def forget(
+        self,
+        decision: str | Decision | Iterable[str | Decision] | None = None,
+        *,
+        before: Moment | None = None,
+        text: str | None = None,
+    ) -> MemoryCall[int]:
+        """Forget events for good; return how many. See `SigmaMem.forget`."""
+        if decision is not None:
+            decision = [decision] if isinstance(decision, str | Decision) else list(decision)
+        named = None if decision is None else [_id(each) for each in decision]
+        body = {"decisions": named, "before": _moment(before), "text": text}
+        return self._post("forget", lambda found: int(found["events"]), body)
+
+    def export(self, path: str | os.PathLike[str]) -> MemoryCall[int]:
+        """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
+        return MemoryCall("GET", f"{self._at}/export", lambda sent: _keep_lines(sent, path), is_file=True)
+
+    def backup(self, path: str | os.PathLike[str]) -> MemoryCall[None]:
+        """Copy the service's whole store, with all its namespaces, into a new file here."""
+        return MemoryCall("GET", f"{self._at}/backup", lambda sent: _keep(sent, path), is_file=True)
+
+    def restored(self, file: str | os.PathLike[str]) -> MemoryCall[None]:
+        """Make the namespace from a file that `export` wrote."""
+        return MemoryCall("POST", f"{self._at}/restore", _nothing, Path(file).read_bytes())
 
     # --- inside --------------------------------------------------------------------------
 
@@ -456,6 +476,19 @@ def _batch(body: Mapping[str, Any]) -> list[Feedback | str]:
         _feedback(each["feedback"]) if each.get("feedback") else str(each["error"]["message"])
         for each in body["results"]
     ]
+
+
+def _keep_lines(sent: bytes, path: str | os.PathLike[str]) -> int:
+    lines = gzip.decompress(sent)
+    _keep(sent if os.fspath(path).endswith(".gz") else lines, path)
+    return int(json.loads(lines.splitlines()[-1])["lines"])
+
+
+def _keep(sent: bytes, path: str | os.PathLike[str]) -> None:
+    if Path(path).exists():
+        raise InputError(f"{os.fspath(path)} is there already; expected the path of a new file")
+    with replace_file(path) as temporary:
+        temporary.write_bytes(sent)
 
 
 def _prices(body: Mapping[str, Any]) -> dict[str, Price]:

@@ -68,6 +68,8 @@ class _Connection:
     def _request(self, call: MemoryCall[Any]) -> dict[str, Any]:
         query = {key: value for key, value in (call.query or {}).items() if value is not None}
         request = {"method": call.method, "url": f"{self.url}/v1/memory{call.path}", "params": query}
+        if isinstance(call.body, bytes):
+            return {**request, "content": call.body}
         return request if call.body is None else {**request, "json": call.body}
 
     def _failed(self, error: Exception) -> ServiceError:
@@ -76,6 +78,8 @@ class _Connection:
         )
 
     def _read(self, call: MemoryCall[T], response: Any) -> T:
+        if call.is_file and response.status_code == 200:
+            return call.read(response.content)
         try:
             body = response.json()
         except ValueError:
@@ -187,11 +191,6 @@ class Client(_Connection):
     sources = _sent(MemoryCalls.sources)
     add_peer = _sent(MemoryCalls.add_peer)
     remove_peer = _sent(MemoryCalls.remove_peer)
-    reset_peer = _sent(MemoryCalls.reset_peer)
-    rename_peer = _sent(MemoryCalls.rename_peer)
-    replace_peer = _sent(MemoryCalls.replace_peer)
-    forget = _sent(MemoryCalls.forget)
-    advice = _sent(MemoryCalls.advice)
     decision = _sent(MemoryCalls.decision)
     decisions = _sent(MemoryCalls.decisions)
     labels = _sent(MemoryCalls.labels)
@@ -201,6 +200,13 @@ class Client(_Connection):
     histories = _sent(MemoryCalls.histories)
     explain = _sent(MemoryCalls.explain)
     drift = _sent(MemoryCalls.drift)
+    reset_peer = _sent(MemoryCalls.reset_peer)
+    rename_peer = _sent(MemoryCalls.rename_peer)
+    replace_peer = _sent(MemoryCalls.replace_peer)
+    advice = _sent(MemoryCalls.advice)
+    forget = _sent(MemoryCalls.forget)
+    export = _sent(MemoryCalls.export)
+    backup = _sent(MemoryCalls.backup)
     describe = _sent(MemoryCalls.describe)
 
     def ask(
@@ -257,14 +263,14 @@ class Client(_Connection):
         return dict(self.describe()["encoder"])
 
     @property
-    def events(self) -> int:
-        """How many events were decided."""
-        return int(self.describe()["events"])
-
-    @property
     def keep_text(self) -> bool:
         """Whether questions and answers are kept in the ledger."""
         return bool(self.describe()["keep_text"])
+
+    @property
+    def events(self) -> int:
+        """How many events were decided."""
+        return int(self.describe()["events"])
 
     def namespace(
         self,
@@ -279,6 +285,12 @@ class Client(_Connection):
         other = Client(self.url, namespace=name, timeout=self._timeout, http=self._http)
         if peers is not None:
             other._send(other._calls.create(peers, rank, encoder, settings))
+        return other
+
+    def restore(self, file: str | os.PathLike[str], *, namespace: str) -> Client:
+        """Make another memory of the same service from a file that `export` wrote."""
+        other = Client(self.url, namespace=namespace, timeout=self._timeout, http=self._http)
+        other._send(other._calls.restored(file))
         return other
 
     def close(self) -> None:
@@ -332,11 +344,6 @@ class AsyncClient(_Connection):
     sources = _awaited(MemoryCalls.sources)
     add_peer = _awaited(MemoryCalls.add_peer)
     remove_peer = _awaited(MemoryCalls.remove_peer)
-    reset_peer = _awaited(MemoryCalls.reset_peer)
-    rename_peer = _awaited(MemoryCalls.rename_peer)
-    replace_peer = _awaited(MemoryCalls.replace_peer)
-    forget = _awaited(MemoryCalls.forget)
-    advice = _awaited(MemoryCalls.advice)
     decision = _awaited(MemoryCalls.decision)
     decisions = _awaited(MemoryCalls.decisions)
     labels = _awaited(MemoryCalls.labels)
@@ -346,6 +353,13 @@ class AsyncClient(_Connection):
     histories = _awaited(MemoryCalls.histories)
     explain = _awaited(MemoryCalls.explain)
     drift = _awaited(MemoryCalls.drift)
+    reset_peer = _awaited(MemoryCalls.reset_peer)
+    rename_peer = _awaited(MemoryCalls.rename_peer)
+    replace_peer = _awaited(MemoryCalls.replace_peer)
+    advice = _awaited(MemoryCalls.advice)
+    forget = _awaited(MemoryCalls.forget)
+    export = _awaited(MemoryCalls.export)
+    backup = _awaited(MemoryCalls.backup)
     describe = _awaited(MemoryCalls.describe)
 
     async def ask(
@@ -397,13 +411,13 @@ class AsyncClient(_Connection):
         """Name and version of the encoder that the memory was made with."""
         return dict((await self.describe())["encoder"])
 
-    async def events(self) -> int:
-        """How many events were decided."""
-        return int((await self.describe())["events"])
-
     async def keep_text(self) -> bool:
         """Whether questions and answers are kept in the ledger."""
         return bool((await self.describe())["keep_text"])
+
+    async def events(self) -> int:
+        """How many events were decided."""
+        return int((await self.describe())["events"])
 
     async def namespace(
         self,
@@ -418,6 +432,12 @@ class AsyncClient(_Connection):
         other = AsyncClient(self.url, namespace=name, timeout=self._timeout, http=self._http)
         if peers is not None:
             await other._send(other._calls.create(peers, rank, encoder, settings))
+        return other
+
+    async def restore(self, file: str | os.PathLike[str], *, namespace: str) -> AsyncClient:
+        """Make another memory of the same service from a file that `export` wrote."""
+        other = AsyncClient(self.url, namespace=namespace, timeout=self._timeout, http=self._http)
+        await other._send(other._calls.restored(file))
         return other
 
     async def close(self) -> None:

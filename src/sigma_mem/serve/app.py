@@ -1,7 +1,8 @@
 """The application: made by a function from a configuration, closed when the server stops."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -22,6 +23,7 @@ from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.memory_routes import memory_routes
 from sigma_mem.serve.metrics import Metrics
 from sigma_mem.serve.operations import operation_routes
+from sigma_mem.serve.tracing import telemetry_options
 
 
 def create_app(config: ServerConfig) -> FastAPI:
@@ -42,6 +44,7 @@ def create_app(config: ServerConfig) -> FastAPI:
         docs_url=None,  # those pages load from other hosts
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=telemetry_options(config.telemetry),
     )
     app.state.context = context
     for routes in (
@@ -52,6 +55,12 @@ def create_app(config: ServerConfig) -> FastAPI:
         operation_routes(context, app),
     ):
         app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one
+    if find_spec("mcp") is not None:  # an extra of its own
+        from sigma_mem.serve.mcp import McpEndpoint
+
+        endpoint = McpEndpoint(context)
+        app.router.routes.append(endpoint.route)
+        context.running.append(endpoint.running())
     seal(app)
     app.add_exception_handler(SigmaMemError, on_sigma_mem_error)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -88,7 +97,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             await context.memories.prepare(
                 context.config.namespace, [upstream.name for upstream in context.config.upstreams]
             )
-        yield
+        async with AsyncExitStack() as running:
+            for part in context.running:
+                await running.enter_async_context(part)
+            yield
     finally:
         for close in context.closing:
             await close()

@@ -1,6 +1,7 @@
 """What every part of the service shares."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from sigma_mem.serve.audit import Audit
@@ -12,7 +13,7 @@ from sigma_mem.serve.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Configuration, keys, memories, metrics and audit of one running service; and what to close with it."""
+    """Configuration, keys, memories, metrics and audit of one service; what runs and closes with it."""
 
     config: ServerConfig
     keys: KeyRing
@@ -20,3 +21,4 @@ class Context:
     metrics: Metrics
     audit: Audit
     closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    running: list[AbstractAsyncContextManager[None]] = field(default_factory=list)

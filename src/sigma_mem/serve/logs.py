@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 LOG = logging.getLogger("sigma_mem.serve")
-_OURS = ("sigma_mem", "uvicorn")
+_OURS = ("sigma_mem", "uvicorn", "mcp")
 
 
 class JsonLines(logging.Formatter):
@@ -42,7 +42,7 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def start_log(kind: str) -> None:
-    """Send our log, and the HTTP server's warnings, to standard error."""
+    """Send our log, and the warnings of the libraries that serve, to standard error."""
     handler: logging.Handler = logging.NullHandler()
     if kind != "off":
         handler = logging.StreamHandler(sys.stderr)

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
+from sigma_mem.errors import InputError
 from sigma_mem.serve import schemas
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.bodies import body_response, decision_body, explanation_body, plain
@@ -12,6 +13,7 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.memories import NAMESPACE
 from sigma_mem.session import SigmaMem
 
+_LATEST = 253_402_300_799.0  # the end of the year 9999
 Namespace = Annotated[str, Path(pattern=NAMESPACE, description="Which memory.", examples=["default"])]
 DecisionId = Annotated[
     str, Query(min_length=1, max_length=256, description="Id of a decision, or the ref of its event.")
@@ -77,7 +79,7 @@ def add_looks(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def effective_votes(namespace: Namespace, body: schemas.VotesRequest) -> Response:
         memory = await memories.get(namespace)
-        given = {peer: schemas.answer_of(answer) for peer, answer in body.answers.items()}
+        given = {peer: schemas.sent_answer(answer) for peer, answer in body.answers.items()}
         phi, canon = schemas.decoded_phi(body.phi), body.canon
         votes = await memory.slow(lambda mem: mem.effective_votes(given, body.question, phi=phi, canon=canon))
         return body_response({"votes": votes})
@@ -105,8 +107,10 @@ def add_looks(routes: APIRouter, context: Context) -> None:
     @needs("read")
     async def spent(
         namespace: Namespace,
-        since: Annotated[float | None, Query(description="Seconds since 1970.")] = None,
-        until: Annotated[float | None, Query(description="The same; not included.")] = None,
+        since: Annotated[float | None, Query(ge=0.0, le=_LATEST, description="Seconds since 1970.")] = None,
+        until: Annotated[
+            float | None, Query(ge=0.0, le=_LATEST, description="The same; not included.")
+        ] = None,
     ) -> Response:
         memory = await memories.get(namespace)
         found = await memory.slow(lambda mem: mem.spent(since=since, until=until))
@@ -122,16 +126,14 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         namespace: Namespace,
         peer: Annotated[list[str] | None, Query(max_length=256, description="Whose; all by default.")] = None,
         last: Annotated[int | None, Query(ge=1, description="Only so many of each, the newest.")] = None,
-        lines: Annotated[int | None, Query(ge=1, description="Only over the ledger's last lines.")] = None,
+        lines: Annotated[
+            int | None, Query(ge=1, description="Look at so many lines of the ledger only.")
+        ] = None,
     ) -> Response:
         memory = await memories.get(namespace)
-        found = await memory.slow(
-            lambda mem: (
-                mem.histories(peer, lines=lines)
-                if peer is None or lines is not None
-                else {p: mem.history(p) for p in peer}
-            )
-        )
+        if peer is not None and (unknown := [name for name in peer if name not in memory.mem.peers]):
+            raise InputError(f"got peers {unknown}; expected some of {list(memory.mem.peers)}")
+        found = await memory.slow(lambda mem: mem.histories(peer, lines=lines))
         rows = {name: plain(each[-last:] if last else each[:]) for name, each in found.items()}
         return body_response({"histories": rows})
 
@@ -165,6 +167,16 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         memory = await memories.get(namespace)
         return body_response({"sources": plain(await memory.slow(SigmaMem.sources))})
 
+    @routes.get(
+        "/{namespace}/advice",
+        summary="How the memory could be used better.",
+        response_model=schemas.AdviceBody,
+    )
+    @needs("read")
+    async def advice(namespace: Namespace) -> Response:
+        memory = await memories.get(namespace)
+        return body_response({"advice": plain(await memory.slow(lambda mem: mem.advice()))})
+
     @routes.get("/{namespace}/drift", summary="Peers that changed.", response_model=schemas.DriftsBody)
     @needs("read")
     async def drift(namespace: Namespace) -> Response:
@@ -172,7 +184,7 @@ def add_looks(routes: APIRouter, context: Context) -> None:
         return body_response({"drift": plain(await memory.slow(SigmaMem.drift))})
 
 
-def moment_of(text: str | None) -> float | str | None:
+def moment_of(text: str | float | None) -> float | str | None:
     """A time of a query: seconds since 1970, or a date as it was written."""
     if text is None:
         return None

@@ -1,5 +1,6 @@
 """The memory's API: ``/v1/memory/{namespace}/`` and the name of a method of `SigmaMem`."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -20,9 +21,9 @@ from sigma_mem.serve.bodies import (
 )
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import refusal
-from sigma_mem.serve.keeping_routes import add_keeping
 from sigma_mem.serve.look_routes import Namespace, add_looks
 from sigma_mem.serve.memories import ServedMemory
+from sigma_mem.serve.move_routes import add_moves
 from sigma_mem.serve.panel_routes import add_panels
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.costs import Budget
@@ -35,7 +36,7 @@ def memory_routes(context: Context) -> APIRouter:
     _add_feedback(routes, context)
     add_panels(routes, context)
     add_looks(routes, context)
-    add_keeping(routes, context)
+    add_moves(routes, context)
     _add_namespaces(routes, context)
     return routes
 
@@ -72,15 +73,63 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
     async def describe_namespace(namespace: Namespace) -> Response:
         return body_response(namespace_body(namespace, (await memories.get(namespace)).mem))
 
+    async def change_peers(
+        namespace: str,
+        request: Request,
+        action: str,
+        body: schemas.PeerRequest,
+        call: Callable[[SigmaMem], None],
+    ) -> Response:
+        memory = await memories.get(namespace)
+        await memory.slow(call)
+        audit.wrote(principal_of(request), action, namespace, **body.model_dump())
+        return body_response(namespace_body(namespace, memory.mem))
+
+    @routes.post("/{namespace}/peers", summary="Take a peer in.", response_model=schemas.NamespaceBody)
+    @needs("admin")
+    async def add_peer(namespace: Namespace, body: schemas.JoinRequest, request: Request) -> Response:
+        return await change_peers(
+            namespace,
+            request,
+            "add_peer",
+            body,
+            lambda mem: mem.add_peer(body.peer, returning=body.returning),
+        )
+
     @routes.post(
-        "/{namespace}/peers", summary="Take a peer into the pool.", response_model=schemas.NamespaceBody
+        "/{namespace}/peers/reset",
+        summary="Say that a model was updated under its name.",
+        response_model=schemas.NamespaceBody,
     )
     @needs("admin")
-    async def add_peer(namespace: Namespace, body: schemas.PeerRequest, request: Request) -> Response:
-        memory = await memories.get(namespace)
-        await memory.slow(lambda mem: mem.add_peer(body.peer, returning=body.returning))
-        audit.wrote(principal_of(request), "add_peer", namespace, peer=body.peer)
-        return body_response(namespace_body(namespace, memory.mem))
+    async def reset_peer(namespace: Namespace, body: schemas.ResetRequest, request: Request) -> Response:
+        return await change_peers(
+            namespace, request, "reset_peer", body, lambda mem: mem.reset_peer(body.peer, keep=body.keep)
+        )
+
+    @routes.post(
+        "/{namespace}/peers/rename", summary="Give a peer another name.", response_model=schemas.NamespaceBody
+    )
+    @needs("admin")
+    async def rename_peer(namespace: Namespace, body: schemas.RenameRequest, request: Request) -> Response:
+        return await change_peers(
+            namespace, request, "rename_peer", body, lambda mem: mem.rename_peer(body.peer, body.name)
+        )
+
+    @routes.post(
+        "/{namespace}/peers/replace",
+        summary="Put a successor in a peer's place.",
+        response_model=schemas.NamespaceBody,
+    )
+    @needs("admin")
+    async def replace_peer(namespace: Namespace, body: schemas.ReplaceRequest, request: Request) -> Response:
+        return await change_peers(
+            namespace,
+            request,
+            "replace_peer",
+            body,
+            lambda mem: mem.replace_peer(body.peer, body.by, keep=body.keep),
+        )
 
     @routes.post("/{namespace}/prices", summary="Say what a peer costs.", response_model=schemas.PricesBody)
     @needs("admin")
@@ -92,7 +141,7 @@ def _add_namespaces(routes: APIRouter, context: Context) -> None:
 
     @routes.delete(
         "/{namespace}/peers",
-        summary="Forget a peer; its name cannot be used again.",
+        summary="Take a peer out of the pool, and forget what is known of it.",
         response_model=schemas.NamespaceBody,
     )
     @needs("admin")

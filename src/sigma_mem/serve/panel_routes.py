@@ -69,7 +69,7 @@ def add_panels(routes: APIRouter, context: Context) -> None:
         memory = await memories.get(namespace)
         panel = panels.find(namespace, body.panel)
         run = memory.quick if body.is_quick else memory.slow
-        await run(lambda mem: panel.add(body.peer, schemas.answer_of(body.answer)))
+        await run(lambda mem: panel.add(body.peer, schemas.sent_answer(body.answer)))
         return body_response(panel_body(panel))
 
 

@@ -102,7 +102,7 @@ class VoteRequest(_Task):
 
     def given(self) -> dict[str, str | Answer | None]:
         """The answers, as a session takes them."""
-        return {peer: answer_of(answer) for peer, answer in self.answers.items()}
+        return {peer: sent_answer(answer) for peer, answer in self.answers.items()}
 
 
 class WeighedVoteRequest(VoteRequest):
@@ -224,40 +224,55 @@ class SpentBody(BaseModel):
 
 
 class PeerRequest(_Body):
-    """A peer that joins the pool; one that was removed before must be returning."""
+    """A peer that joins or leaves the pool."""
 
     peer: Name = Field(examples=["qwen"])
-    returning: bool = False
 
 
-class ResetRequest(_Body):
-    """A peer that was updated under its name, and the share of its record that stays."""
+class JoinRequest(PeerRequest):
+    """A peer that joins the pool."""
 
-    peer: Name = Field(examples=["qwen"])
-    keep: float = Field(default=0.2, ge=0.0, le=1.0)
-
-
-class RenameRequest(_Body):
-    """A peer, and its new name."""
-
-    peer: Name = Field(examples=["qwen"])
-    name: Name = Field(examples=["qwen-2"])
+    returning: bool = Field(False, description="Needed for a peer that was removed before.")
 
 
-class ReplaceRequest(_Body):
-    """A peer, who takes its place, and the share of its record that stays."""
+class ResetRequest(PeerRequest):
+    """A model that was updated under its name."""
 
-    peer: Name = Field(examples=["qwen"])
-    by: Name = Field(examples=["qwen-3"])
-    keep: float = Field(default=0.2, ge=0.0, le=1.0)
+    keep: float = Field(0.2, ge=0.0, le=1.0, description="The share of its record that still counts.")
+
+
+class RenameRequest(PeerRequest):
+    """A peer that gets another name."""
+
+    name: Name
+
+
+class ReplaceRequest(ResetRequest):
+    """A peer that another takes the place of."""
+
+    by: Name
 
 
 class ForgetRequest(_Body):
     """Which events to forget: one of the three."""
 
-    decisions: list[Name] | None = Field(default=None, max_length=10_000)
-    before: float | str | None = Field(default=None, description="Seconds since 1970, or a date.")
-    text: str | None = Field(default=None, max_length=10_000)
+    decisions: list[Name] | None = Field(None, description="Ids of decisions, or refs of events.")
+    before: Annotated[str, Field(max_length=64)] | float | None = Field(
+        None, description="All decided before: seconds since 1970, or a date."
+    )
+    text: Text | None = Field(None, description="All in whose question or answers this occurs.")
+
+
+class ForgottenBody(BaseModel):
+    """How many events were forgotten."""
+
+    events: int
+
+
+class AdviceBody(BaseModel):
+    """What there is to say about how a memory is used."""
+
+    advice: list[dict[str, str]]
 
 
 class SourceRequest(_Body):
@@ -372,18 +387,6 @@ class NamespaceBody(_Out):
     keep_text: bool
 
 
-class ForgottenBody(_Out):
-    """How many events were forgotten."""
-
-    events: int
-
-
-class AdviceBody(_Out):
-    """Warnings, each with what it is about and a remedy."""
-
-    advice: list[dict[str, str]]
-
-
 class NamesBody(BaseModel):
     """Namespaces that the key may read."""
 
@@ -467,7 +470,7 @@ class DriftsBody(BaseModel):
     drift: list[dict[str, Any]]
 
 
-def answer_of(answer: str | SentAnswer | None) -> str | Answer | None:
+def sent_answer(answer: str | SentAnswer | None) -> str | Answer | None:
     """An answer of a request, as a session takes it."""
     return Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
 

@@ -22,6 +22,7 @@ from sigma_mem.serve.gateway.circuit import Circuit
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.parsing import decode_json
 from sigma_mem.serve.gateway.server_events import EventParser
+from sigma_mem.serve.tracing import model_span, note_usage
 
 Body = dict[str, Any]
 
@@ -79,7 +80,7 @@ class UpstreamPeer:
         seconds : float
             What is left of the whole request's time; the upstream's own timeout may be shorter.
         """
-        with _Watched(self, seconds):
+        with model_span(self.settings, path) as span, _Watched(self, seconds):
             async with asyncio.timeout(min(seconds, self.settings.timeout)):
                 response = await self._send(path, body)
                 try:
@@ -87,11 +88,13 @@ class UpstreamPeer:
                 finally:
                     response.release()
             self._check_status(response, raw)
-            return _object(raw, expected, self.name, whole=True)
+            answer = _object(raw, expected, self.name, whole=True)
+            note_usage(span, answer)
+            return answer
 
     async def stream(self, path: str, body: Mapping[str, Any], seconds: float) -> "ChunkStream":
         """Its answer in chunks; returns once the first one is there."""
-        with _Watched(self, seconds):
+        with model_span(self.settings, path), _Watched(self, seconds):
             async with asyncio.timeout(min(seconds, self.settings.timeout)):
                 response = await self._send(path, body)
                 try:

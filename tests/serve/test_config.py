@@ -1,0 +1,133 @@
+"""The configuration: what goes before what, where a value came from, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sigma_mem.cli.app import run
+from sigma_mem.errors import InputError
+from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream, load_config
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_flags_go_before_environment_before_file_before_defaults(tmp_path):
+    file = tmp_path / "sigma-mem.toml"
+    file.write_text('host = "127.0.0.2"\nport = 1\npath = "file.db"\n[limits]\nbatch = 7\nrate = 2\n')
+    loaded = load_config(
+        file,
+        {"SIGMA_MEM_PORT": "2", "SIGMA_MEM_PATH": "env.db", "SIGMA_MEM_LIMITS_BATCH": "9"},
+        {"path": "flag.db", "host": None},
+    )
+    config = loaded.config
+    assert (config.host, config.port, config.path) == ("127.0.0.2", 2, "flag.db")
+    assert config.limits == RequestLimits(batch=9, rate=2.0)
+    assert [
+        loaded.origins[name] for name in ("host", "port", "path", "log", "limits.batch", "limits.rate")
+    ] == [
+        "sigma-mem.toml",
+        "environment SIGMA_MEM_PORT",
+        "--path",
+        "default",
+        "environment SIGMA_MEM_LIMITS_BATCH",
+        "sigma-mem.toml",
+    ]
+
+
+def test_without_anything_it_is_the_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_config(None, {}).config == ServerConfig()
+    assert not ServerConfig().needs_keys
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "sets prot"),
+        ('port = "x"', "port"),
+        ("port = 70000", "70000"),
+        ("port = 1.5", "port"),
+        ("keep_text = 1", "keep_text"),
+        ("allowed_hosts = [1]", "list of texts"),
+        ('log = "xml"', "json, text or off"),
+        ("[limits]\nbach = 1", "limits.bach"),
+        ("[limits]\nbatch = 0", "1 or more"),
+        ('[[upstreams]]\nname = "a"', "without base_url"),
+        ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nkey = "secret"', "key_env"),
+        ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nprize = 1', "upstreams.prize"),
+        ('upstreams = ["a"]', "expected a table"),
+        ('observe = "nobody"', "observe"),
+        ("= 1", "not TOML"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_in_one_line(tmp_path, text, message):
+    file = tmp_path / "sigma-mem.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        load_config(file, {})
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://host/v1",
+        "http://",
+        "host/v1",
+        "http://user:secret@host/v1",
+        "http://169.254.169.254/latest",
+        "http://[fe80::1]/v1",
+        "http://0.0.0.0/v1",
+        "http://host/v1?key=secret",
+    ],
+)
+def test_addresses_that_no_model_has_are_refused(url):
+    with pytest.raises(InputError, match="base_url"):
+        Upstream(name="ann", base_url=url)
+
+
+@pytest.mark.parametrize("name", ["", "sigma-mem", "sigma-mem/vote", "a b", "<b>", "x" * 200])
+def test_names_of_upstreams_are_plain_and_not_the_memorys(name):
+    with pytest.raises(InputError, match="name"):
+        Upstream(name=name, base_url="http://host/v1")
+
+
+def test_a_key_is_taken_from_the_environment_only():
+    upstream = Upstream(name="ann", base_url="http://host/v1", key_env="ANN_KEY")
+    assert upstream.key({"ANN_KEY": " secret \n"}) == "secret"
+    assert "secret" not in repr(upstream)
+    with pytest.raises(InputError, match=r"\$ANN_KEY"):
+        upstream.key({"ANN_KEY": ""})
+    assert Upstream(name="bob", base_url="http://host/v1").key({}) is None
+
+
+def test_the_configuration_to_start_from_is_one():
+    loaded = load_config(ROOT / "deploy" / "sigma-mem.toml", {})
+    assert [upstream.name for upstream in loaded.config.upstreams] == ["gemma", "large"]
+    assert loaded.config.needs_keys
+
+
+def test_the_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["keys", "add", "ci", "--keys", "keys.json", "--namespace", "a,b", "--json"]) == 0
+    key = json.loads(capsys.readouterr().out)["key"]
+    assert run(["keys", "list", "--keys", "keys.json", "--json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out)["keys"][0]["grants"] == {"a": "write", "b": "write"}
+    assert key not in out
+    (tmp_path / "sigma-mem.toml").write_text('keys = "keys.json"\n')
+    assert run(["keys", "remove", "ci"]) == 0
+    assert run(["keys", "remove", "ci"]) == 2
+    monkeypatch.setenv("SIGMA_MEM_PORT", "9")
+    assert run(["config", "--host", "::1", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shown["port"] == {"value": 9, "from": "environment SIGMA_MEM_PORT"}
+    assert shown["host"] == {"value": "::1", "from": "--host"}
+    assert shown["keys"]["from"] == "sigma-mem.toml"
+    assert run(["serve", "--host", "192.0.2.1", "--port", "0"]) == 2
+    assert "no file of keys" not in capsys.readouterr().err
+    assert run(["config"]) == 0
+    assert "API keys are not required: it listens on loopback" in capsys.readouterr().out

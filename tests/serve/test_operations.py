@@ -1,0 +1,126 @@
+"""Health, metrics, log, and an end that loses nothing."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from serve.conftest import served
+from sigma_mem import Client, SigmaMem
+from sigma_mem.cli.app import run
+from sigma_mem.client import ServiceError
+from sigma_mem.errors import StoreError
+
+
+def test_it_is_ready_while_the_store_can_be_written(monkeypatch):
+    with served() as http:
+        assert http.get("/healthz").json() == {"status": "ok"}
+        assert http.get("/readyz").json() == {"status": "ready"}
+
+        def full():
+            raise StoreError("disk full")
+
+        monkeypatch.setattr(http.context.memories.store, "flush", full)
+        sent = http.get("/readyz")
+        assert (sent.status_code, sent.json()["error"]["code"]) == (503, "store_unavailable")
+        assert http.get("/healthz").status_code == 200
+        monkeypatch.undo()
+
+
+def test_labels_of_metrics_have_few_values():
+    with served() as http:
+        for n in range(30):
+            http.put(f"/v1/memory/name-{n}", json={"peers": [f"peer-{n}"], "encoder": "hashed"})
+            http.get(f"/nowhere/{n}")
+            http.request(f"METHOD{n}", "/healthz")
+        text = http.get("/metrics").text
+    assert "name-" not in text
+    assert "peer-" not in text
+    assert "METHOD" not in text
+    assert 'route="/v1/memory/{namespace}"' in text
+    assert text.count("sigma_mem_requests_total{") <= 4
+
+
+def test_a_store_that_drops_what_was_written_is_not_acknowledged(monkeypatch):
+    """The disk fills up between the write and the wait: the sender must hear of it."""
+    with served() as http:
+        http.put("/v1/memory/default", json={"peers": ["ann"], "encoder": "hashed"})
+        made = http.post("/v1/memory/default/route", json={"question": "x"}).json()
+        store = http.context.memories.store
+
+        def flush():
+            monkeypatch.setattr(type(store), "epoch", 1)
+
+        monkeypatch.setattr(store, "flush", flush)
+        body = {"decision": made["id"], "labels": {"ann": True}}
+        sent = http.post("/v1/memory/default/feedback", json=body)
+        assert (sent.status_code, sent.json()["error"]["code"]) == (503, "store_unavailable")
+        monkeypatch.undo()
+
+
+@pytest.fixture
+def process(tmp_path):
+    """The command, as a person starts it."""
+    code = "from sigma_mem.cli import main; main()"
+    flags = ["--path", str(tmp_path / "memory.db"), "--port", "0"]
+    started = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    yield started
+    if started.poll() is None:
+        started.kill()
+    started.communicate()
+
+
+def test_a_signal_ends_it_cleanly_and_loses_nothing(process, tmp_path):
+    url = process.stdout.readline().split()[-1]
+    acknowledged, decided = [], []
+
+    def work(name):
+        with Client(url, key="") as client:
+            memory = client.namespace("default", ["ann", "bob"], encoder="hashed")
+            try:
+                while True:
+                    decided.append(memory.route("which?").id)
+                    acknowledged.append(
+                        memory.feedback(decided[-1], {"ann": True}, id=f"{name}-{len(decided)}").id
+                    )
+            except ServiceError as gone:
+                if gone.status:
+                    raise
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "xy"]
+    for thread in threads:
+        thread.start()
+    while len(acknowledged) < 20:
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=60)
+    for thread in threads:
+        thread.join()
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert (lines[0]["message"], lines[-1]["message"]) == ("start", "stop")
+    requests = [line for line in lines if line["message"] == "request"]
+    assert {"method", "route", "status", "ms", "key", "request", "namespace"} <= set(requests[0])
+    with SigmaMem(path=tmp_path / "memory.db") as mem:
+        records = list(mem.store.records("default"))
+        assert set(acknowledged) <= {record.body["id"] for record in records if record.kind == "feedback"}
+        assert set(decided) <= {record.id for record in records if record.kind == "decision"}
+        assert mem.store.load_snapshot("default").seq == records[-1].seq
+
+
+def test_a_port_that_is_taken_is_one_line(capsys, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run(["serve", "--port", str(taken.getsockname()[1])]) == 2
+    error = capsys.readouterr().err
+    assert "cannot listen" in error
+    assert error.count("\n") == 1
