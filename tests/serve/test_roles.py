@@ -12,7 +12,8 @@ from sigma_mem.serve.config import ServerConfig, Upstream
 from sigma_mem.serve.keys import add_key
 
 RANKS = {"nobody": 0, "read": 1, "write": 2, "admin": 3}
-OPEN = {"/healthz", "/readyz"}  # the only routes that anybody may call
+PAGE = {"/dashboard", "/dashboard/", "/dashboard/{file}"}  # files without data
+OPEN = {"/healthz", "/readyz"} | PAGE  # the only routes that anybody may call
 
 
 def routes(http):

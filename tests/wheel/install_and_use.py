@@ -115,6 +115,14 @@ for command in json.loads(sys.argv[1]):
 """
 
 
+LIST_PAGE = """
+import json
+from importlib.resources import files
+page = files("sigma_mem") / "serve" / "dashboard" / "static"
+print(json.dumps(sorted(file.name for file in page.iterdir())))
+"""
+
+
 def use(folder: Path, python: Path) -> None:
     """Everything here runs in an empty folder with an empty home."""
     home = folder / "home"
@@ -127,6 +135,12 @@ def use(folder: Path, python: Path) -> None:
     with step("import"):
         where = call(python, "-c", "import sigma_mem; print(sigma_mem.__file__)")
         expect(where.startswith(str(python.parents[1])), f"sigma_mem was imported from {where.strip()}")
+    with step("dashboard"):
+        files = json.loads(call(python, "-c", LIST_PAGE))
+        source = ROOT / "src" / "sigma_mem" / "serve" / "dashboard" / "static"
+        expect(
+            files == sorted(file.name for file in source.iterdir()), f"the dashboard has the files {files}"
+        )
     with step("README"):
         code = page_code("README.md")
         expect("SigmaMem(" in code, "README.md has no Python block that makes a memory")

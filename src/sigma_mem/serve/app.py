@@ -14,6 +14,7 @@ from sigma_mem.serve.audit import Audit
 from sigma_mem.serve.auth import seal
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.context import Context
+from sigma_mem.serve.dashboard import page_routes, view_routes
 from sigma_mem.serve.failures import on_bug, on_http_error, on_invalid_request, on_sigma_mem_error
 from sigma_mem.serve.gateway import router as gateway_router
 from sigma_mem.serve.guard import Guard
@@ -46,7 +47,13 @@ def create_app(config: ServerConfig) -> FastAPI:
         telemetry=telemetry_options(config.telemetry),
     )
     app.state.context = context
-    for routes in (memory_routes(context), gateway_router(context), operation_routes(context, app)):
+    for routes in (
+        memory_routes(context),
+        gateway_router(context),
+        view_routes(context),
+        page_routes(),
+        operation_routes(context, app),
+    ):
         app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one
     if find_spec("mcp") is not None:  # an extra of its own
         from sigma_mem.serve.mcp import McpEndpoint

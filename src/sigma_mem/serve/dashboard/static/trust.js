@@ -1,0 +1,58 @@
+import { rateChart } from "./charts.js";
+import { bar, el, empty, heading, number, percent, range, table } from "./dom.js";
+
+export const title = "Trust";
+
+export async function load(api) {
+  const [now, trend, drift] = await Promise.all([api.get("table"), api.get("trend"), api.get("drift")]);
+  return { now, trend, drift: drift.drift };
+}
+
+export function render({ now, trend, drift }) {
+  const peers = Object.keys(now.overall).sort((a, b) => now.overall[b].prob - now.overall[a].prob);
+  const changed = Object.fromEntries(drift.map((d) => [d.peer, d]));
+  const rows = peers.map((peer) => {
+    const { prob, interval, effective } = now.overall[peer];
+    const last = trend.trends[peer]?.at(-1);
+    return [peer, bar(prob, percent(prob)), range(interval), number(effective), percent(last?.right), changedText(changed[peer])];
+  });
+  return [
+    heading("Trust", `How often each peer is right, whatever the task, after ${now.events} events.`),
+    now.events === 0 ? empty("No event yet. Decide through the API or the gateway, and this page fills by itself.") : null,
+    table("Trust by peer, best first", [["Peer"], ["Right with p", "num"], ["95 % interval", "num"], ["Labels", "num"],
+      [`Last ${trend.window} labels`, "num"], ["Changed", "nowrap"]], rows, { id: "trust-table" }),
+    el("h2", {}, "Over time"),
+    el("p", { class: "note" }, `Share right over the last ${trend.window} labels, with its 95 % interval. `
+      + "A dashed line marks the event at which a peer's record changed."),
+    el("div", { class: "panels" }, peers.map((peer) => panel(peer, trend, changed[peer]))),
+    asTable(peers, trend),
+  ];
+}
+
+function changedText(drift) {
+  return drift ? `${percent(drift.was)} → ${percent(drift.now)}, ${percent(drift.confidence)} sure` : "no";
+}
+
+function panel(peer, trend, drift) {
+  const points = trend.trends[peer] ?? [];
+  const last = points.at(-1);
+  if (!last) return el("figure", {}, el("figcaption", {}, peer), empty("No label yet."));
+  const mark = drift ? points.find((p) => p.time >= drift.time) : undefined;
+  const label = `${peer}: ${percent(last.right)} right over the last labels, interval ${range(last.interval)}; `
+    + `changed: ${changedText(drift)}`;
+  return el("figure", {},
+    el("figcaption", {}, el("strong", {}, peer), " ", el("span", {}, percent(last.right)),
+      drift ? el("span", { class: "badge" }, `changed: ${percent(drift.was)} → ${percent(drift.now)}`) : null),
+    rateChart({ label, points, places: trend.events, marks: mark ? [mark.place] : [] }));
+}
+
+function asTable(peers, trend) {
+  const columns = 8;
+  const ends = Array.from({ length: columns }, (_, i) => Math.round(((i + 1) * (trend.events - 1)) / columns));
+  const rows = peers.map((peer) => [peer, ...ends.map((end) => {
+    const point = (trend.trends[peer] ?? []).findLast((p) => p.place <= end);
+    return point ? `${percent(point.right)} (${range(point.interval)})` : "–";
+  })]);
+  return el("details", { id: "trend-details" }, el("summary", {}, "The charts as a table"),
+    table("Share right up to an event", [["Peer"], ...ends.map((end) => [`Event ${end + 1}`, "num"])], rows));
+}

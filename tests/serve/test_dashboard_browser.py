@@ -1,0 +1,247 @@
+"""The dashboard in a real Chromium: what a person sees equals the API, and nothing else is asked for."""
+
+import shutil
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from serve.conftest import bearer
+from serve.dashboard_stream import ATTACK, PEERS, TOPICS, feed
+from serve.gateway.conftest import serving
+from sigma_mem.serve.app import create_app
+from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.keys import add_key
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+VIEWS = ("trust", "topics", "relation", "cost", "decisions", "inbox", "sources")
+BASE = "/v1/memory/default"
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium found; get Debian's with: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def service():
+    """Over a socket, fed with 200 events."""
+    app = create_app(ServerConfig(keep_text=True, log="off"))
+    with serving(app) as url, httpx2.Client(base_url=url) as http:
+        feed(http)
+        yield http
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, service):
+    """A tab that writes down where it asks, and fails the test for whatever the browser complains of."""
+    with browser.new_context(viewport={"width": 1200, "height": 900}) as context:
+        page = context.new_page()
+        hosts, complaints = set(), []
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        page.set_default_timeout(30_000)
+        yield page
+        assert hosts == {service.base_url.netloc.decode()}
+        assert complaints == []
+
+
+def show(page, service, view, argument=""):
+    page.goto(f"{str(service.base_url).rstrip('/')}/dashboard/#/default/{view}{argument}")
+    page.wait_for_selector(f"main[data-shown={view}]")
+
+
+def cells(page, table):
+    """The rows of a table by their first cell, as text."""
+    rows = page.eval_on_selector_all(
+        f"#{table} tbody tr",
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.trim()))",
+    )
+    return {row[0]: row[1:] for row in rows}
+
+
+def percent(value):
+    return f"{100 * value:.1f} %"
+
+
+def test_trust_and_drift_are_those_of_the_api(page, service):
+    show(page, service, "trust")
+    seen, overall = cells(page, "trust-table"), service.get(f"{BASE}/table").json()["overall"]
+    trend = service.get(f"{BASE}/trend").json()["trends"]
+    assert list(seen) == sorted(overall, key=lambda peer: -overall[peer]["prob"])
+    for peer, (prob, _, labels, recent, _) in seen.items():
+        assert prob == percent(overall[peer]["prob"])
+        assert labels == f"{overall[peer]['effective']:.1f}"
+        assert recent == percent(trend[peer][-1]["right"])
+    (drift,) = service.get(f"{BASE}/drift").json()["drift"]
+    assert drift["peer"] == "qwen"
+    assert [peer for peer, row in seen.items() if row[-1] != "no"] == ["qwen"]
+    assert seen["qwen"][-1].startswith(f"{percent(drift['was'])} → {percent(drift['now'])}")
+    assert page.locator("figure svg .mark").count() == 1
+    assert page.locator("figure svg .line").count() == len(PEERS)
+    points = page.locator("figure svg .line").first.get_attribute("points").split()
+    assert len(points) == len(trend[next(iter(seen))])
+
+
+def test_the_heatmap_is_the_table_of_the_api(page, service):
+    show(page, service, "topics")
+    seen, table = cells(page, "heatmap"), service.get(f"{BASE}/table").json()
+    for peer in PEERS:
+        expected = [table["overall"][peer], *(table["topics"][topic][peer] for topic in sorted(TOPICS))]
+        assert [cell.split("\n")[0][:6] for cell in seen[peer]] == [percent(e["prob"])[:6] for e in expected]
+
+
+def test_relation_and_cost_are_those_of_the_api(page, service):
+    show(page, service, "relation")
+    seen, found = cells(page, "relation-table"), service.get(f"{BASE}/relation").json()
+    for i, peer in enumerate(PEERS):
+        numbers = [float(cell.replace("−", "-")) for cell in seen[peer]]
+        assert numbers == pytest.approx(found["matrix"][i], abs=6e-4)
+    assert f"worth {found['votes']:.2f} independent" in page.inner_text("#votes")
+    page.uncheck("#agreement input[value=qwen]")
+    page.wait_for_selector("#votes:has-text('3 peers')")
+    agreed = {"answers": dict.fromkeys(PEERS[:3], "the same")}
+    (votes,) = service.post(f"{BASE}/effective_votes", json=agreed).json()["votes"].values()
+    assert f"worth {votes:.2f} independent" in page.inner_text("#votes")
+    show(page, service, "cost")
+    spent = service.get(f"{BASE}/spent").json()["by_peer"]
+    assert {peer: float(row[-1]) for peer, row in cells(page, "cost-table").items()} == pytest.approx(spent)
+    assert page.locator("svg circle.dot").count() == len(PEERS)
+
+
+def test_a_decision_is_explained_as_by_the_api(page, service):
+    show(page, service, "decisions")
+    made = service.get(f"{BASE}/decisions", params={"last": 25}).json()["decisions"]
+    assert list(cells(page, "decisions-table")) == [decision["question"] for decision in made]
+    page.click(f"#decisions-table a[href$='{made[3]['id']}']")
+    page.wait_for_selector("main[data-shown=decision]")
+    assert page.inner_text("h1") == made[3]["question"]
+    weights = cells(page, "weights-table")
+    for peer, prob in made[3]["probs"].items():
+        row = weights.get(peer) or weights[f"{peer} (chosen)"]
+        assert row[2] == percent(prob)
+    assert f"{made[3]['peer']} (chosen)" in weights
+    for peer in (made[3]["peer"], "coder"):
+        page.select_option("#explained", peer)
+        page.wait_for_selector(f"text=p of {peer} rests")
+        asked = {"decision": made[3]["id"], "peer": peer, "top": 12}
+        told = service.get(f"{BASE}/explain", params=asked).json()
+        terms = cells(page, "terms-table")
+        assert list(terms)[:-1] == [term["question"] for term in told["contributions"]]
+        assert list(terms)[-1] == f"{told['others']} other events"
+
+
+def test_decisions_are_searched_and_paged(page, service):
+    show(page, service, "decisions")
+    page.click("#older")
+    page.wait_for_selector("#newer:enabled")
+    made = service.get(f"{BASE}/decisions", params={"last": 50}).json()["decisions"]
+    assert list(cells(page, "decisions-table")) == [decision["question"] for decision in made[25:]]
+    page.fill("#search-text", "case 17?")
+    page.keyboard.press("Enter")
+    page.locator("#decisions-table tbody tr").nth(1).wait_for(state="detached")
+    assert "case 17?" in next(iter(cells(page, "decisions-table")))
+
+
+def test_what_models_wrote_is_text(page, service):
+    for view in ("decisions", "inbox"):
+        show(page, service, view)
+        assert ATTACK in page.inner_text("main")
+        assert page.locator("main img, main script").count() == 0
+    page.click("text=why >> nth=0")
+    page.wait_for_selector("main[data-shown=decision]")
+    assert page.inner_text("h1").startswith(ATTACK)
+    assert page.evaluate("document.body.dataset.attacked") is None
+
+
+def test_an_event_is_labelled_by_keyboard_and_a_source_is_revoked(page, service):
+    show(page, service, "inbox")
+    waiting = service.get(f"{BASE}/unlabelled").json()["decisions"][-1]
+    card = page.locator(f"form[data-event='{waiting['event']}']")
+    card.locator("input[name=gemma][value='']").focus()
+    page.keyboard.press("ArrowRight")  # from "no label" around to "right"
+    assert card.locator("input[name=gemma][value=right]").is_checked()
+    card.locator("input[name=phi][value=wrong]").check()
+    card.locator("button").press("Enter")
+    page.wait_for_selector("#message:has-text('Recorded for gemma, phi')")
+    labels = service.get(f"{BASE}/labels", params={"decision": waiting["id"]}).json()["labels"]
+    assert labels == {"gemma": 1.0, "phi": -1.0}
+    card.wait_for(state="detached")
+    show(page, service, "sources")
+    (source,) = service.get(f"{BASE}/sources").json()["sources"]
+    assert cells(page, "sources-table")[source["name"]][0] == str(source["lines"])
+    page.on("dialog", lambda dialog: dialog.accept())
+    for button, revoked in (("Revoke", True), ("Let count again", False)):
+        page.click(f"#sources-table button:has-text('{button}')")
+        page.wait_for_selector(f"#sources-table td:text-is('{'revoked' if revoked else 'trusted'}')")
+        assert service.get(f"{BASE}/sources").json()["sources"][0]["revoked"] is revoked
+
+
+def test_the_page_follows_the_memory(page, service):
+    show(page, service, "trust")
+    before = service.get(BASE).json()["events"]
+    assert f"after {before} events" in page.inner_text(".lead")
+    asked = {"question": "One more?", "answers": {"gemma": "1", "phi": "2"}}
+    service.post(f"{BASE}/vote", json=asked).raise_for_status()
+    page.wait_for_selector(f"text=after {before + 1} events")
+
+
+@pytest.mark.parametrize("address", ["#/default/constructor", "#/%E0%A4%A/x", "#/nobody/trust", "#"])
+def test_an_address_that_names_nothing_shows_trust(page, service, address):
+    page.goto(f"{str(service.base_url).rstrip('/')}/dashboard/{address}")
+    page.wait_for_selector("#trust-table")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_phone_needs_no_sideways_scrolling_and_every_control_has_a_name(page, service, view):
+    page.set_viewport_size({"width": 360, "height": 740})
+    show(page, service, view)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    nameless = """nodes => nodes.filter(node =>
+        !(node.labels?.length || node.ariaLabel || node.innerText?.trim())).map(node => node.outerHTML)"""
+    assert page.eval_on_selector_all("input, select, button, a, summary", nameless) == []
+    assert page.eval_on_selector_all("svg.chart", "nodes => nodes.filter(n => !n.ariaLabel).length") == 0
+    assert page.locator("h1").count() == page.locator("main").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault(page, service, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.emulate_media(color_scheme=scheme)
+    only = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}  # the rest is the same in both
+    made = service.get(f"{BASE}/decisions").json()["decisions"][3]["id"]
+    for view, argument in [*((view, "") for view in VIEWS), ("decision", f"/{made}")]:
+        show(page, service, view, argument)
+        faults = Axe().run(page, options={"resultTypes": ["violations"], **only}).response["violations"]
+        assert [(fault["id"], fault["nodes"][0]["html"]) for fault in faults] == [], view
+
+
+def test_the_page_asks_for_a_key_and_keeps_it_in_the_tab(browser, tmp_path):
+    file = tmp_path / "keys.json"
+    root = add_key(file, "root", {"*": "admin"}, 0.0)
+    app = create_app(ServerConfig(keys=str(file), log="off"))
+    with serving(app) as url, browser.new_context() as context:
+        asked = {"peers": ["ann", "bob"], "encoder": "hashed"}
+        httpx2.put(f"{url}{BASE}", json=asked, headers=bearer(root)).raise_for_status()
+        page = context.new_page()
+        page.goto(f"{url}/dashboard/")
+        page.wait_for_selector("#key-dialog[open]")
+        assert page.locator("main *").count() == 0
+        page.fill("#key-value", root)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#trust-table")
+        page.reload()
+        page.wait_for_selector("#trust-table")
+        other = context.new_page()
+        other.goto(f"{url}/dashboard/")
+        other.wait_for_selector("#key-dialog[open]")
