@@ -171,7 +171,7 @@ def test_threads_on_a_disk_that_fills_and_empties_agree_with_the_ledger(tmp_path
 def test_a_really_full_disk(tmp_path, bits):
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this system does not let us mount")
     try:

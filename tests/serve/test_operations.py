@@ -113,7 +113,7 @@ def test_a_signal_ends_it_cleanly_and_loses_nothing(process, tmp_path):
     assert {"method", "route", "status", "ms", "key", "request", "namespace"} <= set(requests[0])
     with SigmaMem(path=tmp_path / "memory.db") as mem:
         records = list(mem.store.records("default"))
-        assert set(acknowledged) <= {record.body["id"] for record in records if record.kind == "feedback"}
+        assert set(acknowledged) <= {record.id for record in records if record.kind == "feedback"}
         assert set(decided) <= {record.id for record in records if record.kind == "decision"}
         assert mem.store.load_snapshot("default").seq == records[-1].seq
 

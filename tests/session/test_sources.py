@@ -190,7 +190,7 @@ def test_a_trusted_source_adds_nothing_to_its_line() -> None:
     mem.feedback(d.id, {"ann": True})
     line = mem.store.find("default", "feedback", f"{d.id}/0")
     assert line is not None
-    assert set(line.body) == {"id", "labels", "source", "amends", "tick", "time"}
+    assert set(line.body) == {"labels", "source", "amends", "tick", "time"}
 
 
 def test_a_memory_of_revision_1_takes_the_mean_of_its_sources() -> None:

@@ -90,13 +90,12 @@ class Decider:
         self._rng, self._clock, self._keep_text = rng, clock, keep_text
 
     def encode(self, question: Question) -> FloatArray:
-        """φ of a question."""
+        """φ of a question, as a ledger keeps it."""
         if self._encoder is None:
             named = self._opening.encoder["name"]
             remedy = "hand in phi=..." if named == "phi" else f"pass the encoder {named!r} it needs"
             raise InputError(f"this memory was opened without an encoder: {remedy}")
-        phi: FloatArray = self._encoder.encode([question_text(question) or ""])[0]
-        return phi
+        return single_precision(self._encoder.encode([question_text(question) or ""])[0])
 
     def direction(
         self, question: str | None, phi: ArrayLike | None, topics: Sequence[str] = ()
@@ -105,7 +104,7 @@ class Decider:
         if phi is not None:
             return single_precision(_checked_phi(phi, self._opening.rank))
         if question:
-            return single_precision(self.encode(question))
+            return self.encode(question)
         if not topics:
             raise InputError("neither question, phi nor topic was given; expected one of them")
         return np.zeros(self._opening.rank)
