@@ -37,8 +37,9 @@ def interrupt_for(seconds: float, mem: SigmaMem, seed: int) -> int:
     try:
         while time.monotonic() < end:
             try:
-                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 4e-3))
-                while time.monotonic() < end:  # Python drops what is raised in a finalizer
+                # Again after 0.1 s: Python drops what is raised in a finalizer.
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 4e-3), 0.1)
+                while True:
                     if decided:  # as a sender does that was not told
                         mem.feedback(decided, {"a": True, "b": False}, id=f"{seed}-{n}")
                     decided = ""
