@@ -74,6 +74,11 @@ def interrupts_leave_the_state_of_the_ledger(path: Path | None, seconds: float, 
             assert same(mem)
 
 
+# A signal may come in a finalizer or in a hook of the garbage collector, where Python drops what is raised.
+DROPPED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@DROPPED
 @pytest.mark.parametrize("kept", ["file", "process"])
 def test_a_signal_handler_that_raises_anywhere_leaves_the_state_of_the_ledger(
     tmp_path: Path, kept: str
@@ -81,6 +86,7 @@ def test_a_signal_handler_that_raises_anywhere_leaves_the_state_of_the_ledger(
     interrupts_leave_the_state_of_the_ledger(tmp_path / "m.db" if kept == "file" else None, 0.5, 2)
 
 
+@DROPPED
 @pytest.mark.endurance
 def test_signals_for_minutes(tmp_path: Path) -> None:
     interrupts_leave_the_state_of_the_ledger(tmp_path / "m.db", 10.0, 6)
