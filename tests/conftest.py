@@ -16,7 +16,7 @@ from sigma_mem.streams import Stream, load_stream
 settings.register_profile(
     "sigma-mem",
     deadline=None,
-    max_examples=25,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("endurance", settings.get_profile("sigma-mem"), max_examples=2000)

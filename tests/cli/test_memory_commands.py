@@ -55,6 +55,10 @@ def test_round_trip_on_a_new_file(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert seen["events"] == 2
     assert [made["id"] for made in seen["decisions"]] == [again["id"], voted["id"], routed["id"]]
     assert seen["decisions"][1]["labels"] == {"a": 1.0, "b": -1.0, "c": -0.5}
+    for _ in range(3):
+        values(capsys, "feedback", *file, again["id"], "a=true", "b=false", "c=-0.5", "--source", "tests")
+        again = values(capsys, "route", *file, QUESTION)
+    assert again["probs"]["a"] > 0.5 > again["probs"]["c"] > again["probs"]["b"]
 
 
 def test_ask_goes_on_by_its_ref(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,13 +127,13 @@ def test_inspect_tells_how_much_of_a_record_is_agreement(
     with SigmaMem(["ann", "bob"], path, encoder="hashed", settings=Settings(revision=2)) as mem:
         for i in range(10):
             d = mem.vote(QUESTION, {"ann": "391", "bob": "391"})
-            if i < 2:
+            if i < 4:
                 mem.feedback(d.id, {"ann": True})
     seen = values(capsys, "inspect", "--memory", str(path))
     assert seen["peers"]["bob"]["evidence"] == 0.0
     assert seen["peers"]["bob"]["agreement"] == pytest.approx(10.0, abs=0.1)
     basis = seen["directions"][0]["basis"]
-    assert basis["ann"]["from_labels"] > 0.1 > basis["bob"]["from_labels"] == 0.0
+    assert basis["ann"]["from_labels"] > 0.2 > basis["bob"]["from_labels"] == 0.0
     assert basis["bob"]["from_agreement"] > basis["ann"]["from_agreement"] > 0.2
     assert run(["inspect", "--memory", str(path)]) == 0
     assert "agreement events" in capsys.readouterr().out

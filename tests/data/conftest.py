@@ -74,12 +74,13 @@ class LoopbackEndpoint:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 prompt, action = endpoint.next_action(body, dict(self.headers))
-                try:
-                    with suppress(BrokenPipeError, ConnectionResetError):
-                        time.sleep(endpoint.delay)
-                        self._act(action, completion(f"you said {prompt}"))
-                finally:
-                    endpoint.done()
+                time.sleep(endpoint.delay)
+                if action == "stall":
+                    endpoint.released.wait(30)
+                    action = "ok"
+                endpoint.done()  # before its last byte, after which the next request may come
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    self._act(action, completion(f"you said {prompt}"))
 
             def _act(self, action: str, reply: bytes) -> None:
                 name, _, value = action.partition(" ")
@@ -94,9 +95,6 @@ class LoopbackEndpoint:
                     self._send(200, reply[: len(reply) // 2], f"Content-Length: {len(reply)}")
                 elif name == "drop":
                     self.connection.close()
-                elif name == "stall":
-                    endpoint.released.wait(30)
-                    self._send(200, reply)
                 elif name == "drip":
                     self._send(200, b"", f"Content-Length: {len(reply)}")
                     for byte in reply:

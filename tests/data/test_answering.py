@@ -187,7 +187,7 @@ def test_answers_of_other_peers_and_questions_stay(endpoint, questions):
 def test_requests_run_side_by_side_up_to_the_limit(endpoint, questions):
     endpoint.delay = 0.1
     ask(questions(*map(str, range(12))), "--concurrency", "6", peers={"a": endpoint.spec})
-    assert 3 <= endpoint.busiest <= 8  # the endpoint counts a request out after its last byte
+    assert 3 <= endpoint.busiest <= 6
 
 
 def test_the_rate_is_held_by_all_threads_together(endpoint, questions):

@@ -34,7 +34,7 @@ def drawn(seed: int, n: int = 40) -> list[tuple]:
 
 def direction(number: int) -> np.ndarray:
     phi = np.random.default_rng(number).normal(size=RANK)
-    return phi / np.linalg.norm(phi)
+    return (phi / np.linalg.norm(phi)).astype(np.float32).astype(np.float64)  # as a ledger keeps it
 
 
 @dataclass(eq=False)
@@ -130,7 +130,7 @@ def assert_equal(mem: SigmaMem, naive: NaiveMemory) -> None:
     assert mem.peers == tuple(peer.name for peer in naive.pool())
     assert mem.events == len(naive.events)
     for name, array in naive.arrays().items():
-        np.testing.assert_allclose(arrays_of(mem)[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(arrays_of(mem)[name], array, atol=1e-9, err_msg=name)
     replayed = mem.replayed()
     for part in ("state", "reads"):
         packed, others = getattr(mem, part).pack(), getattr(replayed, part).pack()

@@ -104,7 +104,7 @@ def test_merged_memories_have_learned_what_one_would_have(todo, split) -> None:
         event.said = {s: {peers[peer.name]: c for peer, c in said.items()} for s, said in event.said.items()}
     both.peers = [peers[name] for name in FIRST]
     for name, array in both.arrays().items():
-        np.testing.assert_allclose(arrays_of(merged)[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(arrays_of(merged)[name], array, atol=1e-9, err_msg=name)
 
 
 @pytest.fixture

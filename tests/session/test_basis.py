@@ -9,7 +9,7 @@ from sigma_mem import Settings, SigmaMem
 from sigma_mem.memory.basis import bases
 
 PEERS = ["ann", "bob", "cat"]
-PHI = np.array([0.6, 0.8])
+PHI = np.array([0.6, 0.8]).astype(np.float32).astype(np.float64)  # as a ledger keeps it
 
 
 def test_an_explanation_says_what_the_live_state_rests_on():
@@ -24,7 +24,7 @@ def test_an_explanation_says_what_the_live_state_rests_on():
     d = mem.route(phi=PHI)
     for peer in PEERS:
         found = mem.explain(d.id, peer=peer).basis
-        assert asdict(found) == pytest.approx(asdict(expected[peer]), rel=1e-6)
+        assert asdict(found) == pytest.approx(asdict(expected[peer]), rel=1e-9)
         parts = (found.from_labels, found.from_overall, found.from_agreement, found.from_pool)
         assert sum(parts) == pytest.approx(1.0)
         assert all(part >= 0.0 for part in parts)

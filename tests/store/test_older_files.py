@@ -27,9 +27,8 @@ def test_a_file_of_an_earlier_release_opens_with_the_same_state(tmp_path: Path, 
             assert [[s.name, s.lines, s.revoked] for s in opened.sources()] == said["sources"]
             for state in (opened.state, opened.replayed().state):
                 for i, phi in enumerate(np.eye(4)):
-                    np.testing.assert_allclose(
-                        state.read(phi).prob, said["prob"][i], atol=0.1
-                    )  # learnt better
+                    # p̂ has a claim at a fast rate since then, which moves it by up to 2.5e-4 here.
+                    np.testing.assert_allclose(state.read(phi).prob, said["prob"][i], atol=3e-4)
                     np.testing.assert_allclose(state.read(phi).score, said["score"][i], rtol=1e-9, atol=1e-15)
                 np.testing.assert_allclose(state.G, said["G"], rtol=1e-9, atol=1e-12)
         first = mem.decision(then["first"])
