@@ -5,7 +5,6 @@ is refused is left as it was.
 """
 
 import os
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
+from sigma_mem.store.scripts import named_queries, numbered_scripts
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
@@ -190,17 +190,14 @@ def _corrupt(path: Path, what: str) -> StoreCorruptError:
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """Texts of ``NNN_*.sql``; number k (from 1) takes a file from version k − 1 to k."""
-    found = sorted(file.name for file in SQL.iterdir() if re.match(r"\d{3}_.*\.sql$", file.name))
-    return tuple((SQL / name).read_text("utf-8") for name in found)
+    """The numbered scripts of SQLite's files."""
+    return numbered_scripts(SQL)
 
 
 @cache
 def queries() -> dict[str, str]:
-    """The statements of ``queries.sql`` by the name in the line ``-- name --`` above each."""
-    text = (SQL / "queries.sql").read_text("utf-8")
-    _, *parts = re.split(r"^-- (\w+) --$", text, flags=re.MULTILINE)
-    return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    """The statements for SQLite's files by their names."""
+    return named_queries(SQL)
 
 
 def refuse_absent_or_older(path: Path) -> None:

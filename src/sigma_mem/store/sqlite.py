@@ -28,6 +28,8 @@ class SqliteStore(TableStore[Tables]):
     that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
     """
 
+    turns = None  # no other process writes
+
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
         self._path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
         self._closed = False
@@ -161,6 +163,9 @@ class SqliteStore(TableStore[Tables]):
     def _refuse_closed(self) -> None:
         if self._closed:
             raise StoreError(f"the store {self._path} is closed in this process; open it again")
+
+    def _last(self, namespace: str) -> int:
+        return self._tables.last()
 
     def _settle_queue(self) -> None:
         """Wait until everything queued is in the file or was dropped."""

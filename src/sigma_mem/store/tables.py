@@ -137,6 +137,10 @@ class Tables(LedgerTables):
 
     # --- read ----------------------------------------------------------------------------
 
+    def last(self) -> int:
+        """Sequence number of the last durable record, 0 before the first."""
+        return int(self.read("last")[0][0])
+
     def read(self, query: str, *values: str | int) -> list[Any]:
         """All rows of a named query."""
         with self._read_lock:
