@@ -67,6 +67,7 @@ from sigma_mem.session.votes import votes_of_groups
 from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Record, Store
 from sigma_mem.store.open import open_store
+from sigma_mem.store.postgres import is_postgres
 from sigma_mem.streams import Stream
 
 GivenAnswers = Mapping[str, str | Answer | None]
@@ -156,7 +157,7 @@ class SigmaMem:
         self._warned: set[str] = set()
         self._owns_store = store is None
         self._closed = False
-        made = path is not None and not readonly and not os.path.exists(path)
+        made = path is not None and not readonly and not is_postgres(path) and not os.path.exists(path)
         self.store = open_store(path, readonly, create=peers is not None) if store is None else store
         self._namespace = namespace
         try:
@@ -455,7 +456,7 @@ class SigmaMem:
             Seconds.
         """
         price = Price(per_call, per_input_token, per_output_token, output_tokens, latency)
-        with self._journal as fold:
+        with self._journal.writing() as fold:
             if peer not in fold.state.peers:
                 raise InputError(f"peer is {peer!r}; expected one of {list(fold.state.peers)}")
             if fold.costs.prices.get(peer) == price:

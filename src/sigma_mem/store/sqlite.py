@@ -167,7 +167,7 @@ class SqliteStore(TableStore[Tables]):
     def _last(self, namespace: str) -> int:
         return self._tables.last()
 
-    def _settle_queue(self) -> None:
+    def _settle_queue(self, namespace: str | None = None) -> None:
         """Wait until everything queued is in the file or was dropped."""
         self._refuse_closed()
         if self._writer is not None:

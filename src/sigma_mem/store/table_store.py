@@ -23,8 +23,8 @@ class TableStore(ABC, Generic[T]):
         self._places: dict[str, Link] = {}  # where chains were last known
 
     @abstractmethod
-    def _settle_queue(self) -> None:
-        """Wait until everything queued is durable or was dropped; StoreError if closed."""
+    def _settle_queue(self, namespace: str | None = None) -> None:
+        """Wait until everything queued, of a namespace, is durable or was dropped; StoreError if closed."""
 
     @abstractmethod
     def _refuse_closed(self) -> None:
@@ -36,7 +36,7 @@ class TableStore(ABC, Generic[T]):
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
-        self._settle_queue()
+        self._settle_queue(namespace)
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
 
     def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
@@ -81,7 +81,7 @@ class TableStore(ABC, Generic[T]):
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
         refuse_unwritable(namespace, source)
-        self._settle_queue()
+        self._settle_queue(namespace)
         number = self._tables.number(namespace)
         found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
         for line in found:
@@ -97,7 +97,7 @@ class TableStore(ABC, Generic[T]):
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
-        self._settle_queue()
+        self._settle_queue(namespace)
         number = self._tables.number(namespace)
         found = [] if number is None else self._tables.sources(number)
         return dict(sorted((line.name, line.lines) for line in found))

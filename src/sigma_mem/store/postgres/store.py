@@ -215,10 +215,11 @@ class PostgresStore(TableStore[PostgresTables]):
         if self._closed:
             raise StoreError(f"the store {self._tables.name} is closed in this process; open it again")
 
-    def _settle_queue(self) -> None:
+    def _settle_queue(self, namespace: str | None = None) -> None:
         self._refuse_closed()
-        for writer in list(self._writers.values()):
-            writer.drain()
+        for name, writer in list(self._writers.items()):
+            if namespace in (None, name):
+                writer.drain()
 
     def _writer(self, namespace: str) -> NamespaceWriter:
         self._refuse_closed()
