@@ -78,6 +78,10 @@ class MemoryCalls:
         """What the namespace's memory is: peers, events, rank, encoder, settings."""
         return MemoryCall("GET", self._at, dict)
 
+    def relation(self) -> MemoryCall[Mapping[str, Any]]:
+        """G: its peers, its matrix, and the independent votes that an agreement of all is worth."""
+        return MemoryCall("GET", f"{self._at}/relation", dict)
+
     def create(
         self, peers: Sequence[str], rank: int | None, encoder: str | None, settings: Settings | None
     ) -> MemoryCall[None]:

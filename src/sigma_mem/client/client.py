@@ -208,6 +208,7 @@ class Client(_Connection):
     export = _sent(MemoryCalls.export)
     backup = _sent(MemoryCalls.backup)
     describe = _sent(MemoryCalls.describe)
+    relation = _sent(MemoryCalls.relation)
 
     def ask(
         self,
@@ -361,6 +362,7 @@ class AsyncClient(_Connection):
     export = _awaited(MemoryCalls.export)
     backup = _awaited(MemoryCalls.backup)
     describe = _awaited(MemoryCalls.describe)
+    relation = _awaited(MemoryCalls.relation)
 
     async def ask(
         self,
