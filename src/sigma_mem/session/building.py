@@ -40,8 +40,8 @@ def build_store(
         return store, made(store)
     if is_postgres(path):
         raise InputError(
-            "got the address of a PostgreSQL database; expected a new file. Make the file, then export it and "
-            "restore it into the database"
+            "got the address of a PostgreSQL database; expected a new file. Make the file, then export it "
+            "and restore it into the database"
         )
     target = Path(path)
     if target.exists():

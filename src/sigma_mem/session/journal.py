@@ -196,8 +196,8 @@ class Journal:
 class _Writing:
     """``with journal.writing()`` where other processes append as well.
 
-    The turn is taken before the journal's lock, so that reads need not wait for it; a thread that has the lock
-    already takes its turn at once, since others may wait for the lock.
+    The turn is taken before the journal's lock, so that reads need not wait for it; a thread that has the
+    lock already takes its turn at once, since others may wait for the lock.
     """
 
     def __init__(self, journal: Journal, turns: Turns) -> None:
