@@ -11,6 +11,7 @@ from typing import Any
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.checking import verify_all
+from sigma_mem.store.database import check, migrations, older_copy
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
 from sigma_mem.store.rows import Queued, checksum, encoded, short_kind
@@ -186,6 +187,13 @@ class SqliteStore(TableStore[Tables]):
         _inherited.append(self._tables)  # SQLite forbids a child to close its parent's connections
         if self._lock is not None:
             self._lock.forget()
+
+
+def upgrade_file(path: Path) -> tuple[int, int, Path | None]:
+    """Open a file to write, which upgrades it; return its version before and after, and where the copy is."""
+    before, after = check(path), len(migrations())
+    SqliteStore(path).close()
+    return before, after, older_copy(path, before) if 0 < before < after else None
 
 
 _opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()

@@ -14,6 +14,7 @@ from sigma_mem.store.database import (
     OpenFiles,
     check,
     connect,
+    keep_older,
     migrate,
     queries,
     refuse_absent_or_older,
@@ -165,6 +166,7 @@ class Tables(LedgerTables):
 def open_to_write(path: Path) -> Tables:
     """Check the file before anything is written, create or migrate it, and open its tables."""
     version = check(path)
+    keep_older(path, version)
     try:
         writer = connect(path, "rw")
         try:

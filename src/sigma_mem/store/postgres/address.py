@@ -11,10 +11,14 @@ SCHEMA = "sigma_mem"  # of PostgreSQL, where an address names none
 _SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-def is_postgres(path: object) -> bool:
+def is_postgres(path: str | os.PathLike[str]) -> bool:
     """Whether a path is the address of a PostgreSQL database."""
-    text = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
-    return isinstance(text, str) and text.startswith(("postgresql://", "postgres://"))
+    return os.fspath(path).startswith(("postgresql://", "postgres://"))
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """A path as it may be shown: that of a PostgreSQL database without user and password."""
+    return PostgresAddress.parse(path).shown if is_postgres(path) else os.fspath(path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The tables' version: made in an empty database, refused where it is another, upgraded on request."""
 
+import os
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
@@ -79,7 +80,7 @@ def upgrade_tables(connections: Connections) -> tuple[int, int]:
         return before, newest
 
 
-def upgrade_postgres(url: str) -> tuple[int, int]:
+def upgrade_postgres(url: str | os.PathLike[str]) -> tuple[int, int]:
     """Bring a memory's tables to the newest version; return the version before and after."""
     connections = Connections(PostgresAddress.parse(url), 1)
     try:
