@@ -47,6 +47,7 @@ def zeroeval() -> Stream:
 @pytest.fixture(scope="session")
 def postgres_server():
     """A real PostgreSQL server, started by the first test that needs it."""
+
     server = PostgresServer()
     yield server
     server.close()

@@ -96,7 +96,11 @@ def postgres_store(postgres_server):
     store.close()
 
 
-_SERVICES = {"client": "sync_service", "async client": "async_service", "client, postgres": "postgres_service"}
+_SERVICES = {
+    "client": "sync_service",
+    "async client": "async_service",
+    "client, postgres": "postgres_service",
+}
 
 
 @pytest.fixture(params=["here", "here, postgres", *_SERVICES])

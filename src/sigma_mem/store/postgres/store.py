@@ -38,7 +38,11 @@ class PostgresStore(TableStore[PostgresTables]):
         self.readonly = readonly
         readers = Connections(address, READERS, readonly=True)
         writers = Connections(address, WRITERS, readonly=readonly, for_turns=True)
-        prepare_tables(writers, readonly)
+        try:
+            prepare_tables(writers, readonly)
+        except BaseException:
+            writers.close()
+            raise
         super().__init__(PostgresTables(readers, writers))
         self._epochs = Epochs()
         self._writers: dict[str, NamespaceWriter] = {}
