@@ -11,11 +11,13 @@ import traceback
 
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.run import serve
+from sigma_mem.store.postgres import is_postgres
 
 
 def run(path: str, to: int) -> None:
     """Serve a memory, and tell its address."""
-    config = ServerConfig(path=path, port=0, log="off", audit=f"{path}.audit")
+    audit = None if is_postgres(path) else f"{path}.audit"
+    config = ServerConfig(path=path, port=0, log="off", audit=audit)
     serve(config, lambda address: os.write(to, address.encode() + b"\n") and None)
 
 

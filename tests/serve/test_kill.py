@@ -15,7 +15,8 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import Client, SigmaMem
 from sigma_mem.client import ServiceError
 from sigma_mem.errors import UnknownDecisionError
-from sigma_mem.store import SqliteStore
+from sigma_mem.store import PostgresStore, SqliteStore
+from sigma_mem.store.postgres import is_postgres
 
 PEERS = ["ann", "bob", "cyd"]
 WRITERS = 3
@@ -73,7 +74,7 @@ class Writer:
 
 def check(path, writers, bits):  # noqa: F811
     """All acknowledged feedback is in the ledger, nothing is there twice; the state is the ledger's."""
-    store = SqliteStore(path, readonly=True)
+    store = (PostgresStore if is_postgres(path) else SqliteStore)(path, readonly=True)
     try:
         store.verify()
         lines = [record for record in store.records("default") if record.kind == "feedback"]
@@ -94,9 +95,11 @@ def check(path, writers, bits):  # noqa: F811
         store.close()
 
 
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
 @pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.endurance)])
-def test_no_acknowledged_feedback_is_lost_or_doubled(services, tmp_path, bits, kills):  # noqa: F811
-    path, rng = tmp_path / "memory.db", random.Random(7)
+def test_no_acknowledged_feedback_is_lost_or_doubled(request, services, tmp_path, bits, kills, where):  # noqa: F811
+    path = request.getfixturevalue("postgres") if where == "postgres" else str(tmp_path / "memory.db")
+    rng = random.Random(7)
     writers = [Writer(f"w{n}") for n in range(WRITERS)]
     lines = 0
     for _ in range(kills):
