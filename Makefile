@@ -12,8 +12,8 @@ SOURCES := src tests examples $(wildcard benchmarks)
 
 .PHONY: run test endurance wheel-test lint bench docs clean
 
-run: $(VENV)/.run          ## the product's main job: a live demo, offline
-	$(BIN)/sigma-mem demo
+run: $(VENV)/.run          ## the service, with a live demo flowing through it, offline
+	$(BIN)/sigma-mem demo --serve
 
 test: $(VENV)/.dev         ## every test
 	$(PYTEST)
@@ -53,7 +53,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable '.[plot]'
+	$(PIP) --editable '.[plot,serve]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -1,21 +1,32 @@
 """``sigma-mem demo``: a real little multi-agent system, offline."""
 
 import sys
+import time
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from sigma_mem.cli.options import Json, check_folder
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.extras import require
+
+if TYPE_CHECKING:
+    from sigma_mem.demo.story import Story
 
 _PICTURES = (".png", ".svg", ".pdf")
+_TASKS, _SERVED_TASKS = 1500, 900  # a task is four requests to the service
 _WATCHED = 85.0  # tasks per second that a person can follow
 
 
 def demo(
-    tasks: Annotated[int, typer.Option(help="How many tasks.", min=2)] = 1500,
+    tasks: Annotated[
+        int | None,
+        typer.Option(help=f"How many tasks. Default {_TASKS}, with --serve {_SERVED_TASKS}.", min=2),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
     speed: Annotated[
         float | None,
@@ -27,22 +38,30 @@ def demo(
     memory: Annotated[
         Path | None, typer.Option(help="Keep the memory in this new file, to inspect it afterwards.")
     ] = None,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Keep the memory in a service, with its dashboard (extra serve)."),
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of the service; 0 takes a free one.", min=0, max=65535)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table at the end.")] = False,
     json: Json = False,
 ) -> None:
     """Watch six real agents, one of which goes bad, and the memory at work.
 
     They answer generated tasks (arithmetic, code, reading, calendar), every answer is really worked out
-    and really graded. Halfway the calculator is updated to a version with a real bug.
+    and really graded. Halfway the calculator is updated to a version with a real bug. With --serve every
+    decision and every grade goes over HTTP through a service on loopback, and the dashboard shows the run as
+    it goes; on a terminal the service then stays until Ctrl-C.
 
     Examples:
     sigma-mem demo
 
+    sigma-mem demo --serve
+
     sigma-mem demo --seed 7 --memory demo.db && sigma-mem inspect --memory demo.db
     """
-    from sigma_mem.demo.picture import draw_picture
-    from sigma_mem.demo.run import run
-    from sigma_mem.demo.screen import result, table
+    from sigma_mem.demo.run import UNGRADED, run
+    from sigma_mem.demo.screen import dashboard_address
 
     if picture.suffix not in _PICTURES:
         raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
@@ -55,7 +74,36 @@ def demo(
     shown = None if quiet or json else out
     if speed is None and out.is_terminal and shown:
         speed = _WATCHED
-    story = run(tasks, seed, speed, memory, shown)
+    with ExitStack() as stack:
+        service = stack.enter_context(_service(memory, port)) if serve else None
+        if service and shown:
+            shown.print(f"dashboard: {dashboard_address(service)}", markup=False, soft_wrap=True)
+        story = run(tasks or (_SERVED_TASKS if serve else _TASKS), seed, speed, memory, shown, service)
+        _tell(story, seed, picture, memory, json, out)
+        if service and shown and sys.stdin.isatty() and out.is_terminal:
+            out.print(
+                f"{UNGRADED} tasks wait for your grades in the inbox of {dashboard_address(service)} "
+                "The service stays until Ctrl-C.",
+                markup=False,
+            )
+            with suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(1.0)
+
+
+def _service(memory: Path | None, port: int) -> AbstractContextManager[str]:
+    from sigma_mem.demo.service import running_service
+
+    for package in ("fastapi", "uvicorn", "aiohttp", "prometheus_client", "httpx2"):
+        require(package, extra="serve", purpose="demo --serve")
+    return running_service(memory, port)
+
+
+def _tell(story: "Story", seed: int, picture: Path, memory: Path | None, json: bool, out: Console) -> None:
+    """Draw the run, and print how it ended."""
+    from sigma_mem.demo.picture import draw_picture
+    from sigma_mem.demo.screen import result, table
+
     drawn = None
     try:
         draw_picture(story, picture)

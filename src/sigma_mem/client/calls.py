@@ -208,3 +208,8 @@ class MemoryMethods:
     def describe(self) -> MemoryCall[Mapping[str, Any]]:
         """What the namespace's memory is: peers, events, rank, encoder, settings."""
         return MemoryCall("GET", "", dict)
+
+    @Method
+    def relation(self) -> MemoryCall[Mapping[str, Any]]:
+        """G: its peers, its matrix, and the independent votes that an agreement of all is worth."""
+        return MemoryCall("GET", "relation", dict)

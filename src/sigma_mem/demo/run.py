@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,13 +10,17 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sigma_mem.client import Client
 from sigma_mem.demo.agents import PEERS, team
 from sigma_mem.demo.screen import progress_line, screen
-from sigma_mem.demo.story import Notice, Step, Story
+from sigma_mem.demo.story import Memory, Notice, Step, Story, relation_of
 from sigma_mem.demo.tasks import Task, draw, is_right
+from sigma_mem.events import Decision
 from sigma_mem.session import SigmaMem
 
-Show = Callable[[SigmaMem, Story, Step, list[Notice]], None]  # called after every task, with what is new
+Show = Callable[[Memory, Story, Step, list[Notice]], None]  # called after every task, with what is new
+UNGRADED = 5  # tasks that a served demo leaves in the dashboard's inbox
+_TIMED = 40  # tasks on which the agents are timed
 
 
 def run(
@@ -25,15 +29,23 @@ def run(
     speed: float | None = None,
     memory: Path | None = None,
     console: Console | None = None,
+    service: str | None = None,
 ) -> Story:
     """Run the demo and return its story; the calculator goes bad after half of the tasks.
 
     ``speed`` is in tasks per second, None for as fast as possible. On a console it is shown live if that
-    is a terminal, else in lines.
+    is a terminal, else in lines. With the address of a service the memory is in the service, and
+    reached over HTTP: it is told each task's topic and what the agents cost, and some tasks more
+    than ``tasks`` are left without grades, for a person to grade in the dashboard.
     """
-    story = Story(tasks, fault_at=tasks // 2)
+    story = Story(tasks, fault_at=tasks // 2, service=service)
     with ExitStack() as stack:
-        mem = stack.enter_context(SigmaMem(PEERS, memory))
+        mem: Memory
+        if service is None:
+            mem = stack.enter_context(SigmaMem(PEERS, memory))
+        else:
+            mem = stack.enter_context(Client(service, key="")).namespace("default", PEERS)
+            set_prices(mem, draw(_TIMED, seed))
         show: Show | None = None
         if console is not None and console.is_terminal:
             live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
@@ -41,40 +53,64 @@ def run(
         elif console is not None:
             show = _lines(console)
         begin = time.monotonic()
-        for step in play_tasks(mem, draw(tasks, seed), story.fault_at):
+        drawn = draw(tasks + UNGRADED, seed)
+        for step in play_tasks(mem, drawn[:tasks], story.fault_at, topics=service is not None):
             notices = story.add(step)
             if show is not None:
                 show(mem, story, step, notices)
             if speed:
                 time.sleep(max(0.0, begin + step.number / speed - time.monotonic()))
-        story.relation = mem.state.G
+        story.relation = relation_of(mem)
+        if service is not None:
+            for task in drawn[tasks:]:
+                given = {peer: answer(task.question) or None for peer, answer in team(2).items()}
+                mem.decide(task.question, given, topic=task.domain)
     return story
 
 
-def play_tasks(mem: SigmaMem, tasks: Sequence[Task], fault_at: int) -> Iterator[Step]:
+def play_tasks(mem: Memory, tasks: Sequence[Task], fault_at: int, topics: bool = False) -> Iterator[Step]:
     """Work through the tasks; after task `fault_at` the calculator is updated to its faulty version.
 
     Every task is one event of the memory: routed before anyone answers, voted on, decided adaptively, then
-    graded. The memory sees the question and the answers, and afterwards the grades.
+    graded. The memory sees the question and the answers, and afterwards the grades; with ``topics`` also
+    the task's domain.
     """
     for number, task in enumerate(tasks, start=1):
         agents = team(calculator_version=1 if number <= fault_at else 2)
-        routed = mem.route(task.question)
+        topic = task.domain if topics else None
+        routed = mem.route(task.question, topic=topic)
         answers = {peer: answer(task.question) for peer, answer in agents.items()}
         given = {peer: answer or None for peer, answer in answers.items()}
-        voted = mem.vote(task.question, given, after=routed.id)
-        decided = mem.decide(task.question, given, after=routed.id)
+        voted = mem.vote(task.question, given, topic=topic, after=routed.id)
+        decided = mem.decide(task.question, given, topic=topic, after=routed.id)
         right = {peer: is_right(task, answer) for peer, answer in answers.items()}
-        mem.feedback(voted.id, right, source="grader")
+        _grade(mem, voted, right)
         chosen = {"route": routed.peer or "", "vote": voted.peer or "", "decide": decided.peer or ""}
         chosen["majority"] = decided.reads.get("majority", "")
         yield Step(number, task, answers, right, chosen, routed.probs, routed.effective, routed.id)
 
 
+def _grade(mem: Memory, decision: Decision, right: Mapping[str, bool]) -> None:
+    if isinstance(mem, Client):  # there the source is the key
+        mem.feedback(decision.id, right)
+    else:
+        mem.feedback(decision.id, right, source="grader")
+
+
+def set_prices(mem: Memory, tasks: Sequence[Task]) -> None:
+    """Tell the memory what each agent costs: its milliseconds of processor time for a task, as measured."""
+    for peer, answer in team(1).items():
+        begin = time.process_time()
+        for task in tasks:
+            answer(task.question)
+        seconds = (time.process_time() - begin) / len(tasks)
+        mem.set_price(peer, per_call=1000.0 * seconds, latency=seconds)
+
+
 def _lines(console: Console) -> Show:
     """Plain lines, 15 over the whole run, for a pipe or a file."""
 
-    def show(mem: SigmaMem, story: Story, step: Step, notices: list[Notice]) -> None:
+    def show(mem: Memory, story: Story, step: Step, notices: list[Notice]) -> None:
         lines = [f"task {notice.number:5d}  {notice.text}" for notice in notices]
         if step.number % math.ceil(story.tasks / 15) == 0 or step.number == story.tasks:
             story.look(mem, step)
@@ -90,7 +126,7 @@ def _frames(live: Live) -> Show:
     blocks = (live.console.encoding or "").lower().startswith("utf")
     next_frame = next_why = 0.0
 
-    def show(mem: SigmaMem, story: Story, step: Step, notices: list[Notice]) -> None:
+    def show(mem: Memory, story: Story, step: Step, notices: list[Notice]) -> None:
         nonlocal next_frame, next_why
         now = time.monotonic()
         last = step.number == story.tasks

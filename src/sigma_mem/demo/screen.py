@@ -46,7 +46,8 @@ def _plain_table(title: str) -> Table:
 
 
 def _trust(story: Story, blocks: bool) -> Table:
-    table = _plain_table("Who is trusted for what: p̂ from the question alone, and its evidence")
+    known = "question and topic" if story.service else "the question alone"
+    table = _plain_table(f"Who is trusted for what: p̂ from {known}, and its evidence")
     table.add_column("", min_width=11)
     for domain in DOMAINS:
         table.add_column(domain, style="none", header_style="bold cyan")
@@ -87,9 +88,12 @@ def screen(story: Story, blocks: bool = True) -> RenderableType:
     """Everything that is shown at one moment, at most 24 lines of 80 columns."""
     done = len(story.accuracy)
     head = Text("Σ-Mem demo  ", style="bold")
-    head.append(bar(done / story.tasks, 20, blocks), style="magenta")
+    head.append(bar(done / story.tasks, 10 if story.service else 20, blocks), style="magenta")
     head.append(f"  task {done} of {story.tasks}", style="none")
-    head.append(f"   {story.recent:.0%} of trust is recent", style="dim")
+    if story.service:
+        head.append(f"  {dashboard_address(story.service)}", style="cyan")
+    elif story.recent is not None:
+        head.append(f"   {story.recent:.0%} of trust is recent", style="dim")
     pairs = ", ".join(f"{a}–{b} {g:+.2f}" for a, b, g in related_pairs(story.relation))
     related = ("Right and wrong together (G): ", "bold"), pairs
     lines: list[RenderableType] = [head, _trust(story, blocks), Text(""), _accuracy(story, blocks)]
@@ -100,6 +104,11 @@ def screen(story: Story, blocks: bool = True) -> RenderableType:
     if story.why:
         lines.append(Text.assemble(("Why: ", "bold"), story.why))
     return Group(*lines)
+
+
+def dashboard_address(service: str) -> str:
+    """Where a person sees the demo's memory."""
+    return f"{service}/dashboard/"
 
 
 def progress_line(story: Story) -> str:

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sigma_mem.client import Client
 from sigma_mem.demo.agents import FAULTY, PEERS
 from sigma_mem.demo.tasks import DOMAINS, Task
 from sigma_mem.events import FloatArray
 from sigma_mem.session import SigmaMem
 
+Memory = SigmaMem | Client  # in this process, or in a service
 READS = ("route", "vote", "decide", "majority")
 CEILING = "any peer right"
 QUIET = 8  # tasks of the faulty agent's domain in a row, none of them routed to it
@@ -132,7 +134,8 @@ class Fault:
 class Story:
     """Everything that screen, table and picture are drawn from; grows by one step at a time."""
 
-    def __init__(self, tasks: int, fault_at: int) -> None:
+    def __init__(self, tasks: int, fault_at: int, service: str | None = None) -> None:
+        self.service = service  # its address, where the memory is in one
         self.tasks = tasks
         self.fault_at = fault_at
         self.accuracy = Accuracy()
@@ -141,7 +144,7 @@ class Story:
         self.notices: list[Notice] = []
         self.trust_at_fault: FloatArray | None = None
         self.relation: FloatArray = np.eye(len(PEERS))
-        self.recent = 0.0  # share of p̂
+        self.recent: float | None = 0.0  # share of p̂; None where it is not known
         self.why = ""
 
     def add(self, step: Step) -> list[Notice]:
@@ -161,15 +164,22 @@ class Story:
         self.notices += notices
         return notices
 
-    def look(self, mem: SigmaMem, step: Step) -> None:
+    def look(self, mem: Memory, step: Step) -> None:
         """Read from the memory what only the screen wants: G, horizons, why this task went where it went."""
-        self.relation = mem.state.G
+        self.relation = relation_of(mem)
         self.recent = recent_share(mem)
         self.why = why(mem, step)
 
 
-def recent_share(mem: SigmaMem) -> float:
+def relation_of(mem: Memory) -> FloatArray:
+    """G, in the order of `PEERS`."""
+    return np.array(mem.relation()["matrix"]) if isinstance(mem, Client) else mem.state.G
+
+
+def recent_share(mem: Memory) -> float | None:
     """How much of p̂ is claimed at other horizons than the slowest: it grows when something changes."""
+    if isinstance(mem, Client):
+        return None
     mixing = mem.state.mixing
     return 0.0 if mixing is None else 1.0 - mixing.slowest
 
@@ -181,7 +191,7 @@ def related_pairs(relation: FloatArray, count: int = 2) -> list[tuple[str, str, 
     return [(PEERS[rows[i]], PEERS[columns[i]], float(relation[rows[i], columns[i]])) for i in order]
 
 
-def why(mem: SigmaMem, step: Step) -> str:
+def why(mem: Memory, step: Step) -> str:
     """In plain words, which past tasks weighed most in the route's choice, for and against."""
     found = mem.explain(step.decision, top=20)
     right = [_quote(term.question) for term in found.contributions if term.label > 0][:2]

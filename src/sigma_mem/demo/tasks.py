@@ -20,7 +20,7 @@ from typing import NamedTuple
 class Task:
     """A question with its true answer; agents and memory see ``question`` only.
 
-    ``domain`` is for the tables people read. The memory never gets it.
+    ``domain`` is for the tables people read. Only a memory in a service gets it, as the task's topic.
     """
 
     id: str
