@@ -43,8 +43,9 @@ def public_names() -> set[str]:
     ):
         names |= {
             f"{path}.{name}"
-            for name, member in vars(kind).items()
-            if not name.startswith("_") and (callable(member) or isinstance(member, (property, classmethod)))
+            for name in dir(kind)
+            if not name.startswith("_")
+            and (callable(member := getattr(kind, name)) or isinstance(member, property))
         }
     return names | {panel}
 

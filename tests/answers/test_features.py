@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from sigma_mem.answers.features import FEATURES, text_features
+from sigma_mem.answers.features import FEATURES, _overlaps, text_features
 from sigma_mem.events import Answer
 
 QUESTION = "A train needs 3 hours for 240 km. How fast is it?"
@@ -117,3 +117,27 @@ def test_values_are_those_that_the_ledger_keeps():
     rows = text_features(QUESTION, [Answer("divide 240 by 3", "80"), Answer("80 it is", "80")])
     assert np.array_equal(rows, rows.round(4))
     assert not np.array_equal(rows, rows.round(3))
+
+
+class CountedWords(set):
+    """Words that count how often they were compared with others."""
+
+    compared = 0
+
+    def __and__(self, other):
+        CountedWords.compared += 1
+        return set(self) & set(other)
+
+
+@pytest.mark.parametrize("n", [2, 16, 17, 60])
+def test_many_answers_are_compared_without_going_through_their_pairs(n):
+    rng = np.random.default_rng(n)
+    said = [CountedWords(f"w{k}" for k in rng.integers(0, 9000, size=rng.integers(0, 300))) for _ in range(n)]
+    CountedWords.compared = 0
+    found = _overlaps(said)
+    assert CountedWords.compared <= 16 * 15 / 2
+    spoken = [mine for mine in said if mine]
+    for mine, overlap in zip(said, found, strict=True):
+        others = [set(other) for other in spoken if other is not mine]
+        each = [len(set(mine) & other) / (len(set(mine) | other) + 1) for other in others]
+        assert overlap == (math.fsum(each) / max(1, len(each)) if mine else 0.0)  # bit for bit

@@ -54,7 +54,7 @@ def test_disagreement_asks_on():
 
 
 def test_where_only_those_asked_are_labelled_the_first_one_alone_is_a_fair_sample(mem, monkeypatch):
-    monkeypatch.setattr("sigma_mem.session.sigma.EXPLORED", 0.0)
+    monkeypatch.setattr("sigma_mem.session.methods.deciding.EXPLORED", 0.0)
     answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
     panel = ask_all(mem.ask(QUESTION, explore=True, change=0.0), answers)
     first, *later = panel.answers

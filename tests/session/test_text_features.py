@@ -196,7 +196,7 @@ def test_a_peer_that_leaves_while_answers_are_read_is_refused(monkeypatch: pytes
         mem.remove_peer("bob")
         return found
 
-    monkeypatch.setattr("sigma_mem.session.sigma.prepare_answers", leave)
+    monkeypatch.setattr("sigma_mem.session.methods.deciding.prepare_answers", leave)
     with pytest.raises(InputError, match="'bob' is not in the pool"):
         mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
     assert mem.events == 0

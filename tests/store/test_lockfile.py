@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -21,11 +22,12 @@ sys.stdin.read()
 """
 TRY = """
 import sys
+from sigma_mem.errors import StoreError
 from sigma_mem.store import SqliteStore
 try:
     SqliteStore(sys.argv[1]).close()
     print("opened")
-except Exception as error:
+except StoreError as error:
     print(type(error).__name__, error)
 """
 
@@ -58,9 +60,28 @@ def test_another_process_is_refused_and_told_who_writes(path, python):
     assert said.startswith("StoreBusyError")
     assert f"process {os.getpid()}" in said
     assert "Close it there first" in said
-    assert "readonly" not in said  # SigmaMem takes no such argument
+    assert "readonly=True" in said
     store.close()
     assert python(TRY, path) == "opened"
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_hard_link_does_not_get_past_the_lock(path, tmp_path, record, readonly):
+    """Lock and log stand beside a name: through another name neither would be seen."""
+    link = tmp_path / "elsewhere.db"
+    store = SqliteStore(path)
+    store.append("ns", [record("1")])[1].wait()
+    link.hardlink_to(path)
+    with pytest.raises(StoreError, match=r"2 names \(hard links\).*copy the file"):
+        SqliteStore(link, readonly=readonly)
+    store.append("ns", [record("2")])[1].wait()  # the writer that was there first goes on
+    store.close()
+    with pytest.raises(StoreError, match="hard links"):
+        SqliteStore(path, readonly=readonly)
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere.db", "memory.db"]
+    link.unlink()
+    with closing(SqliteStore(path, readonly=readonly)) as again:
+        assert [r.id for r in again.records("ns")] == ["1", "2"]
 
 
 def test_a_killed_writer_leaves_no_lock(path, python, record):

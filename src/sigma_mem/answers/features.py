@@ -28,6 +28,8 @@ FEATURES = (
 )  # fmt: skip
 FEATURES_VERSION = 1  # kept with the features in the ledger; a memory never mixes two versions
 _LAST = 4000  # characters read: the end of a text, where the answer is
+_FEW = 16  # answers that are compared pair by pair
+_WORDS_AT_ONCE = 4096  # words in a product of matrices
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _DOUBT = """almost apologize approx approximate approximately assume assumed assumes assuming assumption
@@ -80,15 +82,39 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
 
 def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
     """Mean Jaccard overlap of each with the others that have words, whatever their order."""
-    shared: list[list[float]] = [[] for _ in vocabularies]
     said = [i for i, vocabulary in enumerate(vocabularies) if vocabulary]
-    for place, i in enumerate(said):
-        for j in said[:place]:
-            both = len(vocabularies[i] & vocabularies[j])
-            jaccard = both / (len(vocabularies[i]) + len(vocabularies[j]) - both + 1)
-            shared[i].append(jaccard)
-            shared[j].append(jaccard)
-    return [math.fsum(row) / max(1, len(row)) for row in shared]
+    spoken = [vocabularies[i] for i in said]
+    sizes = np.array([len(vocabulary) for vocabulary in spoken])
+    both = _shared_words(spoken)
+    jaccard = both / (sizes[:, None] + sizes - both + 1)
+    np.fill_diagonal(jaccard, 0.0)
+    out = [0.0] * len(vocabularies)
+    for i, row in zip(said, jaccard.tolist(), strict=True):
+        out[i] = math.fsum(row) / max(1, len(said) - 1)
+    return out
+
+
+def _shared_words(vocabularies: Sequence[set[str]]) -> NDArray[np.int64]:
+    """How many words every two have in common, (n, n); what stands on the diagonal says nothing."""
+    n = len(vocabularies)
+    both = np.zeros((n, n), dtype=np.int64)
+    if n <= _FEW:  # intersections of sets cost least, but their number grows with the square
+        for i, mine in enumerate(vocabularies):
+            for j in range(i):
+                both[i, j] = both[j, i] = len(mine & vocabularies[j])
+        return both
+    numbers: dict[str, int] = {}
+    of_answer = [[numbers.setdefault(word, len(numbers)) for word in mine] for mine in vocabularies]
+    word = np.concatenate([np.array(mine) for mine in of_answer])
+    answer = np.repeat(np.arange(n), [len(mine) for mine in of_answer])
+    order = np.argsort(word, kind="stable")
+    word, answer = word[order], answer[order]
+    for start in range(0, len(numbers), _WORDS_AT_ONCE):
+        here = slice(*np.searchsorted(word, (start, start + _WORDS_AT_ONCE)).tolist())
+        has = np.zeros((n, _WORDS_AT_ONCE), dtype=np.float32)  # counts stay far below 2²⁴: exact
+        has[answer[here], word[here] - start] = 1.0
+        both += (has @ has.T).astype(np.int64)
+    return both
 
 
 def _repeats(words: list[str]) -> float:

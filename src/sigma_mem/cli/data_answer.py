@@ -96,12 +96,15 @@ def answer(
     check_target(out)
     pairs = pair_up(read_task_prompts(questions, limit), asked)
     before = read_answers(out)
+    written = 0
     with AnswerCache(cache or _cache_beside(out)) as replies, progress_bar() as show:
         replies.adopt(before)
-        try:
-            runs = answer_all(pairs, replies, retry_failed=retry_failed, progress=show)
-        finally:  # also what an interrupted run has got so far
+
+        def save() -> None:
+            nonlocal written
             written = write_answers(out, pairs, replies, before)
+
+        runs = answer_all(pairs, replies, retry_failed=retry_failed, progress=show, save=save)
         sums = totals(pairs, replies)
     if as_json:
         print_json({"out": str(out), "lines": written, "peers": _as_json(sums, runs)})

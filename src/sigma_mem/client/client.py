@@ -5,49 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
-
-from numpy.typing import ArrayLike
+from typing import Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote
 
 from sigma_mem.answers.canon import Canon
-from sigma_mem.answers.chat import Question
-from sigma_mem.client.calls import MemoryCall, MemoryCalls, PanelState
+from sigma_mem.client.calls import MemoryCall, MemoryMethods, request_of
 from sigma_mem.client.errors import ServiceError, error_from
+from sigma_mem.client.wire import PanelState, read_nothing, read_panel, read_settings, sent_arguments
 from sigma_mem.events import Answer, Decision
 from sigma_mem.extras import require
 from sigma_mem.memory import Settings
-from sigma_mem.session.topics import Topic
+from sigma_mem.session import SigmaMem
+from sigma_mem.session.panel import Panel
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _sent(
-    method: Callable[Concatenate[MemoryCalls, P], MemoryCall[T]],
-) -> Callable[Concatenate[Client, P], T]:
-    """The method of `MemoryCalls`, with the same parameters, sent."""
-
-    @wraps(method)
-    def send(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._send(method(self._calls, *args, **kwargs))
-
-    return send
-
-
-def _awaited(
-    method: Callable[Concatenate[MemoryCalls, P], MemoryCall[T]],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
-    """The same, awaited."""
-
-    @wraps(method)
-    async def send(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._send(method(self._calls, *args, **kwargs))
-
-    return send
-
-
-class _Connection:
+class _Connection(MemoryMethods):
     """Where the service is, and how a request to it is made."""
 
     def __init__(
@@ -55,7 +32,7 @@ class _Connection:
     ) -> None:
         self._library = require("httpx2", extra="client", purpose="the client of a service")
         self.url, self.name = url.rstrip("/"), namespace
-        self._calls = MemoryCalls(namespace)
+        self._at = f"{self.url}/v1/memory/{quote(namespace, safe='')}"
         self._timeout = timeout
         self._owns = http is None
         if http is None:
@@ -67,7 +44,8 @@ class _Connection:
 
     def _request(self, call: MemoryCall[Any]) -> dict[str, Any]:
         query = {key: value for key, value in (call.query or {}).items() if value is not None}
-        request = {"method": call.method, "url": f"{self.url}/v1/memory{call.path}", "params": query}
+        url = f"{self._at}/{call.path}" if call.path else self._at
+        request = {"method": call.method, "url": url, "params": query}
         if isinstance(call.body, bytes):
             return {**request, "content": call.body}
         return request if call.body is None else {**request, "json": call.body}
@@ -85,7 +63,7 @@ class _Connection:
         except ValueError:
             body = None
         if response.status_code >= 400 or body is None:
-            raise error_from(response.status_code, body, call.path)
+            raise error_from(response.status_code, body, f"{self._at}/{call.path}")
         return call.read(body)
 
 
@@ -115,6 +93,11 @@ class _PanelView:
         """The outcome so far."""
         return self._state.decision
 
+    def _adding(self, peer: str, answer: str | Answer | None) -> MemoryCall[PanelState]:
+        sent = sent_arguments({"answers": {peer: answer}, "canon": self._canon})["answers"][peer]
+        body = {"panel": self._state.panel, "peer": peer, "answer": sent}
+        return MemoryCall("POST", "ask/add", read_panel, body)
+
 
 class ServedPanel(_PanelView):
     """A panel in a service; made by `Client.ask`."""
@@ -125,8 +108,7 @@ class ServedPanel(_PanelView):
 
     def add(self, peer: str, answer: str | Answer | None) -> bool:
         """Take an answer (None where the peer failed); return whether it is enough."""
-        calls = self._client._calls
-        self._state = self._client._send(calls.add(self._state.panel, peer, answer, self._canon))
+        self._state = self._client._send(self._adding(peer, answer))
         return self.next is None
 
 
@@ -139,9 +121,52 @@ class AsyncServedPanel(_PanelView):
 
     async def add(self, peer: str, answer: str | Answer | None) -> bool:
         """Take an answer (None where the peer failed); return whether it is enough."""
-        calls = self._client._calls
-        self._state = await self._client._send(calls.add(self._state.panel, peer, answer, self._canon))
+        self._state = await self._client._send(self._adding(peer, answer))
         return self.next is None
+
+
+def _asked(
+    method: Callable[Concatenate[SigmaMem, P], Panel],
+) -> Callable[Concatenate[Client, P], ServedPanel]:
+    """`SigmaMem.ask`, with the same parameters, for a panel in the service."""
+    begin = request_of(method, read_panel)
+
+    @wraps(method)
+    def ask(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> ServedPanel:
+        return ServedPanel(self._send(begin(self, *args, **kwargs)), _canon_of(kwargs), self)
+
+    return ask
+
+
+def _asked_later(
+    method: Callable[Concatenate[SigmaMem, P], Panel],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, AsyncServedPanel]]:
+    """The same, awaited."""
+    begin = request_of(method, read_panel)
+
+    @wraps(method)
+    async def ask(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncServedPanel:
+        return AsyncServedPanel(await self._send(begin(self, *args, **kwargs)), _canon_of(kwargs), self)
+
+    return ask
+
+
+def _canon_of(options: Mapping[str, Any]) -> Canon:
+    canon: Canon = options.get("canon", "auto")
+    return canon
+
+
+def _made_of(
+    peers: Sequence[str], rank: int | None, encoder: str | None, settings: Settings | None
+) -> MemoryCall[None]:
+    """Make the namespace."""
+    made = {"peers": peers, "rank": rank, "encoder": encoder, "settings": settings}
+    return MemoryCall("PUT", "", read_nothing, sent_arguments(made))
+
+
+def _restored(file: str | os.PathLike[str]) -> MemoryCall[None]:
+    """Make the namespace from a file that `export` wrote."""
+    return MemoryCall("POST", "restore", read_nothing, Path(file).read_bytes())
 
 
 class Client(_Connection):
@@ -164,6 +189,8 @@ class Client(_Connection):
         To send with, in place of one of its own; it brings its own headers.
     """
 
+    awaited = False
+
     def __init__(
         self,
         url: str,
@@ -175,73 +202,7 @@ class Client(_Connection):
     ) -> None:
         super().__init__(url, key, namespace, timeout, http, "Client")
 
-    encode = _sent(MemoryCalls.encode)
-    route = _sent(MemoryCalls.route)
-    vote = _sent(MemoryCalls.vote)
-    decide = _sent(MemoryCalls.decide)
-    served = _sent(MemoryCalls.served)
-    set_price = _sent(MemoryCalls.set_price)
-    prices = _sent(MemoryCalls.prices)
-    spent = _sent(MemoryCalls.spent)
-    effective_votes = _sent(MemoryCalls.effective_votes)
-    feedback = _sent(MemoryCalls.feedback)
-    feedback_batch = _sent(MemoryCalls.feedback_batch)
-    revoke = _sent(MemoryCalls.revoke)
-    unrevoke = _sent(MemoryCalls.unrevoke)
-    sources = _sent(MemoryCalls.sources)
-    add_peer = _sent(MemoryCalls.add_peer)
-    remove_peer = _sent(MemoryCalls.remove_peer)
-    decision = _sent(MemoryCalls.decision)
-    decisions = _sent(MemoryCalls.decisions)
-    labels = _sent(MemoryCalls.labels)
-    trust = _sent(MemoryCalls.trust)
-    table = _sent(MemoryCalls.table)
-    history = _sent(MemoryCalls.history)
-    histories = _sent(MemoryCalls.histories)
-    explain = _sent(MemoryCalls.explain)
-    drift = _sent(MemoryCalls.drift)
-    reset_peer = _sent(MemoryCalls.reset_peer)
-    rename_peer = _sent(MemoryCalls.rename_peer)
-    replace_peer = _sent(MemoryCalls.replace_peer)
-    advice = _sent(MemoryCalls.advice)
-    forget = _sent(MemoryCalls.forget)
-    export = _sent(MemoryCalls.export)
-    backup = _sent(MemoryCalls.backup)
-    describe = _sent(MemoryCalls.describe)
-    relation = _sent(MemoryCalls.relation)
-
-    def ask(
-        self,
-        question: Question | None = None,
-        *,
-        phi: ArrayLike | None = None,
-        topic: Topic | None = None,
-        explore: bool = False,
-        canon: Canon = "auto",
-        among: Sequence[str] | None = None,
-        after: str | Decision | None = None,
-        ref: str | None = None,
-        change: float = 0.2,
-        confidence: float | None = None,
-        calls: int | None = None,
-    ) -> ServedPanel:
-        """Ask peers one after the other, until the rest hardly change the answer; see `SigmaMem.ask`."""
-        begun = self._send(
-            self._calls.begin(
-                question,
-                phi=phi,
-                topic=topic,
-                explore=explore,
-                canon=canon,
-                among=among,
-                after=after,
-                ref=ref,
-                change=change,
-                confidence=confidence,
-                calls=calls,
-            )
-        )
-        return ServedPanel(begun, canon, self)
+    ask = _asked(SigmaMem.ask)
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -256,7 +217,7 @@ class Client(_Connection):
     @property
     def settings(self) -> Settings:
         """As recorded with the memory."""
-        return settings_of(self.describe())
+        return read_settings(self.describe())
 
     @property
     def encoder(self) -> Mapping[str, str]:
@@ -285,13 +246,13 @@ class Client(_Connection):
         """Another memory of the same service; with peers, it is made where there is none."""
         other = Client(self.url, namespace=name, timeout=self._timeout, http=self._http)
         if peers is not None:
-            other._send(other._calls.create(peers, rank, encoder, settings))
+            other._send(_made_of(peers, rank, encoder, settings))
         return other
 
     def restore(self, file: str | os.PathLike[str], *, namespace: str) -> Client:
         """Make another memory of the same service from a file that `export` wrote."""
         other = Client(self.url, namespace=namespace, timeout=self._timeout, http=self._http)
-        other._send(other._calls.restored(file))
+        other._send(_restored(file))
         return other
 
     def close(self) -> None:
@@ -318,6 +279,8 @@ class Client(_Connection):
 class AsyncClient(_Connection):
     """`Client` for asyncio programs: every method is awaited, and so are `peers()`, `rank()` and the like."""
 
+    awaited = True
+
     def __init__(
         self,
         url: str,
@@ -329,73 +292,7 @@ class AsyncClient(_Connection):
     ) -> None:
         super().__init__(url, key, namespace, timeout, http, "AsyncClient")
 
-    encode = _awaited(MemoryCalls.encode)
-    route = _awaited(MemoryCalls.route)
-    vote = _awaited(MemoryCalls.vote)
-    decide = _awaited(MemoryCalls.decide)
-    served = _awaited(MemoryCalls.served)
-    set_price = _awaited(MemoryCalls.set_price)
-    prices = _awaited(MemoryCalls.prices)
-    spent = _awaited(MemoryCalls.spent)
-    effective_votes = _awaited(MemoryCalls.effective_votes)
-    feedback = _awaited(MemoryCalls.feedback)
-    feedback_batch = _awaited(MemoryCalls.feedback_batch)
-    revoke = _awaited(MemoryCalls.revoke)
-    unrevoke = _awaited(MemoryCalls.unrevoke)
-    sources = _awaited(MemoryCalls.sources)
-    add_peer = _awaited(MemoryCalls.add_peer)
-    remove_peer = _awaited(MemoryCalls.remove_peer)
-    decision = _awaited(MemoryCalls.decision)
-    decisions = _awaited(MemoryCalls.decisions)
-    labels = _awaited(MemoryCalls.labels)
-    trust = _awaited(MemoryCalls.trust)
-    table = _awaited(MemoryCalls.table)
-    history = _awaited(MemoryCalls.history)
-    histories = _awaited(MemoryCalls.histories)
-    explain = _awaited(MemoryCalls.explain)
-    drift = _awaited(MemoryCalls.drift)
-    reset_peer = _awaited(MemoryCalls.reset_peer)
-    rename_peer = _awaited(MemoryCalls.rename_peer)
-    replace_peer = _awaited(MemoryCalls.replace_peer)
-    advice = _awaited(MemoryCalls.advice)
-    forget = _awaited(MemoryCalls.forget)
-    export = _awaited(MemoryCalls.export)
-    backup = _awaited(MemoryCalls.backup)
-    describe = _awaited(MemoryCalls.describe)
-    relation = _awaited(MemoryCalls.relation)
-
-    async def ask(
-        self,
-        question: Question | None = None,
-        *,
-        phi: ArrayLike | None = None,
-        topic: Topic | None = None,
-        explore: bool = False,
-        canon: Canon = "auto",
-        among: Sequence[str] | None = None,
-        after: str | Decision | None = None,
-        ref: str | None = None,
-        change: float = 0.2,
-        confidence: float | None = None,
-        calls: int | None = None,
-    ) -> AsyncServedPanel:
-        """Ask peers one after the other, until the rest hardly change the answer; see `SigmaMem.ask`."""
-        begun = await self._send(
-            self._calls.begin(
-                question,
-                phi=phi,
-                topic=topic,
-                explore=explore,
-                canon=canon,
-                among=among,
-                after=after,
-                ref=ref,
-                change=change,
-                confidence=confidence,
-                calls=calls,
-            )
-        )
-        return AsyncServedPanel(begun, canon, self)
+    ask = _asked_later(SigmaMem.ask)
 
     async def peers(self) -> tuple[str, ...]:
         """The pool, in order."""
@@ -407,7 +304,7 @@ class AsyncClient(_Connection):
 
     async def settings(self) -> Settings:
         """As recorded with the memory."""
-        return settings_of(await self.describe())
+        return read_settings(await self.describe())
 
     async def encoder(self) -> Mapping[str, str]:
         """Name and version of the encoder that the memory was made with."""
@@ -433,13 +330,13 @@ class AsyncClient(_Connection):
         """Another memory of the same service; with peers, it is made where there is none."""
         other = AsyncClient(self.url, namespace=name, timeout=self._timeout, http=self._http)
         if peers is not None:
-            await other._send(other._calls.create(peers, rank, encoder, settings))
+            await other._send(_made_of(peers, rank, encoder, settings))
         return other
 
     async def restore(self, file: str | os.PathLike[str], *, namespace: str) -> AsyncClient:
         """Make another memory of the same service from a file that `export` wrote."""
         other = AsyncClient(self.url, namespace=namespace, timeout=self._timeout, http=self._http)
-        await other._send(other._calls.restored(file))
+        await other._send(_restored(file))
         return other
 
     async def close(self) -> None:
@@ -461,12 +358,3 @@ class AsyncClient(_Connection):
         except self._library.HTTPError as error:
             raise self._failed(error) from error
         return self._read(call, response)
-
-
-def settings_of(description: Mapping[str, Any]) -> Settings:
-    """Settings from a namespace's description."""
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in cast(Mapping[str, Any], description["settings"]).items()
-    }
-    return Settings(**values)

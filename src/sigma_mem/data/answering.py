@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sigma_mem.data.answer_file import AskedPair, cost_of
 from sigma_mem.data.asking import AnsweringPeer, Body, Reply, RequestWriter, request_key
 from sigma_mem.data.cache import AnswerCache
+from sigma_mem.data.interrupting import delayed_interrupt
 from sigma_mem.data.pace import Pace, Stopped, ask_with_retries
 from sigma_mem.data.peers import PeerSettings
 from sigma_mem.data.task_prompts import TaskPrompt
@@ -20,6 +21,7 @@ Progress = Callable[[str, int, int], None]
 Item = tuple[str, Body]
 _ONE_BY_ONE = ("hf", "gguf", "local")  # one thread; the library computes with as many as it likes
 GIVE_UP_AFTER = 10
+_LOOK = 0.1  # seconds until the next look at whether the run was interrupted
 
 
 @dataclass
@@ -73,32 +75,47 @@ def answer_all(
     *,
     retry_failed: bool = False,
     progress: Progress = lambda what, done, total: None,
+    save: Callable[[], None] = lambda: None,
 ) -> list[PeerRun]:
-    """Ask what the cache does not hold, and record every reply in it.
+    """Ask what the cache does not hold, record every reply in it, then ``save``.
 
-    A recorded failure is not asked again unless ``retry_failed``. Interrupted, it records what has arrived
-    and ends what is under way.
+    A recorded failure is not asked again unless ``retry_failed``. Interrupted by Ctrl-C, or by an error of a
+    peer, it ends what is under way, records what has arrived and saves all the same.
     """
     runs = plan(pairs, cache, retry_failed)
     busy = [run for run in runs if run.todo]
-    total = sum(len(run.todo) for run in busy)
     for run in busy:
         if run.peer.kind == "hf":  # a batch is as long as its longest prompt
             run.todo = deque(sorted(run.todo, key=lambda item: _length(item[1])))
     opened = [(run, open_peer(run.peer)) for run in busy]
+    with delayed_interrupt() as interrupt:
+        try:
+            _ask_all(opened, cache, progress, lambda: interrupt.came)
+        finally:
+            save()
+    return runs
+
+
+def _ask_all(
+    opened: Sequence[tuple[PeerRun, AnsweringPeer]],
+    cache: AnswerCache,
+    progress: Progress,
+    interrupted: Callable[[], bool],
+) -> None:
+    """Ask every peer its questions, each in threads of its own, until all is done or interrupted."""
     arrived: Arrivals = queue.SimpleQueue()
-    threads = sum(_threads(run.peer) for run in busy)
-    with ThreadPoolExecutor(threads + 1, thread_name_prefix="peer") as pool:
-        # A thread of its own: Ctrl-C interrupts the main thread, at any place, and a reply must not get lost.
-        recorder = pool.submit(_record, arrived, cache, busy, progress, total)
+    runs = [run for run, _ in opened]
+    total = sum(len(run.todo) for run in runs)
+    with ThreadPoolExecutor(sum(_threads(run.peer) for run in runs) + 1, thread_name_prefix="peer") as pool:
+        recorder = pool.submit(_record, arrived, cache, runs, progress, total)
         workers: list[Future[None]] = []
         try:
             for run, peer in opened:
                 pace = Pace(run.peer.rate, run.stop)
                 workers += [pool.submit(_work, run, peer, pace, arrived) for _ in range(_threads(run.peer))]
             waiting = {recorder, *workers}
-            while waiting - {recorder}:
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            while waiting - {recorder} and not interrupted():
+                finished, waiting = wait(waiting, _LOOK, return_when=FIRST_COMPLETED)
                 for one in finished:  # raises what ended it
                     one.result()
         finally:
@@ -108,7 +125,6 @@ def answer_all(
             wait(workers)
             arrived.put(None)
     recorder.result()
-    return runs
 
 
 def plan(pairs: Iterable[AskedPair], cache: AnswerCache, retry_failed: bool = False) -> list[PeerRun]:

@@ -49,8 +49,7 @@ def follow(rows: Iterable[StoredRow], start: Link, what: str) -> Iterator[tuple[
     for row in rows:
         if row.line != at.lines + 1:
             raise StoreCorruptError(
-                f"{what}: line {at.lines + 1} is missing before record {row.seq}; "
-                "restore the file from a backup"
+                f"{what}: line {at.lines + 1} is missing before record {row.seq}; restore it from a backup"
             )
         at = at.follow(row)
         yield row, at
@@ -62,5 +61,5 @@ def refuse_other_end(at: Link, space: Space, what: str, chained: bool) -> None:
         found = f"{at.lines} lines" if at.lines != space.lines else "lines with another digest"
         raise StoreCorruptError(
             f"{what} is damaged: found {found}, expected the {space.lines} that were written; "
-            "restore the file from a backup"
+            "restore it from a backup"
         )

@@ -44,6 +44,11 @@ def check(path: Path) -> int:
         return 0
     if not path.is_file():
         raise StoreError(f"{path} is not a file; expected the path of a memory file")
+    if (names := path.stat().st_nlink) > 1:  # lock and log stand beside a name, so each name has its own
+        raise StoreError(
+            f"{path} is one of {names} names (hard links) of the same file; expected one name, else two "
+            "writers would not see each other. Remove the others, or copy the file and open the copy"
+        )
     if not _has_sqlite_header(path):
         return 0
     try:

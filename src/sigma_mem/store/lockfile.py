@@ -65,6 +65,6 @@ def _busy(path: Path, holder: str) -> StoreBusyError:
         who, remedy = "this process", "Share that SigmaMem, or take mem.namespace(...) of it"
     else:
         who = f"process {holder or 'unknown'}"
-        remedy = "Close it there first, or choose another path; sigma-mem inspect can read it meanwhile"
+        remedy = "Close it there first, or look meanwhile with SigmaMem(path=..., readonly=True)"
     got = f"{path} is already open for writing by {who}"
     return StoreBusyError(f"{got}; expected one writer at a time. {remedy}")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
-from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
 from sigma_mem.store.checking import verify_all
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
-from sigma_mem.store.rows import Queued, StoredRow, checksum, encoded, short_kind
+from sigma_mem.store.rows import Queued, checksum, encoded, short_kind
+from sigma_mem.store.table_store import TableStore, json_body
 from sigma_mem.store.tables import Tables, open_to_read, open_to_write
 from sigma_mem.store.writer import Writer, refuse_other_epoch, refuse_unwritable
 
-PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 
-
-class SqliteStore:
+class SqliteStore(TableStore[Tables]):
     """The `Store` protocol on SQLite: write-ahead log, full sync, one writing thread, group commit.
 
     One process writes at a time, under a lock file that dies with it; any number of others may
@@ -36,18 +34,17 @@ class SqliteStore:
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
         if readonly:
-            self._tables = open_to_read(self._path)
+            super().__init__(open_to_read(self._path))
             self._finalizer = weakref.finalize(self, self._tables.close)
         else:
             self._lock = LockFile(self._path)
             try:
-                self._tables = open_to_write(self._path)
+                super().__init__(open_to_write(self._path))
             except BaseException:
                 self._lock.release()
                 raise
             self._writer = Writer(self._tables, self._lock.release)
             self._finalizer = weakref.finalize(self, self._writer.stop)
-        self._places: dict[str, Link] = {}  # where chains were last known
         self._prints = Fingerprints(self._tables.read)
         _opened.add(self)
 
@@ -73,7 +70,7 @@ class SqliteStore:
         writer = self._writable()
         for r in records:
             refuse_unwritable(namespace, r.kind, r.id, r.event)
-        return writer.append([Queued(namespace, r, _body(r)) for r in records], epoch)
+        return writer.append([Queued(namespace, r, json_body(r)) for r in records], epoch)
 
     def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
         """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
@@ -81,50 +78,8 @@ class SqliteStore:
         refuse_unwritable(namespace, record.kind, record.id, record.event)
         small = {seq: encoded(body) for seq, body in bodies.items()}
         writer.flush()  # the lines themselves may still be queued
-        writer.append([Queued(namespace, record, _body(record), small)], None)[1].wait()
+        writer.append([Queued(namespace, record, json_body(record), small)], None)[1].wait()
         self._tables.finish_erasure()
-
-    def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
-        self._settle_queue()
-        return (self._tables.record(row) for row in self._lines(namespace, after, until))
-
-    def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
-        """Rows of a namespace in order; StoreCorruptError unless all of them are there.
-
-        The chain is followed from its start, or from the place where it was last known, to its end.
-        """
-        number = self._tables.number(namespace)
-        if number is None:
-            return iter(())
-        space = self._tables.space(number)  # as of now: what is appended meanwhile is not read
-        return self._chained(space, after, space.last if until is None else min(until, space.last))
-
-    def _chained(self, space: Space, after: int, until: int) -> Iterator[StoredRow]:
-        tables, what = self._tables, f"{self._path}: the ledger of {space.name!r}"
-        at, chained = self._places.get(space.name, START), True
-        if after == 0:
-            at = START
-        elif at.seq != after:
-            before = tables.read("line_before", space.number, after)
-            at, chained = Link(tables.row(before[0]).line if before else 0, b"", after), False
-        for row, place in follow(self._rows("page", space.number, after=after, until=until), at, what):
-            at = place
-            yield row
-        if until == space.last:
-            refuse_other_end(at, space, what, chained)
-            if chained:
-                self._places[space.name] = at._replace(seq=max(at.seq, after))
-        else:
-            later = tables.read("line_after", space.number, until)
-            if at.lines + 1 != (tables.row(later[0]).line if later else space.lines + 1):
-                raise tables.damaged(f"line {at.lines + 1} of {space.name!r} is missing")
-
-    def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[StoredRow]:
-        while page := self._tables.read(query, *where, after, until, PAGE):
-            for values in page:
-                yield self._tables.row(values)
-            after = page[-1][0]
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """The record of this kind and id, if any, queued or durable; that there is none is verified."""
@@ -167,30 +122,6 @@ class SqliteStore:
                     raise self._tables.damaged(f"record {seq} is missing in an index")
         return [*durable.values(), *(r for r in queued if r.seq not in durable)]
 
-    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
-        """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
-        refuse_unwritable(namespace, source)
-        self._settle_queue()
-        number = self._tables.number(namespace)
-        found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
-        for line in found:
-            if self._tables.read("count_of_source", line.number)[0][0] < line.lines:
-                raise self._tables.damaged(f"feedback of source {source!r} is missing in an index")
-        last = self._tables.last()
-        end = last if until is None else min(until, last)
-        return (
-            self._tables.record(row)
-            for line in found
-            for row in self._rows("page_of_source", line.number, until=end)
-        )
-
-    def sources(self, namespace: str) -> dict[str, int]:
-        """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
-        self._settle_queue()
-        number = self._tables.number(namespace)
-        found = [] if number is None else self._tables.sources(number)
-        return dict(sorted((line.name, line.lines) for line in found))
-
     def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`. Returns once it is durable."""
         writer = self._writable()
@@ -204,37 +135,6 @@ class SqliteStore:
         crc = checksum(namespace, snapshot.seq, place.lines, place.head, snapshot.body)
         row = namespace, snapshot.seq, place.lines, place.head, crc, snapshot.body
         self._tables.write("save a snapshot in", ("save_snapshot", [row]))
-
-    def _place(self, namespace: str, seq: int) -> Link:
-        """Where the chain of a namespace was after a record: at its end, most often."""
-        number = self._tables.number(namespace)
-        if number is None or seq == 0:
-            return START
-        space = self._tables.space(number)
-        if not self._tables.read("line_after", number, seq):
-            return Link(space.lines, space.head, seq)
-        places = [START]
-        for _, place in follow(self._rows("page", number, until=seq), START, str(self._path)):
-            places[0] = place
-        return places[0]
-
-    def load_snapshot(self, namespace: str) -> Snapshot | None:
-        """The last snapshot; None where there is none, it is damaged, or the ledger ends before it."""
-        self._refuse_closed()
-        refuse_unwritable(namespace)
-        found = self._tables.read("load_snapshot", namespace)
-        if not found or not isinstance(found[0][4], bytes):
-            return None
-        seq, lines, head, crc, body = found[0]
-        if crc != checksum(namespace, seq, lines, head, body) or seq > self._tables.last():
-            return None
-        self._places[namespace] = Link(lines, head, seq)
-        return Snapshot(seq, body)
-
-    def namespaces(self) -> list[str]:
-        """Names that have at least one record, sorted. Waits for what is queued."""
-        self._settle_queue()
-        return sorted(space.name for space in self._tables.spaces())
 
     def verify(self) -> int:
         """Check the whole file and every record in it; return how many there are."""
@@ -281,15 +181,6 @@ class SqliteStore:
         _inherited.append(self._tables)  # SQLite forbids a child to close its parent's connections
         if self._lock is not None:
             self._lock.forget()
-
-
-def _body(record: Record) -> bytes:
-    """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
-    try:
-        return encoded(record.body)
-    except (TypeError, ValueError, RecursionError) as error:
-        what = f"{record.kind} {record.id!r} has a body that is not JSON: {error}"
-        raise InputError(f"{what}; expected text, finite numbers, lists and mappings") from error
 
 
 _opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()

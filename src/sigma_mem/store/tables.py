@@ -4,13 +4,11 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sigma_mem.errors import StoreBusyError, StoreCorruptError, StoreError
-from sigma_mem.store.base import Record
-from sigma_mem.store.chain import START, Link, Space
+from sigma_mem.errors import StoreBusyError, StoreError
+from sigma_mem.store.assembly import Assembly, Books
 from sigma_mem.store.database import (
     SQLITE_ERRORS,
     OpenFiles,
@@ -21,173 +19,65 @@ from sigma_mem.store.database import (
     refuse_absent_or_older,
     store_error,
 )
+from sigma_mem.store.ledger_tables import LedgerTables
 from sigma_mem.store.prints import SEGMENT, sealed
-from sigma_mem.store.rows import Packing, Queued, StoredRow, checksum, short_kind
+from sigma_mem.store.rows import Queued, checksum
 from sigma_mem.store.upgrade import copy_lines
 
 Values = tuple[str | int | bytes | None, ...]
 
 
-class SourceLines(NamedTuple):
-    """How many lines a source has."""
-
-    number: int
-    namespace: int
-    name: str
-    lines: int
-
-
-@dataclass(slots=True)
-class _Books:
-    """Namespaces by name, and sources by namespace and name."""
-
-    spaces: dict[str, Space]
-    sources: dict[tuple[int, str], SourceLines]
-
-
-class Tables:
+class Tables(LedgerTables):
     """Two connections to one file, one to write and one to read, each with a lock.
 
     The writing thread refers to these and not to the store, so that a store that was never closed can be
-    collected. Every row carries a digest or a CRC32 that is checked before anything is decoded, so damage is
-    found where it is read, and the error names the record.
+    collected.
     """
 
     def __init__(self, path: Path, reader: sqlite3.Connection, writer: sqlite3.Connection | None) -> None:
-        self.path, self._reader, self._writer, self._sql = path, reader, writer, queries()
+        super().__init__(str(path), queries())
+        self.path, self._reader, self._writer = path, reader, writer
         self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
         self.files = OpenFiles(path)
-        self._numbers: dict[str, int] = {}  # of namespaces
-        self._packings: dict[int, Packing] = {0: Packing()}  # 0 packs first lines
-        self._known: _Books | None = None  # as the last commit left them
-
-    # --- namespaces and sources ----------------------------------------------------------
-
-    def number(self, namespace: str) -> int | None:
-        """The number of a namespace; None where it has no lines."""
-        if namespace not in self._numbers:
-            self._numbers = {space.name: space.number for space in self.spaces()}
-        return self._numbers.get(namespace)
-
-    def spaces(self) -> list[Space]:
-        """Every namespace; StoreCorruptError where one is missing."""
-        rows = self.read("spaces")
-        found = [self._space(row) for row in rows if row[0] is not None]
-        numbers, lines, last = [s.number for s in found], sum(s.lines for s in found), rows[0][-1]
-        if numbers != list(range(1, len(found) + 1)) or lines != last:
-            raise self.damaged(f"it has {len(found)} namespaces with {lines} lines, and {last} records")
-        return found
-
-    def space(self, number: int) -> Space:
-        """A namespace as it is now."""
-        found = self.read("space", number)
-        if not found:
-            raise self.damaged(f"namespace {number} is missing")
-        return self._space(found[0])
-
-    def _space(self, row: Sequence[Any]) -> Space:
-        number, name, lines, sourced, head, crc, last = row
-        if isinstance(name, bytes) and isinstance(head, bytes):
-            space = Space(number, name.decode(errors="replace"), lines, sourced, head, last)
-            if crc == space.check():
-                return space
-        raise self.damaged(f"namespace {number} is damaged")
-
-    def sources(self, number: int) -> list[SourceLines]:
-        """Every source of a namespace; StoreCorruptError where one is missing."""
-        rows, found = self.read("sources", number), []
-        for source, namespace, name, lines, crc, _ in rows:
-            if source is not None:
-                line = SourceLines(source, namespace, bytes(name or b"").decode(errors="replace"), lines)
-                if crc != checksum(*line):
-                    raise self.damaged(f"source {source} is damaged")
-                found.append(line)
-        if not rows or sum(line.lines for line in found) != rows[0][-1]:
-            raise self.damaged(f"a source of namespace {number} is missing")
-        return found
+        self._known: Books | None = None  # as the last commit left them
 
     # --- write ---------------------------------------------------------------------------
 
     def commit(self, records: Sequence[Queued]) -> None:
         """Write records as one transaction: all of them, or none and StoreError."""
-        self._load_books()
-        spaces: dict[str, Space] = {}  # as they will be
-        sources: dict[tuple[int, str], SourceLines] = {}
-        packings: dict[int, Packing] = {}
-        rows, erased = [], []
+        known = self._load_books()
+        made = Assembly(known, self._packing, self._erased, known.next_space_number, known.next_source_number)
         try:
-            for queued in records:
-                space = self._open_space(queued.namespace, spaces)
-                source = self._next_source(queued.record, space.number, sources)
-                packing = packings.get(space.number) or self._packing(space.number, space.lines)
-                row = packing.row(queued, space.number, space.lines + 1, source)
-                if space.lines == 0:
-                    packings[space.number] = Packing(queued.body)
-                link = Link(space.lines, space.head, 0).follow(row)
-                sourced = space.sourced + (source is not None)
-                spaces[queued.namespace] = space._replace(lines=link.lines, sourced=sourced, head=link.head)
-                rows.append(row)
-                erased += [self._erased(seq, body, space.number) for seq, body in queued.erases.items()]
+            made.add(records)
         except (MemoryError, ValueError) as error:
             raise StoreError(f"could not append {len(records)} record(s) to {self.path}: {error}") from error
         forgetful = dict.fromkeys(queued.namespace for queued in records if queued.erases)
         marks = [(queued.record.seq,) for queued in records if queued.erases]
-        known, self._known = self._known, None  # until it is known to be written
+        spaces, sources = made.changed.spaces, made.changed.sources
+        self._known = None  # until it is known to be written
         self.write(
-            f"append {len(rows)} record(s) to",
-            ("append", rows),
+            f"append {len(made.rows)} record(s) to",
+            ("append", made.rows),
             ("save_space", [(*space[:5], space.check()) for space in spaces.values()]),
             ("save_source", [(*line, checksum(*line)) for line in sources.values()]),
-            ("erase", [(row.body, row.phi, row.digest, row.seq) for row in erased]),
+            ("erase", [(row.body, row.phi, row.digest, row.seq) for row in made.erasures]),
             ("drop_snapshot", [(name,) for name in forgetful]),
             ("mark_erasure", marks),
-            seal=(rows[0].seq, rows[-1].seq),
+            seal=(made.rows[0].seq, made.rows[-1].seq),
         )
-        self._packings |= packings
-        if known is not None:
-            known.spaces.update(spaces)
-            known.sources.update(sources)
-            self._known = known
+        self._packings |= made.packings
+        known.spaces.update(spaces)
+        known.sources.update(sources)
+        self._known = known
         self._numbers |= {space.name: space.number for space in spaces.values()}
 
-    def _load_books(self) -> _Books:
+    def _load_books(self) -> Books:
         """Namespaces and sources as the last commit left them."""
         if self._known is None:
             spaces = {space.name: space for space in self.spaces()}
             found = [line for space in spaces.values() for line in self.sources(space.number)]
-            self._known = _Books(spaces, {(line.namespace, line.name): line for line in found})
+            self._known = Books(spaces, {(line.namespace, line.name): line for line in found})
         return self._known
-
-    def _open_space(self, name: str, changed: dict[str, Space]) -> Space:
-        known = self._load_books().spaces
-        space = changed.get(name) or known.get(name)
-        if space is None:
-            number = len(known) + sum(other not in known for other in changed) + 1
-            space = Space(number, name, 0, 0, START.head, 0)
-        return space
-
-    def _next_source(
-        self, record: Record, namespace: int, changed: dict[tuple[int, str], SourceLines]
-    ) -> int | None:
-        """Count one line more of a feedback's source; return its number."""
-        name = record.body.get("source") if record.kind == "feedback" else None
-        if not isinstance(name, str):
-            return None
-        known, key = self._load_books().sources, (namespace, name)
-        line = changed.get(key) or known.get(key)
-        if line is None:
-            number = len(known) + sum(other not in known for other in changed) + 1
-            line = SourceLines(number, namespace, name, 0)
-        changed[key] = line._replace(lines=line.lines + 1)
-        return line.number
-
-    def _erased(self, seq: int, body: bytes, namespace: int) -> StoredRow:
-        """The row of a line with another body."""
-        found = self.read("at", seq)
-        row = self.row(found[0]) if found else None
-        if row is None or row.namespace != namespace or row.line == 1:
-            raise StoreError(f"got record {seq} to erase; expected a line of the namespace after its first")
-        return self._packing(row.namespace, row.line - 1).erased(row, body)
 
     def write(
         self, doing: str, *statements: tuple[str, Sequence[Values]], seal: tuple[int, int] | None = None
@@ -247,15 +137,6 @@ class Tables:
 
     # --- read ----------------------------------------------------------------------------
 
-    def last(self) -> int:
-        """Sequence number of the last durable record, 0 before the first."""
-        return int(self.read("last")[0][0])
-
-    def exists(self, namespace: str, kind: str, id: str) -> bool:
-        """Whether an index knows the record."""
-        number = self.number(namespace)
-        return number is not None and bool(self.read("exists", number, short_kind(kind), id))
-
     def read(self, query: str, *values: str | int) -> list[Any]:
         """All rows of a named query."""
         with self._read_lock:
@@ -268,37 +149,6 @@ class Tables:
             finally:  # an open one would keep the connection at what it saw
                 if cursor is not None:
                     cursor.close()
-
-    def row(self, values: Sequence[Any]) -> StoredRow:
-        """A row whose digest holds; StoreCorruptError for any other."""
-        seq, namespace, line, kind, id, event, source, body, phi, digest = values
-        blobs = (kind, id, b"" if event is None else event, body, phi, digest)
-        if all(isinstance(part, bytes) for part in blobs):
-            texts = (kind.decode(errors="replace"), id.decode(errors="replace"))
-            about = None if event is None else event.decode(errors="replace")
-            row = StoredRow(seq, namespace, line, *texts, about, source, body, phi, digest)
-            if row.is_whole():
-                return row
-        raise self.damaged(f"record {seq} is damaged (its digest does not match)")
-
-    def record(self, row: StoredRow) -> Record:
-        """The record in a row that is whole."""
-        return self._packing(row.namespace, row.line - 1).record(row)
-
-    def _packing(self, number: int, lines: int) -> Packing:
-        """What packs the lines of a namespace after so many: its first line's body has the words."""
-        if lines == 0:
-            return self._packings[0]
-        if number not in self._packings:
-            found = self.read("page", number, 0, 1 << 62, 1)
-            if not found or (row := self.row(found[0])).line != 1:
-                raise self.damaged(f"the first line of namespace {number} is missing")
-            self._packings[number] = Packing(self._packings[0].json(row))
-        return self._packings[number]
-
-    def damaged(self, what: str) -> StoreCorruptError:
-        """The error that says what is damaged."""
-        return StoreCorruptError(f"{self.path}: {what}; restore the file from a backup")
 
     def close(self) -> None:
         """Close the reader, then the writer, which moves the log into the file."""

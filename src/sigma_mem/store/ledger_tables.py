@@ -1,0 +1,134 @@
+"""The tables of a ledger, whatever database they are in: what rows say, each checked before it is used."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sigma_mem.errors import StoreCorruptError, StoreError
+from sigma_mem.store.assembly import SourceLines
+from sigma_mem.store.base import Record
+from sigma_mem.store.chain import Space
+from sigma_mem.store.rows import Packing, StoredRow, checksum, short_kind
+
+
+class LedgerTables(ABC):
+    """Named queries over records, namespaces, sources and snapshots.
+
+    Every row carries a digest or a CRC32 that is checked before anything is decoded, so damage is found where
+    it is read, and the error names the record.
+
+    Parameters
+    ----------
+    name : str
+        What errors call it.
+    sql : Mapping[str, str]
+        The queries.
+    """
+
+    def __init__(self, name: str, sql: Mapping[str, str]) -> None:
+        self.name, self._sql = name, sql
+        self._numbers: dict[str, int] = {}  # of namespaces
+        self._packings: dict[int, Packing] = {0: Packing()}  # 0 packs first lines
+
+    @abstractmethod
+    def read(self, query: str, *values: str | int) -> list[Any]:
+        """All rows of a named query; texts are bytes, to be checked before decoding."""
+
+    # --- namespaces and sources ----------------------------------------------------------
+
+    def number(self, namespace: str) -> int | None:
+        """The number of a namespace; None where it has no lines."""
+        if namespace not in self._numbers:
+            self._numbers = {space.name: space.number for space in self.spaces()}
+        return self._numbers.get(namespace)
+
+    def spaces(self) -> list[Space]:
+        """Every namespace; StoreCorruptError where one is missing."""
+        rows = self.read("spaces")
+        found = [self._space(row) for row in rows if row[0] is not None]
+        numbers, lines, last = [s.number for s in found], sum(s.lines for s in found), rows[0][-1]
+        if numbers != list(range(1, len(found) + 1)) or lines != last:
+            raise self.damaged(f"it has {len(found)} namespaces with {lines} lines, and {last} records")
+        return found
+
+    def space(self, number: int) -> Space:
+        """A namespace as it is now."""
+        found = self.read("space", number)
+        if not found:
+            raise self.damaged(f"namespace {number} is missing")
+        return self._space(found[0])
+
+    def _space(self, row: Sequence[Any]) -> Space:
+        number, name, lines, sourced, head, crc, last = row
+        if isinstance(name, bytes) and isinstance(head, bytes):
+            space = Space(number, name.decode(errors="replace"), lines, sourced, head, last)
+            if crc == space.check():
+                return space
+        raise self.damaged(f"namespace {number} is damaged")
+
+    def sources(self, number: int) -> list[SourceLines]:
+        """Every source of a namespace; StoreCorruptError where one is missing."""
+        rows, found = self.read("sources", number), []
+        for source, namespace, name, lines, crc, _ in rows:
+            if source is not None:
+                line = SourceLines(source, namespace, bytes(name or b"").decode(errors="replace"), lines)
+                if crc != checksum(*line):
+                    raise self.damaged(f"source {source} is damaged")
+                found.append(line)
+        if not rows or sum(line.lines for line in found) != rows[0][-1]:
+            raise self.damaged(f"a source of namespace {number} is missing")
+        return found
+
+    # --- records ---------------------------------------------------------------------------
+
+    def last(self) -> int:
+        """Sequence number of the last durable record, 0 before the first."""
+        return int(self.read("last")[0][0])
+
+    def exists(self, namespace: str, kind: str, id: str) -> bool:
+        """Whether an index knows the record."""
+        number = self.number(namespace)
+        return number is not None and bool(self.read("exists", number, short_kind(kind), id))
+
+    def row(self, values: Sequence[Any]) -> StoredRow:
+        """A row whose digest holds; StoreCorruptError for any other."""
+        seq, namespace, line, kind, id, event, source, body, phi, digest = values
+        blobs = (kind, id, b"" if event is None else event, body, phi, digest)
+        if all(isinstance(part, bytes) for part in blobs):
+            texts = (kind.decode(errors="replace"), id.decode(errors="replace"))
+            about = None if event is None else event.decode(errors="replace")
+            row = StoredRow(seq, namespace, line, *texts, about, source, body, phi, digest)
+            if row.is_whole():
+                return row
+        raise self.damaged(f"record {seq} is damaged (its digest does not match)")
+
+    def record(self, row: StoredRow) -> Record:
+        """The record in a row that is whole."""
+        return self._packing(row.namespace, row.line - 1).record(row)
+
+    def _packing(self, number: int, lines: int) -> Packing:
+        """What packs the lines of a namespace after so many: its first line's body has the words."""
+        if lines == 0:
+            return self._packings[0]
+        if number not in self._packings:
+            found = self.read("page", number, 0, 1 << 62, 1)
+            if not found or (row := self.row(found[0])).line != 1:
+                raise self.damaged(f"the first line of namespace {number} is missing")
+            self._packings[number] = Packing(self._packings[0].json(row))
+        return self._packings[number]
+
+    def damaged(self, what: str) -> StoreCorruptError:
+        """The error that says what is damaged."""
+        return StoreCorruptError(f"{self.name}: {what}; restore it from a backup")
+
+    def _key(self, namespace: int, seq: int) -> tuple[int, ...]:
+        """What the query of one record takes: its number, where it is one of the whole ledger."""
+        return (seq,)
+
+    def _erased(self, seq: int, body: bytes, namespace: int) -> StoredRow:
+        """The row of a line with another body."""
+        found = self.read("at", *self._key(namespace, seq))
+        row = self.row(found[0]) if found else None
+        if row is None or row.namespace != namespace or row.line == 1:
+            raise StoreError(f"got record {seq} to erase; expected a line of the namespace after its first")
+        return self._packing(row.namespace, row.line - 1).erased(row, body)

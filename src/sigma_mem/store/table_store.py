@@ -1,0 +1,137 @@
+"""The half of a store that reads tables, whatever database they are in."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from sigma_mem.errors import InputError
+from sigma_mem.store.base import Record, Snapshot
+from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
+from sigma_mem.store.ledger_tables import LedgerTables
+from sigma_mem.store.rows import StoredRow, checksum, encoded
+from sigma_mem.store.writer import refuse_unwritable
+
+PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
+T = TypeVar("T", bound=LedgerTables)
+
+
+class TableStore(ABC, Generic[T]):
+    """Reads of a ledger in tables; the chain is followed, so that what is missing or changed shows."""
+
+    def __init__(self, tables: T) -> None:
+        self._tables = tables
+        self._places: dict[str, Link] = {}  # where chains were last known
+
+    @abstractmethod
+    def _settle_queue(self) -> None:
+        """Wait until everything queued is durable or was dropped; StoreError if closed."""
+
+    @abstractmethod
+    def _refuse_closed(self) -> None:
+        """StoreError if closed."""
+
+    def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
+        self._settle_queue()
+        return (self._tables.record(row) for row in self._lines(namespace, after, until))
+
+    def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
+        """Rows of a namespace in order; StoreCorruptError unless all of them are there.
+
+        The chain is followed from its start, or from the place where it was last known, to its end.
+        """
+        number = self._tables.number(namespace)
+        if number is None:
+            return iter(())
+        space = self._tables.space(number)  # as of now: what is appended meanwhile is not read
+        return self._chained(space, after, space.last if until is None else min(until, space.last))
+
+    def _chained(self, space: Space, after: int, until: int) -> Iterator[StoredRow]:
+        tables, what = self._tables, f"{self._tables.name}: the ledger of {space.name!r}"
+        at, chained = self._places.get(space.name, START), True
+        if after == 0:
+            at = START
+        elif at.seq != after:
+            before = tables.read("line_before", space.number, after)
+            at, chained = Link(tables.row(before[0]).line if before else 0, b"", after), False
+        for row, place in follow(self._rows("page", space.number, after=after, until=until), at, what):
+            at = place
+            yield row
+        if until == space.last:
+            refuse_other_end(at, space, what, chained)
+            if chained:
+                self._places[space.name] = at._replace(seq=max(at.seq, after))
+        else:
+            later = tables.read("line_after", space.number, until)
+            if at.lines + 1 != (tables.row(later[0]).line if later else space.lines + 1):
+                raise tables.damaged(f"line {at.lines + 1} of {space.name!r} is missing")
+
+    def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[StoredRow]:
+        while page := self._tables.read(query, *where, after, until, PAGE):
+            for values in page:
+                yield self._tables.row(values)
+            after = page[-1][0]
+
+    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
+        """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
+        refuse_unwritable(namespace, source)
+        self._settle_queue()
+        number = self._tables.number(namespace)
+        found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
+        for line in found:
+            if self._tables.read("count_of_source", line.number)[0][0] < line.lines:
+                raise self._tables.damaged(f"feedback of source {source!r} is missing in an index")
+        last = self._tables.last()
+        end = last if until is None else min(until, last)
+        return (
+            self._tables.record(row)
+            for line in found
+            for row in self._rows("page_of_source", line.number, until=end)
+        )
+
+    def sources(self, namespace: str) -> dict[str, int]:
+        """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
+        self._settle_queue()
+        number = self._tables.number(namespace)
+        found = [] if number is None else self._tables.sources(number)
+        return dict(sorted((line.name, line.lines) for line in found))
+
+    def _place(self, namespace: str, seq: int) -> Link:
+        """Where the chain of a namespace was after a record: at its end, most often."""
+        number = self._tables.number(namespace)
+        if number is None or seq == 0:
+            return START
+        space = self._tables.space(number)
+        if not self._tables.read("line_after", number, seq):
+            return Link(space.lines, space.head, seq)
+        places = [START]
+        for _, place in follow(self._rows("page", number, until=seq), START, self._tables.name):
+            places[0] = place
+        return places[0]
+
+    def load_snapshot(self, namespace: str) -> Snapshot | None:
+        """The last snapshot; None where there is none, it is damaged, or the ledger ends before it."""
+        self._refuse_closed()
+        refuse_unwritable(namespace)
+        found = self._tables.read("load_snapshot", namespace)
+        if not found or not isinstance(found[0][4], bytes):
+            return None
+        seq, lines, head, crc, body = found[0]
+        if crc != checksum(namespace, seq, lines, head, body) or seq > self._tables.last():
+            return None
+        self._places[namespace] = Link(lines, head, seq)
+        return Snapshot(seq, body)
+
+    def namespaces(self) -> list[str]:
+        """Names that have at least one record, sorted. Waits for what is queued."""
+        self._settle_queue()
+        return sorted(space.name for space in self._tables.spaces())
+
+
+def json_body(record: Record) -> bytes:
+    """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
+    try:
+        return encoded(record.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"{record.kind} {record.id!r} has a body that is not JSON: {error}"
+        raise InputError(f"{what}; expected text, finite numbers, lists and mappings") from error
