@@ -18,7 +18,7 @@ from sigma_mem.session.lines import decided_at, decision_from, recorded_evidence
 from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.base import Record, Store
 
-_PAGE = 1024  # lines
+_PAGE = 512  # lines
 
 
 @dataclass(frozen=True, slots=True)
