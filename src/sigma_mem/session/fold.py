@@ -248,8 +248,9 @@ class Fold:
         return self._read_event(id, before, self.revoked) if event is None else event
 
     def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
-        """An event as its lines in the ledger tell it."""
-        lines = (x for x in self._store.of_event(self._namespace, id) if before is None or x.seq < before)
+        """An event as its lines in the ledger tell it, as far as this state goes."""
+        end = self.seq + 1 if before is None else before  # another process may have appended more
+        lines = (x for x in self._store.of_event(self._namespace, id) if x.seq < end)
         event = events_of(map(self.pool.translated, lines), revoked).get(id)
         if event is not None:
             self._keep(id, event)

@@ -14,6 +14,7 @@ from sigma_mem.store.database import (
     OpenFiles,
     check,
     connect,
+    keep_older,
     migrate,
     queries,
     refuse_absent_or_older,
@@ -99,7 +100,7 @@ class Tables(LedgerTables):
                 db.execute("COMMIT")
                 self.files.remember_log()
                 self.files.refuse_moved()
-            except SQLITE_ERRORS as error:
+            except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error
@@ -137,6 +138,10 @@ class Tables(LedgerTables):
 
     # --- read ----------------------------------------------------------------------------
 
+    def last(self) -> int:
+        """Sequence number of the last durable record, 0 before the first."""
+        return int(self.read("last")[0][0])
+
     def read(self, query: str, *values: str | int) -> list[Any]:
         """All rows of a named query."""
         with self._read_lock:
@@ -161,6 +166,7 @@ class Tables(LedgerTables):
 def open_to_write(path: Path) -> Tables:
     """Check the file before anything is written, create or migrate it, and open its tables."""
     version = check(path)
+    keep_older(path, version)
     try:
         writer = connect(path, "rw")
         try:
