@@ -2,8 +2,8 @@
 
 A memory of five peers at rank 64 is grown in a file. Its first events are decided and labelled as in use; the
 later ones repeat their lines with ids, ticks and times of their own, since the ledger and not the choices are
-what is measured. Every measurement has a process of its own, so that its memory is its own. Seconds are of the
-processor, in one thread: what a busy machine adds is not the memory's. Those by the clock stand beside them.
+what is measured. Every measurement has a process of its own, so that its memory is its own. Seconds are of
+the processor: what a busy machine adds is not the memory's. Those by the clock stand beside them.
 """
 
 import itertools
@@ -30,7 +30,7 @@ from sigma_mem.store.sqlite import SqliteStore
 
 T = TypeVar("T")
 RANK, PEERS = 64, ("gemma", "phi", "coder", "qwen", "llama")
-PLAYED = 4_000  # events that are decided and labelled as in use
+PLAYED = 2_000  # events that are decided and labelled as in use
 MANY, CHARACTERS = 300, 4_000  # peers, and characters of each answer
 _AT_ONCE = 256  # events that are appended as one unit
 _NAMESPACE = "default"
@@ -105,10 +105,10 @@ class Ages:
         played = min(self.events, PLAYED)
         return [
             f"{self.events:,} events of {len(PEERS)} peers at rank {RANK}, each a vote and its feedback, "
-            f"without texts; grown in {self.seconds_to_grow:.0f} s: {played:,} were played, the others repeat "
-            "their lines with ids, ticks and times of their own.",
-            "Seconds are of the processor. Before: at 10⁶ events (replay) and 10⁵ (explain), as measured when "
-            "the targets were set. A target counts at the size that it names.",
+            f"without texts; grown in {self.seconds_to_grow:.0f} s: {played:,} were played, the others "
+            "repeat their lines with ids, ticks and times of their own.",
+            "Seconds are of the processor. Before: at 10⁶ events (replay) and 10⁵ (explain), when the "
+            "targets were set. A target counts at the size that it names.",
         ]
 
 
