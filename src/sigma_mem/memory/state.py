@@ -66,8 +66,11 @@ class SigmaState(StateParts):
         score, effective = sums[0]
         np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.by_horizon[:, -1]
-        if self.agreement is not None and overall.agreed is not None:
-            near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
+        compared: tuple[FloatArray, FloatArray] | None = None
+        if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
+            agreements, asked = self.agreement.score(phi, now)
+            compared = asked, overall.compared
+            near = deviation(agreements, asked, overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
         factor = self.competence.decayed.factor(now)
         near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
@@ -82,7 +85,8 @@ class SigmaState(StateParts):
             bounded(mean)
         score *= factor * self._eta
         effective *= factor
-        reading = Reading(score, effective, probability(mean), strength, near, overall.by_horizon, local)
+        prob, by_horizon = probability(mean), overall.by_horizon
+        reading = Reading(score, effective, prob, strength, near, by_horizon, local, compared=compared)
         return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
 
     def _beside_topics(
@@ -105,6 +109,7 @@ class SigmaState(StateParts):
     def _overall_at(self, now: float) -> OverallReading:
         s, none_known = self.settings, 2.0 * self.settings.prior - 1.0
         agreed: FloatArray | None = None
+        asked: FloatArray | None = None
         if self.agreement is None:
             overall = self.horizons.means_by_pool(none_known, s.prior_labels, s.strength, now)
         elif self.agreement.empty:
@@ -120,7 +125,7 @@ class SigmaState(StateParts):
         if self.mixing is not None:  # term by term, so that equal peers get equal bits
             change = np.add.reduce(self.mixing.weights[:-1] * beyond, axis=1)
             recent = beyond[:, fast_horizon(beyond.shape[1])]
-        return OverallReading(now, overall, change, recent, agreed)
+        return OverallReading(now, overall, change, recent, agreed, asked)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""

@@ -18,7 +18,7 @@ from sigma_mem.session.lines import decided_at, decision_from, recorded_evidence
 from sigma_mem.session.pool import PoolChanges
 from sigma_mem.store.base import Record, Store
 
-_PAGE = 1024  # lines
+_PAGE = 512  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ def explain(
     """Take a peer's score at a decision apart, exactly.
 
     Older events weigh less and less. So pages are read until no older event can weigh as much as those found;
-    how many there are and what they rest on is in the decision's line. A line of before version 0.2.0 does
-    not say so, and then every page is read.
+    how many there are and what they rest on stands in the decision's line. A line of before version 0.2.0
+    does not say so, and then every page is read.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def explain(
     else:
         rest = made.scores[name] - math.fsum(term.share for term in listed)
     near = made.effective.get(name, 0.0)
-    events, labels, agreement_near, agreement = known
+    events, labels, agreed_near, agreed = known
     return Explanation(
         decision=made.id,
         peer=name,
@@ -159,7 +159,7 @@ def explain(
         score=made.scores.get(name, 0.0),
         prob=made.probs.get(name, math.nan),
         effective=near,
-        basis=basis(near, labels, agreement_near, agreement, settings, len(made.scores)),
+        basis=basis(near, labels, agreed_near, agreed, settings, len(made.scores)),
         text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
         contributions=tuple(listed),
         others=int(events) - len(listed),
@@ -212,43 +212,48 @@ class _Past:
         silent = {source for source, heard in self._heard.items() if not heard}
         found = []
         for id in begun:
-            lines = (self._pool.translated(x, self._line.seq) for x in reversed(self._waiting.pop(id)))
-            found += [(id, event) for event in events_of(lines, silent).values()]
+            lines = [self._pool.translated(x, self._line.seq) for x in reversed(self._waiting.pop(id))]
+            for event in events_of(lines, silent).values():
+                found.append((id, event, lines[0].body["tick"]))
         if found:
-            self._weigh([id for id, _ in found], [event for _, event in found])
+            self._weigh(found)
 
-    def _weigh(self, ids: Sequence[str], events: Sequence[EventState]) -> None:
-        """Add what each of these events contributes."""
+    def _weigh(self, found: Sequence[tuple[str, EventState, float]]) -> None:
+        """Add what each of these events contributes; the tick is that of its decision."""
         made, settings = self._made, self._settings
+        events = [event for _, event, _ in found]
         near = np.array([event.phi for event in events]) @ made.phi
-        recency = np.exp(-settings.rate * (self._now - np.array([event.tick for event in events])))
         kernels = _similarity(near, events, made)
         labelled, labels, agreed_near, agreed = self.evidence
-        for i, event in enumerate(events):
+        for i, (id, event, decided) in enumerate(found):
+            kept = self._pool.kept_since(event.seq, [self._peer], until=self._line.seq)
+            weight = 1.0 if kept is None else kept[0]
             if settings.agreement and self._peer in event.agreement:
-                agreed_near += float(recency[i] * near[i] ** 2)
-                agreed += float(recency[i])
+                compared = weight * self._recency(decided)
+                agreed_near, agreed = agreed_near + compared * float(near[i]) ** 2, agreed + compared
             said = event.labels()
             if self._peer not in event.evidence(said.c):
                 continue
-            kept = self._pool.kept_since(event.seq, [self._peer], until=self._line.seq)
-            weight = (1.0 if kept is None else kept[0]) * said.weight.get(self._peer, 1.0)
-            label, age, kernel_ = said.c[self._peer], float(recency[i]), float(kernels[i])
-            share = settings.step * age * weight * label * kernel_
-            labelled, labels, self.total = labelled + 1, labels + age * weight, self.total + share
-            term = Contribution(ids[i], event.question, label, weight, age, kernel_, share, event.topics)
+            weight *= said.weight.get(self._peer, 1.0)
+            label, recency, similarity = said.c[self._peer], self._recency(event.tick), float(kernels[i])
+            share = settings.step * recency * weight * label * similarity
+            labelled, labels, self.total = labelled + 1, labels + recency * weight, self.total + share
+            term = Contribution(id, event.question, label, weight, recency, similarity, share, event.topics)
             self._largest.append((-abs(share), event.seq, term))
         self.evidence = labelled, labels, agreed_near, agreed
         self._largest = heapq.nsmallest(self._top, self._largest, key=itemgetter(0, 1))
+
+    def _recency(self, tick: float) -> float:
+        return math.exp(-self._settings.rate * (self._now - tick))
 
     def is_settled(self) -> bool:
         """Whether no event that was not read yet can weigh as much as those that are listed."""
         if not self._largest or len(self._largest) < self._top:
             return self._top == 0
         ticks = [line.body["tick"] for lines in self._waiting.values() for line in lines if _has_tick(line)]
-        age = self._now - max(self._oldest, *ticks, -math.inf)
+        latest = max(self._oldest, *ticks, -math.inf)
         # A label, its weight and the kernel are at most 1, but for the rounding of φ.
-        return 1.001 * self._settings.step * math.exp(-self._settings.rate * age) < -self._largest[-1][0]
+        return 1.001 * self._settings.step * self._recency(latest) < -self._largest[-1][0]
 
     def listed(self) -> list[Contribution]:
         """The terms that weigh most, the largest first."""

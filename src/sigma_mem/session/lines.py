@@ -70,7 +70,7 @@ def decision_record(
     topic_claims: NDArray[np.float16] | None = None,
     costs: Mapping[str, Sequence[float]] = _NONE,
     pacing: Mapping[str, Any] | None = None,
-    evidence: Sequence[FloatArray] = (),
+    evidence: Sequence[Sequence[float]] = (),
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
@@ -124,7 +124,7 @@ def decision_record(
     if pacing is not None:
         body["pacing"] = pacing
     if evidence:
-        body["evidence"] = [_once(values.tolist()) for values in evidence]
+        body["evidence"] = [_once(values) for values in evidence]
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -157,7 +157,7 @@ def decision_from(record: Record) -> Decision:
     return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
 
 
-def _once(values: list[float]) -> list[float]:
+def _once(values: Sequence[float]) -> Sequence[float]:
     """Values of peers; a single one where all are equal, as they are where peers are labelled together."""
     return values[:1] if values.count(values[0]) == len(values) else values
 

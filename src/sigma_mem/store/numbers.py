@@ -18,6 +18,8 @@ UNITS = 10_000
 _DECIMAL = re.compile(rb"(-?)(\d+)\.(\d{1,4})")
 _SMALL, _TWO, _THREE = 16, 8_312, 2_097_152  # the first n of each length, negated
 _LARGEST = 1 << 53
+_SMALL_NUMBERS = [float(n - _SMALL) for n in range(64)]
+_TWO_BYTES = [(n - _TWO) / UNITS for n in range(104 * 256)]
 
 
 def coded_integer(value: int) -> bytes:
@@ -59,6 +61,23 @@ def read_number(packed: bytes, at: int) -> tuple[float, int]:
     """The number whose code stands here, and where the next one does."""
     n, whole, end = _read(packed, at)
     return (float(n) if whole else n / UNITS), end
+
+
+def read_numbers(packed: bytes, at: int, count: int) -> tuple[list[float], int]:
+    """So many numbers whose codes stand here, and where the next one does; as `read_number` gives them."""
+    out: list[float] = []
+    for _ in range(count):
+        first = packed[at]
+        if first < 64:
+            out.append(_SMALL_NUMBERS[first])
+            at += 1
+        elif first < 168:
+            out.append(_TWO_BYTES[(first << 8 | packed[at + 1]) - 16384])
+            at += 2
+        else:
+            number, at = read_number(packed, at)
+            out.append(number)
+    return out, at
 
 
 def _small(n: int) -> bytes:

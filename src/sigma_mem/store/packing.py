@@ -4,6 +4,7 @@ Bodies that versions before 0.2.0 compressed are read as well: long numbers and 
 are in memory, with marks in their places that JSON cannot hold.
 """
 
+import json
 import re
 import struct
 import zlib
@@ -11,6 +12,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from functools import cache, cached_property
 from importlib.resources import files
+from typing import Any
 
 from sigma_mem.store.shapes import ShapePacking
 
@@ -47,6 +49,10 @@ class BodyPacking:
         end = 3 + _SIZE.unpack_from(packed, 1)[0]
         rest = self._inflate.copy().decompress(packed[end:], _LARGEST)
         return _inserted(rest, packed[3:end])
+
+    def loads(self, packed: bytes) -> Any:
+        """The body as JSON values."""
+        return self._shapes.loads(packed, 1) if packed[0] == _SHAPED else json.loads(self.unpack(packed))
 
     @cached_property
     def _inflate(self) -> "zlib._Decompress":

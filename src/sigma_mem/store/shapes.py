@@ -16,9 +16,11 @@ from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from functools import lru_cache
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import groupby, islice
+from typing import Any, NamedTuple
 
-from sigma_mem.store.numbers import coded_integer, coded_number, read_integer, read_number
+from sigma_mem.store.building import Build, builder
+from sigma_mem.store.numbers import coded_integer, coded_number, read_integer, read_number, read_numbers
 
 DOUBLE, NUMBER, INTEGER, AGAIN, BASE64, TEXT = (bytes([mark]) for mark in range(1, 7))
 LONG = 24  # bytes from which on a string is compressed together with others
@@ -47,7 +49,16 @@ class Shape(NamedTuple):
 
     between: list[bytes]
     marks: bytes
-    doubles: int  # how many values are doubles
+    doubles: struct.Struct
+    runs: list[tuple[int, int]]  # marks that are the same one after another, and how many
+    build: Build | None  # puts values in their places; None where only the text shows where these are
+
+    @classmethod
+    def of(cls, text: bytes) -> "Shape":
+        """The shape of a text with marks."""
+        between, marks = _MARK.split(text), b"".join(_MARK.findall(text))
+        runs = [(mark, len(list(same))) for mark, same in groupby(marks)]
+        return cls(between, marks, struct.Struct(f"<{marks.count(DOUBLE)}d"), runs, builder(between))
 
 
 class ShapePacking:
@@ -58,6 +69,7 @@ class ShapePacking:
         self._dictionary = _expected(peers)
         self._words = [*_USUAL, *(word for word in words if word not in _USUAL)]
         self._numbers = {word: number for number, word in enumerate(self._words, start=1)}
+        self._strings = [_string(word) for word in self._words]
         self._packed: dict[bytes, bytes] = {}
         self._shapes: dict[bytes, Shape] = {}
 
@@ -96,15 +108,20 @@ class ShapePacking:
         parts = [part for pair in zip(shape.between, values, strict=False) for part in pair]
         return b"".join([*parts, shape.between[-1]])
 
+    def loads(self, packed: bytes, at: int = 0) -> Any:
+        """The body as JSON values, without its text."""
+        shape, values = self.shape(packed, at)
+        if shape.build is None:
+            return json.loads(self.unpack(packed, at))
+        return shape.build(self._objects(shape, packed, values))
+
     def shape(self, packed: bytes, at: int = 0) -> tuple[Shape, int]:
         """The shape of a packed body, and where its values begin."""
         size, at = read_integer(packed, at)
         key, end = packed[at : at + size], at + size
         known = self._shapes.get(key)
         if known is None:
-            text = _inflated(key, self._dictionary)
-            marks = b"".join(_MARK.findall(text))
-            known = Shape(_MARK.split(text), marks, marks.count(DOUBLE))
+            known = Shape.of(_inflated(key, self._dictionary))
             if len(self._shapes) >= _KNOWN_SHAPES:
                 self._shapes.clear()
             self._shapes[key] = known
@@ -129,7 +146,7 @@ class ShapePacking:
 
     def _values(self, shape: Shape, packed: bytes, at: int) -> list[bytes]:
         """The values in order, as JSON."""
-        double, at = at, at + 8 * shape.doubles
+        double, at = at, at + shape.doubles.size
         values: list[bytes] = []
         long: list[tuple[int, int]] = []  # places of long strings, and their sizes
         last = b""
@@ -162,6 +179,46 @@ class ShapePacking:
                 values[place], start = b'"%b"' % texts[start : start + size], start + size
         return values
 
+    def _objects(self, shape: Shape, packed: bytes, at: int) -> list[Any]:
+        """The values in order."""
+        doubles = iter(shape.doubles.unpack_from(packed, at))
+        at += shape.doubles.size
+        values: list[Any] = []
+        long: list[tuple[int, int]] = []  # places of long strings, and their sizes
+        last = 0.0
+        for mark, count in shape.runs:
+            if mark == NUMBER[0]:
+                numbers, at = read_numbers(packed, at, count)
+                values += numbers
+            elif mark == DOUBLE[0]:
+                values += islice(doubles, count)
+                last = values[-1]
+            elif mark == AGAIN[0]:
+                values += [last] * count
+            else:
+                for _ in range(count):
+                    value, at = self._object(mark, packed, at)
+                    if type(value) is _LongText:
+                        long.append((len(values), value.size))
+                    values.append(value)
+        if long:
+            texts, start = _inflated(packed[at:], self._dictionary), 0
+            for place, size in long:
+                values[place], start = _string(texts[start : start + size]), start + size
+        return values
+
+    def _object(self, mark: int, packed: bytes, at: int) -> tuple[Any, int]:
+        """One value that is neither a float nor again one, and where the next begins."""
+        integer, at = read_integer(packed, at)
+        if mark == INTEGER[0]:
+            return integer, at
+        if mark == BASE64[0]:
+            return b64encode(packed[at : at + integer]).decode(), at + integer
+        if integer:
+            return self._strings[integer - 1], at
+        size, at = read_integer(packed, at)
+        return (_LongText(size), at) if size >= LONG else (_string(packed[at : at + size]), at + size)
+
     def _packed_shape(self, shape: bytes) -> bytes:
         packed = self._packed.get(shape)
         if packed is None:
@@ -170,6 +227,17 @@ class ShapePacking:
                 self._packed.clear()
             self._packed[shape] = packed
         return packed
+
+
+class _LongText(NamedTuple):
+    """A string that stands behind all other values."""
+
+    size: int
+
+
+def _string(inner: bytes) -> str:
+    """What stands between the quotes of a JSON string, as text."""
+    return str(json.loads(b'"%b"' % inner)) if b"\\" in inner else inner.decode()
 
 
 def _deflated(raw: bytes, dictionary: bytes) -> bytes:
