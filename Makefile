@@ -37,6 +37,7 @@ LITELLM ?=
 
 bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in the same run
 	$(BIN)/sigma-mem bench speed
+	$(BIN)/sigma-mem bench age
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/replicas.py
 	$(BIN)/sigma-mem bench gateway $(if $(LITELLM),--litellm $(LITELLM))

@@ -1,5 +1,6 @@
 """Random ``kill -9`` of a service under load: no acknowledged feedback is lost or doubled."""
 
+import json
 import random
 import subprocess
 import sys
@@ -15,8 +16,7 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import Client, SigmaMem
 from sigma_mem.client import ServiceError
 from sigma_mem.errors import UnknownDecisionError
-from sigma_mem.store import PostgresStore, SqliteStore
-from sigma_mem.store.postgres import is_postgres
+from sigma_mem.store.open import open_store
 
 PEERS = ["ann", "bob", "cyd"]
 WRITERS = 3
@@ -32,6 +32,12 @@ def services():
     )
     yield started
     started.communicate(timeout=60)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_path(request, tmp_path):
+    """What a service is given as its path, for every kind of store: a file, or the address of a database."""
+    return request.getfixturevalue("postgres") if request.param == "postgres" else str(tmp_path / "memory.db")
 
 
 class Writer:
@@ -74,7 +80,7 @@ class Writer:
 
 def check(path, writers, bits):  # noqa: F811
     """All acknowledged feedback is in the ledger, nothing is there twice; the state is the ledger's."""
-    store = (PostgresStore if is_postgres(path) else SqliteStore)(path, readonly=True)
+    store = open_store(path)
     try:
         store.verify()
         lines = [record for record in store.records("default") if record.kind == "feedback"]
@@ -95,15 +101,13 @@ def check(path, writers, bits):  # noqa: F811
         store.close()
 
 
-@pytest.mark.parametrize("where", ["sqlite", "postgres"])
 @pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.endurance)])
-def test_no_acknowledged_feedback_is_lost_or_doubled(request, services, tmp_path, bits, kills, where):  # noqa: F811
-    path = request.getfixturevalue("postgres") if where == "postgres" else str(tmp_path / "memory.db")
-    rng = random.Random(7)
+def test_no_acknowledged_feedback_is_lost_or_doubled(services, store_path, tmp_path, bits, kills):  # noqa: F811
+    started, rng = json.dumps({"path": store_path, "audit": str(tmp_path / "audit")}), random.Random(7)
     writers = [Writer(f"w{n}") for n in range(WRITERS)]
     lines = 0
     for _ in range(kills):
-        url = ask(services, path)
+        url = ask(services, started)
         enough = told(writers) + rng.randint(1, 25)
         with ThreadPoolExecutor(WRITERS) as pool:
             working = [pool.submit(writer.work, url) for writer in writers]
@@ -113,7 +117,7 @@ def test_no_acknowledged_feedback_is_lost_or_doubled(request, services, tmp_path
             assert ask(services, "kill") == "killed"
         for each in working:
             each.result()
-        now = check(path, writers, bits)
+        now = check(store_path, writers, bits)
         assert now >= lines
         lines = now
     print(f"{kills} kills: {told(writers)} acknowledged, {lines} in the ledger")

@@ -12,7 +12,7 @@ from sigma_mem.errors import StoreError
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import error_body
-from sigma_mem.serve.schemas import ErrorBody
+from sigma_mem.serve.schemas.responses import ErrorBody
 
 _READY_SECONDS = 5.0
 _REFUSALS = {

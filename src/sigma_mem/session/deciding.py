@@ -186,6 +186,7 @@ class Decider:
                 topic_claims=None if reading.topics is None else reading.topics.claims,
                 costs=charged,
                 pacing=pacing,
+                evidence=fold.evidence(reading, moment),
             )
             names = (ref_record(task.ref, decision.event),) if task.ref and place.ref_is_new else ()
             return Decided(decision, self._journal.append(line, *names), fold.state.clock)

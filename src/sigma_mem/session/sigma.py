@@ -236,7 +236,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         path, namespace, encoder
             As for `SigmaMem`; an existing file gets one more namespace.
         """
-        records = read_ledger(Path(file))
+        records = read_ledger(Path(file), encoder)
         store = open_store(path)
         try:
             restore_ledger(records, store, namespace)

@@ -138,6 +138,8 @@ class TableStore(ABC, Generic[T]):
 
 def json_body(record: Record) -> bytes:
     """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
+    if isinstance(source := record.body.get("source"), str):  # a name that the tables keep
+        refuse_unwritable(source)
     try:
         return encoded(record.body)
     except (TypeError, ValueError, RecursionError) as error:

@@ -100,7 +100,7 @@ class Tables(LedgerTables):
                 db.execute("COMMIT")
                 self.files.remember_log()
                 self.files.refuse_moved()
-            except SQLITE_ERRORS as error:
+            except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error

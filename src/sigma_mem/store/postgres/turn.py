@@ -11,7 +11,7 @@ from sigma_mem.store.postgres.tables import PostgresTables, as_bytes
 from sigma_mem.store.rows import Queued, StoredRow, checksum
 
 
-class Turn:
+class NamespaceTurn:
     """The advisory lock of a namespace, held by one connection, which also writes: it cannot outlive it.
 
     ``books`` are the namespace and its sources as the ledger has them.
