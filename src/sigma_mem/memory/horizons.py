@@ -178,7 +178,7 @@ class Horizons:
         """
         prior = np.array(grown)[:, :, None]
         sums = self._both + prior
-        means = sums[:, 0]
+        means: FloatArray = sums[:, 0]
         if differences is not None:
             means += differences * prior[:, 1]
         means /= sums[:, 1]
@@ -222,8 +222,9 @@ def rounded(near: FloatArray, overall: FloatArray, local: FloatArray) -> NDArray
 
     Claims are scored as rounded, so that live and replay agree.
     """
-    parts = (near[..., None], overall, local[..., None])
-    return np.concatenate(parts, axis=-1, dtype=np.float16, casting="same_kind")
+    out = np.empty((*near.shape, overall.shape[-1] + 2), dtype=np.float16)
+    out[..., 0], out[..., 1:-1], out[..., -1] = near, overall, local
+    return out
 
 
 def with_local(recorded: NDArray[np.float16]) -> NDArray[np.float16]:
