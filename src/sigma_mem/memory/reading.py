@@ -27,6 +27,8 @@ class Reading(NamedTuple):
     near, overall, local : mean label at φ, at every horizon whatever the φ, (P, H), and at φ lately:
         what p̂ is made of
     topics : what topics changed of score, effective and p̂; None where none was given
+    compared : decayed number of events, near φ and anywhere, in which its answer was compared with others';
+        None where there was none
     """
 
     score: FloatArray
@@ -37,6 +39,7 @@ class Reading(NamedTuple):
     overall: FloatArray
     local: FloatArray
     topics: TopicReading | None = None
+    compared: tuple[FloatArray, FloatArray] | None = None
 
     def recorded(self) -> NDArray[np.float16]:
         """What is claimed, as a ledger keeps it, (P, H + 2)."""
@@ -55,4 +58,5 @@ class OverallReading(NamedTuple):
     slowest: FloatArray  # at the slowest one, (P,)
     change: FloatArray  # Σ_g u_g·(over_g − over_slow), (P,); 0 with one horizon
     recent: FloatArray  # over_fast − over_slow, (P,)
-    agreed: FloatArray | None  # mean agreement, (P,); None where none was seen
+    agreed: FloatArray | None = None  # mean agreement, (P,); None where none was seen
+    compared: FloatArray | None = None  # decayed number of events in which it was seen, (P,)

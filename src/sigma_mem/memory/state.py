@@ -66,8 +66,11 @@ class SigmaState(StateParts):
         score, effective = sums[0, 0], sums[0, 1]
         np.abs(effective, out=effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.slowest
-        if self.agreement is not None and overall.agreed is not None:
-            near = deviation(*self.agreement.score(phi, now), overall.agreed, strength)
+        compared: tuple[FloatArray, FloatArray] | None = None
+        if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
+            agreements, asked = self.agreement.score(phi, now)
+            compared = asked, overall.compared
+            near = deviation(agreements, asked, overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
         factor = self.competence.decayed.factor(now)
         near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
@@ -81,7 +84,8 @@ class SigmaState(StateParts):
             bounded(mean)
         score *= factor * self._eta
         effective *= factor
-        reading = Reading(score, effective, probability(mean), strength, near, overall.means.T, local)
+        prob, by_horizon = probability(mean), overall.means.T
+        reading = Reading(score, effective, prob, strength, near, by_horizon, local, compared=compared)
         return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
 
     def _beside_topics(
@@ -104,6 +108,7 @@ class SigmaState(StateParts):
     def _overall_at(self, now: float) -> OverallReading:
         s, none_known = self.settings, 2.0 * self.settings.prior - 1.0
         agreed: FloatArray | None = None
+        asked: FloatArray | None = None
         if self.agreement is None:
             overall = self.horizons.means_by_pool(none_known, s.prior_labels, s.strength, now)
         elif self.agreement.empty:
@@ -120,7 +125,7 @@ class SigmaState(StateParts):
         else:  # term by term, so that equal peers get equal bits
             change = np.add.reduce(self.mixing.of_means * overall)
             recent = overall[fast_horizon(len(overall))] - slowest
-        return OverallReading(now, overall, slowest, change, recent, agreed)
+        return OverallReading(now, overall, slowest, change, recent, agreed, asked)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""

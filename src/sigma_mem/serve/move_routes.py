@@ -10,15 +10,12 @@ from fastapi import Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
-from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.bodies import body_response, namespace_body
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.look_routes import moment_of
 from sigma_mem.serve.routes import MemoryRoutes, Namespace
 from sigma_mem.serve.schemas import requests, responses
-from sigma_mem.session import SigmaMem
 from sigma_mem.session.moving import read_ledger, restore_ledger
-from sigma_mem.store import InMemoryStore
 
 _FILE = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _GZIP = b"\x1f\x8b"
@@ -102,12 +99,4 @@ def _restore(body: bytes, context: Context, namespace: str) -> None:
         file = Path(folder) / ("sent.jsonl.gz" if body.startswith(_GZIP) else "sent.jsonl")
         file.write_bytes(body)
         records = read_ledger(file)
-    trial = InMemoryStore()
-    try:
-        restore_ledger(records, trial, namespace)
-        SigmaMem(store=trial, namespace=namespace)
-    except SigmaMemError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError(f"the lines are not those of a memory ({type(error).__name__}: {error})") from error
     restore_ledger(records, context.memories.store, namespace)

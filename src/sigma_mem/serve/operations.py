@@ -46,7 +46,9 @@ def operation_routes(context: Context, app: FastAPI) -> APIRouter:
     @needs("nobody")
     async def readyz() -> JSONResponse:
         try:
-            await asyncio.wait_for(context.memories.flush(), _READY_SECONDS)
+            async with asyncio.timeout(_READY_SECONDS):
+                await context.memories.flush()
+                await context.memories.names()
         except (StoreError, TimeoutError):
             body = error_body("the store cannot be written", "store_unavailable", 503)
             return JSONResponse(body, 503)
