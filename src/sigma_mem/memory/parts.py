@@ -132,6 +132,18 @@ class StateParts:
             decayed.origin = time
         self._begun = True  # last: an interrupt may come in between
 
+    @property
+    def due(self) -> float:
+        """A tick before which no anchor moves."""
+        return self._due
+
+    def begin_many(self, events: int) -> None:
+        """Count so many decided events, the last of them before `due`; with decay by event only."""
+        self.clock += events
+        self.now += events
+        self._ahead = math.inf
+        self._overall_known = None
+
     def _advance(self, now: float) -> None:
         self.now = now
         if now >= self._due:

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sigma_mem.events import FloatArray
 from sigma_mem.store.base import Record
 from sigma_mem.store.packing import BodyPacking
+from sigma_mem.store.shapes import Shape, ShapePacking
 
 DIGEST = 16  # bytes
 SALT = 8
@@ -99,6 +101,11 @@ class Packing:
         event = row.id if row.event is None else row.event
         return Record(kind, row.id, event, self._bodies.loads(row.body[SALT + 1 :]), phi, row.seq)
 
+    def shaped(self, row: StoredRow) -> tuple[ShapePacking, Shape, int] | None:
+        """What packed a body, its shape, and where its values begin in the row; None where it has none."""
+        packing = self._bodies.shapes(row.body[SALT + 1 :]) if len(row.digest) == DIGEST else None
+        return None if packing is None else (packing, *packing.shape(row.body, SALT + 2))
+
     def json(self, row: StoredRow) -> bytes:
         """The body of a row that is whole."""
         return self._bodies.unpack(row.body[SALT + 1 :])
@@ -107,6 +114,23 @@ class Packing:
         narrow = _as_float32(phi)
         packed = os.urandom(SALT) + bytes([_FLOAT32 * (narrow is not None)]) + self._bodies.pack(body)
         return packed, phi if narrow is None else narrow
+
+
+class PackedLine(NamedTuple):
+    """A line whose body is read when it is asked for."""
+
+    row: StoredRow
+    packing: Packing
+
+    @property
+    def record(self) -> Record:
+        """The line as a record."""
+        return self.packing.record(self.row)
+
+    def phi(self) -> FloatArray:
+        """Its φ."""
+        narrow = self.row.body[SALT] & _FLOAT32
+        return np.frombuffer(self.row.phi, "<f4" if narrow else "<f8").astype(np.float64)
 
 
 def _as_float32(phi: bytes) -> bytes | None:
