@@ -74,7 +74,8 @@ class DecayedSum:
 
     def weights(self, ticks: Sequence[float]) -> FloatArray:
         """The `weight` of every tick."""
-        return np.array([self.weight(tick) for tick in ticks])
+        halvings, origin, bits, exp2 = self._halvings, self.origin, self.bits, math.exp2
+        return np.array([exp2(halvings * (tick - origin) - bits) for tick in ticks])
 
     def add_many(self, name: str, contributions: FloatArray, ticks: Sequence[float]) -> None:
         """Add what events at these ticks contribute, one after another: bit for bit as `add` does."""
@@ -93,6 +94,11 @@ class DecayedSum:
             self.bits += int(due)
             for array in self.arrays.values():
                 array *= math.ldexp(1.0, -int(due))
+
+    @property
+    def moves_at(self) -> float:
+        """The tick at which `advance` moves the anchor, up to rounding."""
+        return self.origin + (self.bits + _MAX_BITS) / self._halvings if self._halvings else math.inf
 
     @property
     def due(self) -> float:

@@ -26,12 +26,13 @@ _FEW = 16  # plain lines that are applied one by one: arrays would cost more
 def apply_lines(fold: Fold, page: Sequence[PackedLine]) -> None:
     """Take lines into the state, in order."""
     said = _read(fold, page) if _can_be_plain(fold) and len(page) > _FEW else None
+    plain = [False] * len(page) if said is None else said.plain.tolist()
+    ticks = [] if said is None else said.tick.tolist()
     waiting: list[int] = []  # plain lines that are not applied yet
     decisions: dict[str, int] = {}  # of these, whose feedback was not read yet
-    begun = 0
+    now, due = fold.state.now, fold.state.due
 
     def apply_waiting() -> None:
-        nonlocal begun
         if said is not None and len(waiting) > _FEW:
             _apply_plain(fold, page, said, waiting)
         else:
@@ -39,23 +40,22 @@ def apply_lines(fold: Fold, page: Sequence[PackedLine]) -> None:
                 fold.apply(page[place].record, page[place].row.seq)
         waiting.clear()
         decisions.clear()
-        begun = 0
 
     for place, line in enumerate(page):
         row = line.row
-        if said is not None and said.plain[place]:
-            now = fold.state.now + begun
+        if plain[place]:
             if row.kind == "d":
-                if said.tick[place] == now + 1.0 < fold.state.due:
+                if ticks[place] == now + 1.0 < due:
                     waiting.append(place)
                     decisions[row.id] = place
-                    begun += 1
+                    now += 1.0
                     continue
             elif decisions.pop(row.event or "", None) is not None:
                 waiting.append(place)
                 continue
         apply_waiting()
         fold.apply(line.record, row.seq)
+        now, due = fold.state.now, fold.state.due
     apply_waiting()
 
 

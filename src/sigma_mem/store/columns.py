@@ -45,15 +45,21 @@ class _Codes:
     def read(self) -> tuple[Positions, NDArray[np.bool_]]:
         """n of the next code of every body, and whether it counts whole numbers; see `numbers`."""
         first = self.bytes[self.at].astype(np.int64)
-        second, third = (self.bytes[self.at + k].astype(np.int64) for k in (1, 2))
-        n = np.where(first < 168, (first - 64) * 256 + second - 8_312, 0)
-        n = np.where(first < 64, first - 16, n)
-        n = np.where(first >= 168, (first - 168) * 65_536 + second * 256 + third - 2_097_152, n)
-        wide = first >= 232
-        if wide.any():
+        whole, most = first < 64, int(first.max(initial=0))
+        n = first - 16
+        if most >= 64:
+            n = np.where(whole, n, ((first - 64) << 8) + self.bytes[self.at + 1] - 8_312)
+        if most >= 168:
+            (three,) = (first >= 168).nonzero()
+            at = self.at[three]
+            second, third = (self.bytes[at + k].astype(np.int64) for k in (1, 2))
+            n[three] = ((first[three] - 168) << 16) + (second << 8) + third - 2_097_152
+        if most >= 232:
+            (wide,) = (first >= 232).nonzero()
             n[wide] = self._wide(self.at[wide], (first[wide] - 232) % 8 + 1)
+            whole[wide] = first[wide] < 240
         self.at = self.at + _SIZES[first]
-        return n, (first < 64) | (wide & (first < 240))
+        return n, whole
 
     def _wide(self, at: Positions, sizes: Positions) -> Positions:
         out = np.zeros(len(at), dtype=np.uint64)
