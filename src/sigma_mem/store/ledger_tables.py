@@ -72,7 +72,7 @@ class LedgerTables(ABC):
         for source, namespace, name, lines, crc, _ in rows:
             if source is not None:
                 line = SourceLines(source, namespace, bytes(name or b"").decode(errors="replace"), lines)
-                if crc != checksum(*line):
+                if crc != checksum(*line) or namespace != number or (found and source <= found[-1].number):
                     raise self.damaged(f"source {source} is damaged")
                 found.append(line)
         if not rows or sum(line.lines for line in found) != rows[0][-1]:
