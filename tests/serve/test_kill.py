@@ -34,10 +34,10 @@ def services():
     started.communicate(timeout=60)
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def store_path(request, tmp_path):
     """What a service is given as its path, for every kind of store: a file, or the address of a database."""
-    return {"sqlite": lambda: str(tmp_path / "memory.db")}[request.param]()
+    return str(tmp_path / "memory.db") if request.param == "sqlite" else request.getfixturevalue("postgres")
 
 
 class Writer:
@@ -81,7 +81,7 @@ class Writer:
 
 def check(path, writers, bits):  # noqa: F811
     """All acknowledged feedback is in the ledger, nothing is there twice; the state is the ledger's."""
-    store = open_store(path)
+    store = open_store(path, readonly=True)
     try:
         store.verify()
         lines = [record for record in store.records("default") if record.kind == "feedback"]

@@ -12,6 +12,7 @@ from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.joined import JoinedProtocol
 from sigma_mem.serve.logs import log_event, start_log
+from sigma_mem.store.postgres import shown_path
 
 _SWITCH_SECONDS = 0.001
 
@@ -57,9 +58,10 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=round(config.shutdown_seconds),
         )
+        path = None if config.path is None else shown_path(config.path)
         # Who writes to the disk computes too, and may hold the interpreter that long before requests go on.
         sys.setswitchinterval(_SWITCH_SECONDS)
-        log_event("start", address=address, path=config.path, keys=len(app.state.context.keys.keys))
+        log_event("start", address=address, path=path, keys=len(app.state.context.keys.keys))
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, lambda number, frame: None)  # uvicorn raises it again after a clean end
         _Server(options, lambda: ready(address)).run([listener])
