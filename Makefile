@@ -37,7 +37,9 @@ LITELLM ?=
 
 bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in the same run
 	$(BIN)/sigma-mem bench speed
+	$(BIN)/sigma-mem bench age
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/replicas.py
 	$(BIN)/sigma-mem bench gateway $(if $(LITELLM),--litellm $(LITELLM))
 	$(BIN)/sigma-mem center pull
 	if [ -f $(STREAM) ]; then $(BIN)/sigma-mem center speed $(STREAM); \

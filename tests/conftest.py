@@ -1,6 +1,7 @@
 """What every test shares: one thread a process, hypothesis settings, and real streams."""
 
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 # rounded differently, and test processes that run side by side would fight for the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from postgres_server import PostgresServer
 from sigma_mem.streams import Stream, load_stream
 
 # The machine may be busy, so no example has a deadline.
@@ -40,3 +42,24 @@ def mmlu_pro() -> Stream:
 @pytest.fixture(scope="session")
 def zeroeval() -> Stream:
     return _recorded("zeroeval")
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A real PostgreSQL server, started by the first test that needs it."""
+
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+_schemas = count(1)
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    """The address of a memory of the test's own, in a schema that is dropped afterwards."""
+    schema = f"test_{next(_schemas)}"
+    yield postgres_server.url(schema)
+    with postgres_server.connect() as db:
+        db.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")

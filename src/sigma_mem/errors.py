@@ -42,6 +42,10 @@ class StoreBusyError(StoreError):
     """Another process holds the store for writing."""
 
 
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached; it may be back later."""
+
+
 class StoreCorruptError(StoreError):
     """The file is not a memory, or its bytes are damaged."""
 

@@ -16,6 +16,7 @@ from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.session.costs import Budget
+from sigma_mem.store import PostgresStore
 
 PEERS = ["ann", "bob", "cyd"]
 QUESTION = "What is 17 * 23?"
@@ -81,14 +82,43 @@ def async_service():
     loop.close()
 
 
-@pytest.fixture(params=["here", "client", "async client"])
+@pytest.fixture(scope="module")
+def postgres_service(postgres_server):
+    app = create_app(ServerConfig(path=postgres_server.url("contract"), keep_text=True, log="off"))
+    with TestClient(app, base_url="http://localhost") as http:
+        yield Client("http://localhost", http=http)
+
+
+@pytest.fixture(scope="module")
+def postgres_store(postgres_server):
+    store = PostgresStore(postgres_server.url("contract_here"))
+    yield store
+    store.close()
+
+
+_SERVICES = {
+    "client": "sync_service",
+    "async client": "async_service",
+    "client, postgres": "postgres_service",
+}
+
+
+@pytest.fixture(params=["here", "here, postgres", *_SERVICES])
 def make(request):
     """Make a memory: `make(peers, **options)`; each is empty."""
     count = iter(range(1000))
     if request.param == "here":
         yield lambda peers=PEERS, **options: SigmaMem(peers, **{"encoder": "hashed", **options})
+    elif request.param == "here, postgres":
+        store = request.getfixturevalue("postgres_store")
+        yield lambda peers=PEERS, **options: SigmaMem(
+            peers,
+            store=store,
+            namespace=f"{request.node.name}-{next(count)}",
+            **{"encoder": "hashed", **options},
+        )
     else:
-        root = request.getfixturevalue("sync_service" if request.param == "client" else "async_service")
+        root = request.getfixturevalue(_SERVICES[request.param])
         test = "".join(c if c.isalnum() else "-" for c in request.node.name)[-50:].strip("-")
         yield lambda peers=PEERS, **options: root.namespace(
             f"{test}-{next(count)}", peers, **{"encoder": "hashed", **options}

@@ -14,11 +14,13 @@ import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 
 from sigma_mem import SigmaMem
-from sigma_mem.errors import InputError
+from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.store.postgres.connections import psycopg
 
 PEERS = ["ann", "bob", "cyd"]
 RANK = 8
@@ -72,6 +74,8 @@ def _thread(mem: SigmaMem, out: int, name: str) -> None:
 
 def serve() -> None:
     """Fork, wait, kill, answer."""
+    with suppress(MissingExtraError):  # imported once, for writers whose path is an address of PostgreSQL
+        psycopg()
     for request in sys.stdin:
         path, log, run, seconds = request.rstrip("\n").split("\t")
         child = os.fork()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sigma_mem.decide.explore import explore, normal_below, propensities
-from sigma_mem.memory.state import Reading
+from sigma_mem.memory.reading import Reading
 
 
 def reading(prob, effective, pseudo=5.0):

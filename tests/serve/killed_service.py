@@ -1,9 +1,11 @@
 """Services that run until they are killed.
 
-One process imports everything once, then forks a service for every path that it reads. It prints the
-service's address as soon as requests are taken; the next line that it reads has the service killed.
+One process imports everything once, then forks a service for every configuration that it reads, a JSON object
+a line. It prints the service's address as soon as requests are taken; the next line that it reads has the
+service killed.
 """
 
+import json
 import os
 import signal
 import sys
@@ -13,20 +15,20 @@ from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.run import serve
 
 
-def run(path: str, to: int) -> None:
+def run(options: str, to: int) -> None:
     """Serve a memory, and tell its address."""
-    config = ServerConfig(path=path, port=0, log="off", audit=f"{path}.audit")
+    config = ServerConfig(port=0, log="off", **json.loads(options))
     serve(config, lambda address: os.write(to, address.encode() + b"\n") and None)
 
 
 def main() -> None:
-    while path := sys.stdin.readline().strip():
+    while options := sys.stdin.readline().strip():
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             try:
                 os.close(reading)
-                run(path, writing)
+                run(options, writing)
                 os._exit(0)
             except BaseException:
                 traceback.print_exc()

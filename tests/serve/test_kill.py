@@ -1,5 +1,6 @@
 """Random ``kill -9`` of a service under load: no acknowledged feedback is lost or doubled."""
 
+import json
 import random
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import Client, SigmaMem
 from sigma_mem.client import ServiceError
 from sigma_mem.errors import UnknownDecisionError
-from sigma_mem.store import SqliteStore
+from sigma_mem.store.open import open_store
 
 PEERS = ["ann", "bob", "cyd"]
 WRITERS = 3
@@ -33,6 +34,12 @@ def services():
     started.communicate(timeout=60)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_path(request, tmp_path):
+    """What a service is given as its path, for every kind of store: a file, or the address of a database."""
+    return str(tmp_path / "memory.db") if request.param == "sqlite" else request.getfixturevalue("postgres")
+
+
 class Writer:
     """Decides and gives feedback until the service is gone; what was not acknowledged, it sends again."""
 
@@ -43,7 +50,7 @@ class Writer:
         self.open = None  # what was sent, and perhaps taken
 
     def work(self, url):
-        client = Client(url, key="", timeout=10.0)
+        client = Client(url, key="", timeout=60.0)
         try:
             memory = client.namespace("default", PEERS, encoder="hashed")
             while True:
@@ -51,6 +58,7 @@ class Writer:
         except ServiceError as gone:
             if gone.status:
                 raise
+            return str(gone)
         finally:
             client.close()
 
@@ -73,7 +81,7 @@ class Writer:
 
 def check(path, writers, bits):  # noqa: F811
     """All acknowledged feedback is in the ledger, nothing is there twice; the state is the ledger's."""
-    store = SqliteStore(path, readonly=True)
+    store = open_store(path, readonly=True)
     try:
         store.verify()
         lines = [record for record in store.records("default") if record.kind == "feedback"]
@@ -95,22 +103,22 @@ def check(path, writers, bits):  # noqa: F811
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.endurance)])
-def test_no_acknowledged_feedback_is_lost_or_doubled(services, tmp_path, bits, kills):  # noqa: F811
-    path, rng = tmp_path / "memory.db", random.Random(7)
+def test_no_acknowledged_feedback_is_lost_or_doubled(services, store_path, tmp_path, bits, kills):  # noqa: F811
+    started, rng = json.dumps({"path": store_path, "audit": str(tmp_path / "audit")}), random.Random(7)
     writers = [Writer(f"w{n}") for n in range(WRITERS)]
     lines = 0
     for _ in range(kills):
-        url = ask(services, path)
+        url = ask(services, started)
         enough = told(writers) + rng.randint(1, 25)
         with ThreadPoolExecutor(WRITERS) as pool:
             working = [pool.submit(writer.work, url) for writer in writers]
             while told(writers) < enough:
-                assert not all(each.done() for each in working)
+                assert not all(each.done() for each in working), [each.result() for each in working]
                 time.sleep(0.002)
             assert ask(services, "kill") == "killed"
         for each in working:
             each.result()
-        now = check(path, writers, bits)
+        now = check(store_path, writers, bits)
         assert now >= lines
         lines = now
     print(f"{kills} kills: {told(writers)} acknowledged, {lines} in the ledger")

@@ -24,6 +24,7 @@ def test_any_json_comes_back_letter_for_letter(first, body):
         raw = json.dumps(body, separators=(",", ":"), ensure_ascii=ascii_only).encode(errors="surrogatepass")
         packed = packing.pack(raw)
         assert packing.unpack(packed) == raw
+        assert json.dumps(packing.loads(packed)) == json.dumps(json.loads(raw))
         assert len(packed) <= len(raw) + 1
 
 

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -84,6 +85,7 @@ class MathWorker:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._process: subprocess.Popen[str] | None = None
+        self._asking = False
 
     def simplify(self, answer: str) -> str | None:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
@@ -99,11 +101,14 @@ class MathWorker:
             wait = self._timeout
             if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
                 self._process, self._owner = None, os.getpid()
-            if self._process is None or self._process.poll() is not None:
+            # After an interrupt the reply to an earlier request may still come, and is not ours.
+            if self._asking or self._process is None or self._process.poll() is not None:
                 self._end()
                 self._process = self._start()
                 wait += _START_SECONDS
+            self._asking = True
             reply = _ask(self._process, request, wait)
+            self._asking = False
             if not reply.endswith("\n"):  # none, or one cut off
                 self._end()
                 return None
@@ -129,7 +134,16 @@ class MathWorker:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
+            env=_without_working_directory(os.environ),
         )
+
+
+def _without_working_directory(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which Python imports nothing from where it is started; ``-P`` is the other half."""
+    here = os.path.realpath(os.curdir)
+    folders = environment.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [folder for folder in folders if folder and os.path.realpath(folder) != here]
+    return {**environment, "PYTHONPATH": os.pathsep.join(kept)}
 
 
 def _ask(process: subprocess.Popen[str], request: str | list[str], wait: float) -> str:

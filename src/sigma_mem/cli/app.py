@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import bench, center, data, decisions, peers, train
+from sigma_mem.cli import bench, center, data, db, decisions, peers, train
 from sigma_mem.cli.checking import check
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.forget import forget
@@ -37,6 +37,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     app.command()(sources)
     app.command()(revoke)
     app.command()(check)
+    app.add_typer(db.app, name="db")
     app.command()(trust)
     app.command()(history)
     app.command("decisions")(list_decisions)

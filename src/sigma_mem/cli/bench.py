@@ -377,6 +377,29 @@ def speed(
 
 
 @app.command()
+def age(
+    events: Annotated[
+        int,
+        typer.Option(min=100, help="How many; targets are for 100,000 (explain) and 1,000,000 (the others)."),
+    ] = 20_000,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the file is grown, 1 kB an event; a temporary folder by default."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Grow a memory: bytes on disk, time and memory to open, replay and explain it, many peers."""
+    from sigma_mem.bench.age import measure_age
+
+    with progress_bar() as progress:
+        found = measure_age(events, progress, folder)
+    if as_json:
+        print_json(found.values())
+    else:
+        print_table(*found.grid(), found.remarks())
+
+
+@app.command()
 def gateway(
     calls: Annotated[int, typer.Option(min=20, help="Calls to each server.")] = 400,
     litellm: Annotated[

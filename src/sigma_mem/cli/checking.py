@@ -9,14 +9,16 @@ from sigma_mem.cli.output import print_json
 
 
 def check(memory: MemoryFile, json: Json = False) -> None:
-    """Verify every line, index and digest of a memory file. Works while another process writes.
+    """Verify every line and digest of a memory, and a file's indexes. Works while other processes write.
 
     Examples:
     sigma-mem check --memory memory.db
     """
-    from sigma_mem.store.sqlite import SqliteStore
+    from sigma_mem.store import PostgresStore, SqliteStore
+    from sigma_mem.store.postgres import is_postgres
 
-    with closing(SqliteStore(existing(memory), readonly=True)) as store:
+    kind = PostgresStore if is_postgres(memory) else SqliteStore
+    with closing(kind(existing(memory), readonly=True)) as store:
         lines, names = store.verify(), store.namespaces()
     if json:
         print_json({"memory": str(memory), "lines": lines, "namespaces": names})

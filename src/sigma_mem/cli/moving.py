@@ -7,12 +7,24 @@ from typing import Annotated, Any
 import typer
 
 from sigma_mem.answers.canon import KINDS
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, check_folder, existing, named_values
+from sigma_mem.cli.options import (
+    Json,
+    MemoryFile,
+    Namespace,
+    check_folder,
+    existing,
+    memory_path,
+    named_values,
+)
 from sigma_mem.cli.output import console, print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
 from sigma_mem.memory import Settings
 
+AnyMemory = Annotated[
+    Path,
+    typer.Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path),
+]
 NewFile = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
 
 
@@ -173,8 +185,8 @@ def refold(
 
 
 def merge(
-    one: Annotated[Path, typer.Argument(help="A memory.", show_default=False)],
-    two: Annotated[Path, typer.Argument(help="Another one.", show_default=False)],
+    one: AnyMemory,
+    two: AnyMemory,
     output: Annotated[Path, typer.Option("--output", "-o", help="The new file.", show_default=False)],
     namespace: Namespace = "default",
     json: Json = False,

@@ -1,17 +1,59 @@
 """Options that several commands share, and what their values mean."""
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from sigma_mem.errors import InputError
 
-MemoryFile = Annotated[Path, typer.Option("--memory", "-m", help="The memory's file.", show_default=False)]
+
+class MemoryUrl(os.PathLike[str]):
+    """The address of a memory in PostgreSQL, where commands expect a file; it prints without credentials."""
+
+    def __init__(self, url: str) -> None:
+        from sigma_mem.store.postgres import shown_path
+
+        self._url, self._shown = url, shown_path(url)
+
+    def __fspath__(self) -> str:
+        return self._url
+
+    def __str__(self) -> str:
+        return self._shown
+
+    def exists(self) -> bool:
+        """Whether there is a memory."""
+        from sigma_mem.store.open import open_store
+
+        with closing(open_store(self._url)) as store:
+            return bool(store.namespaces())
+
+
+def memory_path(text: str) -> Path:
+    """What ``--memory`` names: a file, or the address of a PostgreSQL database."""
+    from sigma_mem.store.postgres import is_postgres
+
+    return cast(Path, MemoryUrl(text)) if is_postgres(text) else Path(text)
+
+
+MemoryFile = Annotated[
+    Path,
+    typer.Option(
+        "--memory",
+        "-m",
+        help="The memory's file, or postgresql://…",
+        show_default=False,
+        parser=memory_path,
+        metavar="PATH",
+    ),
+]
 Namespace = Annotated[str, typer.Option(help="Which of the memories in the file.")]
 Topics = Annotated[
     list[str] | None,
@@ -23,15 +65,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def existing(path: Path) -> Path:
-    """The path of a file that is there."""
-    if not path.is_file():
+    """The path of a file that is there, or the address of a database."""
+    if not isinstance(path, MemoryUrl) and not path.is_file():
         raise InputError(f"got --memory {path}, where there is no file; expected an existing memory")
     return path
 
 
 def check_folder(option: str, file: Path) -> None:
     """Say now, and not after the work, that the file could not be written."""
-    if not file.absolute().parent.is_dir():
+    if not isinstance(file, MemoryUrl) and not file.absolute().parent.is_dir():
         raise InputError(f"got {option} {file}, in a folder that does not exist; make the folder first")
 
 

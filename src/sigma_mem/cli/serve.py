@@ -69,9 +69,12 @@ def config(
     sigma-mem config --config production.toml --json
     """
     from sigma_mem.serve.config import load_config
+    from sigma_mem.store.postgres import shown_path
 
     loaded = load_config(file, flags={"host": host, "port": port, "path": path, "keys": keys})
     values = _flat(asdict(loaded.config))
+    if loaded.config.path is not None:
+        values["path"] = shown_path(loaded.config.path)
     if json:
         print_json({name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()})
         return

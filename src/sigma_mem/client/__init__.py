@@ -1,8 +1,8 @@
 """The memory of a service, used as if it were here (extra ``[client]``).
 
-`Client` and `AsyncClient` have the methods of `SigmaMem`, with the same parameters. `calls` says once, for
-both, which request a method makes, `wire` how arguments are sent and results are read; `errors` turns refusals
-back into exceptions.
+`Client` and `AsyncClient` have the methods of `SigmaMem`, with the same parameters. `calls` says once,
+for both, which request a method makes, `wire` how arguments are sent and results are read; `errors` turns
+refusals back into exceptions.
 """
 
 from sigma_mem.client.client import AsyncClient, Client

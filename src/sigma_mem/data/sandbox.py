@@ -65,6 +65,7 @@ class Sandbox:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._process: subprocess.Popen[str] | None = None
+        self._asking = False
 
     def __enter__(self) -> Self:
         return self
@@ -76,10 +77,14 @@ class Sandbox:
 
     def run(self, files: dict[str, str], main: str, stdin: str = "") -> Run:
         """Run the file ``main`` of ``files``, with ``stdin`` as its standard input."""
+        if self._asking:  # interrupted: the result of an earlier program may still come
+            self.close()
         if self._process is None:
             self._process = _start(self.limits)
         request = {"files": files, "main": main, "stdin": stdin}
+        self._asking = True
         reply = _ask(self._process, json.dumps(request), self.limits.wall + _START_SECONDS)
+        self._asking = False
         if reply is None:  # the jail itself has gone; the next run starts another
             self.close()
             return Run("time", -1, "", "")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.decide.read import Outcome
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.state import Reading
+from sigma_mem.memory.reading import Reading
 
 _WIDTH = 0.5
 _ALL = slice(None)

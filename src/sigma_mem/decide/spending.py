@@ -13,7 +13,7 @@ import numpy as np
 
 from sigma_mem.decide.explore import chance_of_largest, normal_below
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.state import Reading
+from sigma_mem.memory.reading import Reading
 
 _STEPS = 24  # of the search for λ
 _CLOSE = 1.002  # a ratio of two λ at which it ends

@@ -8,9 +8,10 @@ holds what the paper proves about eigenvalues.
 
 from sigma_mem.memory.competence import Competence
 from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.reading import Reading
 from sigma_mem.memory.relation import Relation
 from sigma_mem.memory.replay import Replay, replay
 from sigma_mem.memory.settings import Settings
-from sigma_mem.memory.state import Reading, SigmaState
+from sigma_mem.memory.state import SigmaState
 
 __all__ = ["Competence", "DecayedSum", "Reading", "Relation", "Replay", "Settings", "SigmaState", "replay"]

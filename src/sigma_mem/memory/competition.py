@@ -153,6 +153,14 @@ class Readability:
         readable, asked = self.decayed.value("counts", now)
         return readable_rate(readable, asked)
 
+    def scale(self, factors: FloatArray) -> None:
+        """Multiply the counts of every peer by a factor, (P,)."""
+        self.decayed.arrays["counts"] *= factors
+
+    def merge(self, other: Readability, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
+        self.decayed.merge(other.decayed, now)
+
     def take(self, order: Sequence[int]) -> Readability:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Readability(0, self.decayed.rate)

@@ -144,6 +144,14 @@ class Copies:
         d = copying(same, compared, _PRIOR_EVENTS / max(self.decayed.factor(now), _LEAST_FACTOR))
         return d if d.any() else None
 
+    def scale(self, factors: FloatArray) -> None:
+        """Keep of every pair the product of what is kept of its peers."""
+        self.decayed.arrays["pairs"] *= np.outer(factors, factors)
+
+    def merge(self, other: Copies, now: float) -> None:
+        """Add what another memory of the same peers holds at `now`."""
+        self.decayed.merge(other.decayed, now)
+
     def take(self, order: Sequence[int]) -> Copies:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Copies(0, self.decayed.rate)

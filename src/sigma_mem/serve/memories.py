@@ -22,12 +22,13 @@ class ServedMemory:
     """One namespace. A call of some microseconds runs on the event loop, a long one in a thread.
 
     While a long call runs, which may hold the memory's lock, quick ones go to threads as well, so that the
-    event loop never waits for a lock.
+    event loop never waits for a lock. Where other processes write the same ledger, every call may wait for
+    them, so all go to threads.
     """
 
     def __init__(self, namespace: str, mem: SigmaMem) -> None:
         self.namespace, self.mem = namespace, mem
-        self._long = 0
+        self._long = 0 if mem.store.turns is None else 1
 
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what takes microseconds and waits for no disk: decide, or write without waiting."""
@@ -66,6 +67,10 @@ class Memories:
         found = self._opened.get(namespace)
         return found if found is not None else await self._once(namespace, lambda: self._open(namespace))
 
+    def is_open(self, namespace: str) -> bool:
+        """Whether a namespace was opened already."""
+        return namespace in self._opened
+
     async def create(
         self,
         namespace: str,
@@ -100,8 +105,7 @@ class Memories:
             return await self.create(namespace, peers)
         found = await self.get(namespace)
         for peer in peers:
-            if peer not in found.mem.peers:
-                await found.slow(lambda mem, peer=peer: mem.add_peer(peer))  # type: ignore[misc]
+            await found.slow(lambda mem, peer=peer: _add_missing(mem, peer))  # type: ignore[misc]
         return found
 
     async def flush(self) -> None:
@@ -185,6 +189,15 @@ class Memories:
         if mem.encoder["name"] in ENCODERS:
             mem.encode("")  # loads its data here, and not on the event loop at the first question
         return mem
+
+
+def _add_missing(mem: SigmaMem, peer: str) -> None:
+    if peer not in mem.peers:
+        try:
+            mem.add_peer(peer)
+        except InputError:
+            if peer not in mem.peers:  # no other process was quicker
+                raise
 
 
 def _check_same(

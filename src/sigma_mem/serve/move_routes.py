@@ -6,77 +6,74 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
-from sigma_mem.errors import InputError, SigmaMemError
-from sigma_mem.serve import schemas
-from sigma_mem.serve.auth import needs, principal_of
 from sigma_mem.serve.bodies import body_response, namespace_body
 from sigma_mem.serve.context import Context
-from sigma_mem.serve.look_routes import Namespace, moment_of
-from sigma_mem.session import SigmaMem
+from sigma_mem.serve.look_routes import moment_of
+from sigma_mem.serve.routes import MemoryRoutes, Namespace
+from sigma_mem.serve.schemas import requests, responses
 from sigma_mem.session.moving import read_ledger, restore_ledger
-from sigma_mem.store import InMemoryStore
 
 _FILE = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _GZIP = b"\x1f\x8b"
 
 
-def add_moves(routes: APIRouter, context: Context) -> None:
+def add_moves(routes: MemoryRoutes) -> None:
     """Add what moves whole memories, and `forget`."""
-    memories, audit = context.memories, context.audit
 
-    @routes.get(
+    @routes.add(
+        "GET",
         "/{namespace}/export",
-        summary="The whole memory as compressed JSON lines.",
+        "admin",
+        "The whole memory as compressed JSON lines.",
         response_class=FileResponse,
         responses={200: {"description": "What `restore` takes.", **_FILE}},
     )
-    @needs("admin")
     async def export(namespace: Namespace, request: Request) -> Response:
-        memory = await memories.get(namespace)
-        sent = await memory.slow(lambda mem: _file(f"{namespace}.jsonl.gz", lambda path: mem.export(path)))
-        audit.wrote(principal_of(request), "export", namespace)
+        name = f"{namespace}.jsonl.gz"
+        sent = await routes.slow(namespace, lambda mem: _file(name, mem.export))
+        routes.wrote(request, "export", namespace)
         return sent
 
     @routes.post(
-        "/{namespace}/restore",
-        summary="Make a namespace from what `export` wrote.",
-        response_model=schemas.NamespaceBody,
+        "restore",
+        "admin",
+        "Make a namespace from what `export` wrote.",
+        responses.NamespaceBody,
         openapi_extra={"requestBody": {"required": True, **_FILE}},
     )
-    @needs("admin")
     async def restore(namespace: Namespace, request: Request) -> Response:
-        await asyncio.to_thread(_restore, await request.body(), context, namespace)
-        audit.wrote(principal_of(request), "restore", namespace)
-        return body_response(namespace_body(namespace, (await memories.get(namespace)).mem))
+        await asyncio.to_thread(_restore, await request.body(), routes.context, namespace)
+        routes.wrote(request, "restore", namespace)
+        return body_response(namespace_body(namespace, (await routes.memories.get(namespace)).mem))
 
-    @routes.get(
+    @routes.add(
+        "GET",
         "/{namespace}/backup",
-        summary="A copy of the whole store, with all its namespaces.",
+        "admin",
+        "A copy of the whole store, with all its namespaces.",
+        everywhere=True,
         response_class=FileResponse,
         responses={200: {"description": "A memory's file.", **_FILE}},
     )
-    @needs("admin", everywhere=True)
     async def backup(namespace: Namespace, request: Request) -> Response:
-        memory = await memories.get(namespace)
-        sent = await memory.slow(lambda mem: _file("memory.db", mem.backup))
-        audit.wrote(principal_of(request), "backup", namespace)
+        sent = await routes.slow(namespace, lambda mem: _file("memory.db", mem.backup))
+        routes.wrote(request, "backup", namespace)
         return sent
 
     @routes.post(
-        "/{namespace}/forget",
-        summary="Forget events for good: texts, φ, labels, and what was learned from them.",
-        response_model=schemas.ForgottenBody,
+        "forget",
+        "admin",
+        "Forget events for good: texts, φ, labels, and what was learned from them.",
+        responses.ForgottenBody,
     )
-    @needs("admin")
-    async def forget(namespace: Namespace, body: schemas.ForgetRequest, request: Request) -> Response:
-        memory = await memories.get(namespace)
-        before = moment_of(body.before)
-        events = await memory.slow(lambda mem: mem.forget(body.decisions, before=before, text=body.text))
-        audit.wrote(principal_of(request), "forget", namespace, events=events)
+    async def forget(namespace: Namespace, body: requests.ForgetRequest, request: Request) -> Response:
+        named, before, text = body.decisions, moment_of(body.before), body.text
+        events = await routes.slow(namespace, lambda mem: mem.forget(named, before=before, text=text))
+        routes.wrote(request, "forget", namespace, events=events)
         return body_response({"events": events})
 
 
@@ -102,12 +99,4 @@ def _restore(body: bytes, context: Context, namespace: str) -> None:
         file = Path(folder) / ("sent.jsonl.gz" if body.startswith(_GZIP) else "sent.jsonl")
         file.write_bytes(body)
         records = read_ledger(file)
-    trial = InMemoryStore()
-    try:
-        restore_ledger(records, trial, namespace)
-        SigmaMem(store=trial, namespace=namespace)
-    except SigmaMemError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise InputError(f"the lines are not those of a memory ({type(error).__name__}: {error})") from error
     restore_ledger(records, context.memories.store, namespace)

@@ -12,7 +12,7 @@ from sigma_mem.errors import StoreError
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import error_body
-from sigma_mem.serve.schemas import ErrorBody
+from sigma_mem.serve.schemas.responses import ErrorBody
 
 _READY_SECONDS = 5.0
 _REFUSALS = {
@@ -46,7 +46,9 @@ def operation_routes(context: Context, app: FastAPI) -> APIRouter:
     @needs("nobody")
     async def readyz() -> JSONResponse:
         try:
-            await asyncio.wait_for(context.memories.flush(), _READY_SECONDS)
+            async with asyncio.timeout(_READY_SECONDS):
+                await context.memories.flush()
+                await context.memories.names()
         except (StoreError, TimeoutError):
             body = error_body("the store cannot be written", "store_unavailable", 503)
             return JSONResponse(body, 503)

@@ -3,15 +3,12 @@
 from collections import OrderedDict
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
-from sigma_mem.serve import schemas
-from sigma_mem.serve.auth import needs
 from sigma_mem.serve.bodies import body_response, decision_body, plain
-from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.look_routes import Namespace
+from sigma_mem.serve.routes import MemoryRoutes, Namespace
+from sigma_mem.serve.schemas import requests, responses
 from sigma_mem.session.panel import Panel
 
 _MOST = 10_000  # panels that are open; the one that was used longest ago goes first
@@ -42,34 +39,32 @@ class OpenPanels:
         return self._panels[key]
 
 
-def add_panels(routes: APIRouter, context: Context) -> None:
+def add_panels(routes: MemoryRoutes) -> None:
     """Add the routes of panels."""
-    memories, panels = context.memories, OpenPanels()
+    panels = OpenPanels()
 
     @routes.post(
-        "/{namespace}/ask",
-        summary="Begin to ask peers one after the other: says whom to ask first.",
-        response_model=schemas.PanelBody,
+        "ask",
+        "write",
+        "Begin to ask peers one after the other: says whom to ask first.",
+        responses.PanelBody,
     )
-    @needs("write")
-    async def ask(namespace: Namespace, body: schemas.AskRequest) -> Response:
-        memory = await memories.get(namespace)
-        options = body.options(*schemas.AskRequest.OPTIONS)
-        panel = await memory.quick(lambda mem: mem.ask(body.question, **options))
+    async def ask(namespace: Namespace, body: requests.AskRequest) -> Response:
+        options = body.options(*requests.AskRequest.OPTIONS)
+        panel = await routes.quick(namespace, lambda mem: mem.ask(body.question, **options))
         panels.keep(namespace, panel)
         return body_response(panel_body(panel))
 
     @routes.post(
-        "/{namespace}/ask/add",
-        summary="Give a peer's answer: says whom to ask next, or that it is enough.",
-        response_model=schemas.PanelBody,
+        "ask/add",
+        "write",
+        "Give a peer's answer: says whom to ask next, or that it is enough.",
+        responses.PanelBody,
     )
-    @needs("write")
-    async def add(namespace: Namespace, body: schemas.AddRequest) -> Response:
-        memory = await memories.get(namespace)
+    async def add(namespace: Namespace, body: requests.AddRequest) -> Response:
         panel = panels.find(namespace, body.panel)
-        run = memory.quick if body.is_quick else memory.slow
-        await run(lambda mem: panel.add(body.peer, schemas.sent_answer(body.answer)))
+        run = routes.quick if body.is_quick else routes.slow
+        await run(namespace, lambda mem: panel.add(body.peer, requests.sent_answer(body.answer)))
         return body_response(panel_body(panel))
 
 

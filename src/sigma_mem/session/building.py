@@ -12,6 +12,7 @@ from sigma_mem.files import replace_file
 from sigma_mem.session.lines import Opening, open_record
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
+from sigma_mem.store.postgres import is_postgres
 
 T = TypeVar("T")
 
@@ -37,6 +38,11 @@ def build_store(
     if path is None:
         store = open_store(None)
         return store, made(store)
+    if is_postgres(path):
+        raise InputError(
+            "got the address of a PostgreSQL database; expected a new file. Make the file, then export it "
+            "and restore it into the database"
+        )
     target = Path(path)
     if target.exists():
         raise InputError(f"got {target}, which exists; expected a new file")

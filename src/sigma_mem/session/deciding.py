@@ -123,7 +123,7 @@ class Decider:
         """Read the memory at φ, choose by `read` (None: the adaptive one), and record the decision."""
         topics = checked_topics(task.topic)
         phi = self._before_the_lock(task, topics)
-        with self._journal as fold:
+        with self._journal.writing() as fold:
             state, time = fold.state, self._clock()
             place = _place(fold, task, phi, topics, time)
             moment, id = state.moment(time), self.next_id or self._journal.new_id()
@@ -186,6 +186,7 @@ class Decider:
                 topic_claims=None if reading.topics is None else reading.topics.claims,
                 costs=charged,
                 pacing=pacing,
+                evidence=fold.evidence(reading, moment),
             )
             names = (ref_record(task.ref, decision.event),) if task.ref and place.ref_is_new else ()
             return Decided(decision, self._journal.append(line, *names), fold.state.clock)

@@ -1,8 +1,10 @@
 """Which past events weighed how much: the terms that a score is the sum of."""
 
+import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
@@ -12,9 +14,11 @@ from sigma_mem.memory import Settings
 from sigma_mem.memory.basis import Basis, basis
 from sigma_mem.memory.topics import kernel, topic_overlap
 from sigma_mem.session.event import EventState, events_of
-from sigma_mem.session.lines import decided_at, decision_from
+from sigma_mem.session.lines import decided_at, decision_from, recorded_evidence
 from sigma_mem.session.pool import PoolChanges
-from sigma_mem.store.base import Record
+from sigma_mem.store.base import Record, Store
+
+_PAGE = 512  # lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Explanation:
 
 def explain(
     decision: Record,
-    before: Iterable[Record],
+    pages: Iterable[Sequence[Record]],
     settings: Settings,
     peer: str | None = None,
     top: int = 5,
@@ -109,12 +113,16 @@ def explain(
 ) -> Explanation:
     """Take a peer's score at a decision apart, exactly.
 
+    Older events weigh less and less. So pages are read until no older event can weigh as much as those found;
+    how many there are and what they rest on is in the decision's line. A line of before version 0.2.0 does
+    not say so, and then every page is read.
+
     Parameters
     ----------
     decision : Record
         The decision's line.
-    before : iterable of Record
-        All lines before it.
+    pages : iterable of sequences of Record
+        All lines before it, the newest page first, the lines of a page in order; see `pages_before`.
     settings : Settings
         Of the memory.
     peer : str, optional
@@ -131,74 +139,137 @@ def explain(
             f"decision {made.id!r} chose nobody, since no answer could be read; expected peer=, "
             f"one of {sorted(made.scores)}"
         )
-    changes = PoolChanges() if pool is None else pool
-    past = events_of(changes.translated(line, until=decision.seq) for line in before)
-    now = decided_at(decision)
-    events = {id: event for id, event in past.items() if name in event.evidence(event.labels().c)}
-    ids = list(events)
-    said = [event.labels() for event in events.values()]
-    labels = np.array([event.c[name] for event in said])
-    kept = [changes.kept_since(event.seq, [name], until=decision.seq) for event in events.values()]
-    shares = [1.0 if share is None else share[0] for share in kept]
-    weights = np.array([w * event.weight.get(name, 1.0) for w, event in zip(shares, said, strict=True)])
-    ticks = np.array([event.tick for event in events.values()])
-    phis = np.array([event.phi for event in events.values()]).reshape(len(ids), len(made.phi))
-    recency = np.exp(-settings.rate * (now - ticks))
-    similarity = _similarity(phis, list(events.values()), made)
-    share = settings.step * recency * weights * labels * similarity
-    order = np.argsort(-np.abs(share), kind="stable")[:top]
+    known = recorded_evidence(decision, name)
+    past = _Past(decision, made, name, settings, top, PoolChanges() if pool is None else pool)
+    for page in pages:
+        past.add(page)
+        if known is not None and past.is_settled():
+            break
+    listed = past.listed()
+    if known is None:
+        known, rest = past.evidence, past.total - math.fsum(term.share for term in listed)
+    else:
+        rest = made.scores[name] - math.fsum(term.share for term in listed)
+    near = made.effective.get(name, 0.0)
+    events, labels, agreement_near, agreement = known
     return Explanation(
         decision=made.id,
         peer=name,
         chosen=made.peer or "nobody",
         score=made.scores.get(name, 0.0),
         prob=made.probs.get(name, math.nan),
-        effective=made.effective.get(name, 0.0),
-        basis=basis(
-            made.effective.get(name, 0.0),
-            float((recency * weights).sum()),
-            *_agreement(past.values(), name, made.phi, now, settings),
-            settings,
-            len(made.scores),
-        ),
+        effective=near,
+        basis=basis(near, labels, agreement_near, agreement, settings, len(made.scores)),
         text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
-        contributions=tuple(
-            Contribution(
-                ids[i],
-                events[ids[i]].question,
-                float(labels[i]),
-                float(weights[i]),
-                float(recency[i]),
-                float(similarity[i]),
-                float(share[i]),
-                events[ids[i]].topics,
-            )
-            for i in order
-        ),
-        others=len(ids) - len(order),
-        rest=float(share.sum() - share[order].sum()),
+        contributions=tuple(listed),
+        others=int(events) - len(listed),
+        rest=rest,
         topics=made.topics,
         topic_shares=made.details.get("topic_shares", {}),
     )
 
 
-def _similarity(phis: FloatArray, events: Sequence[EventState], made: Decision) -> FloatArray:
+def pages_before(store: Store, namespace: str, seq: int) -> Iterator[Sequence[Record]]:
+    """Lines of a namespace before line `seq`, the newest page first, the lines of a page in order."""
+    size, end = _PAGE, seq - 1
+    while end > 0:
+        start = max(0, end - size)
+        page = list(store.records(namespace, after=start, until=end))
+        yield page
+        if 2 * len(page) < _PAGE:  # most lines between are of other namespaces
+            size *= 2
+        end = start
+
+
+class _Past:
+    """Events before a decision, the newest first, and what each contributes to a peer's score."""
+
+    def __init__(
+        self, line: Record, made: Decision, peer: str, settings: Settings, top: int, pool: PoolChanges
+    ) -> None:
+        self._line, self._made, self._peer, self._settings, self._pool = line, made, peer, settings, pool
+        self._top = top
+        self._now = decided_at(line)
+        self._waiting: dict[str, list[Record]] = {}  # lines of events whose first one was not read yet
+        self._heard: dict[str, bool] = {}  # whether a source counts: its newest revocation says so
+        self._oldest = math.inf  # no event that was not read yet has a later tick
+        self._largest: list[tuple[float, int, Contribution]] = []
+        self.total = 0.0
+        self.evidence = (0.0, 0.0, 0.0, 0.0)  # events, labels, agreement near φ, and agreement
+
+    def add(self, page: Sequence[Record]) -> None:
+        """Take in an older page."""
+        begun: list[str] = []
+        for line in reversed(page):
+            if line.kind in ("revoke", "unrevoke"):
+                self._heard.setdefault(line.body["source"], line.kind == "unrevoke")
+            if line.kind == "decision":
+                self._oldest = min(self._oldest, decided_at(line))
+                if line.id == line.event:
+                    begun.append(line.event)
+            if line.event:
+                self._waiting.setdefault(line.event, []).append(line)
+        silent = {source for source, heard in self._heard.items() if not heard}
+        found = []
+        for id in begun:
+            lines = [self._pool.translated(x, self._line.seq) for x in reversed(self._waiting.pop(id))]
+            for event in events_of(lines, silent).values():
+                found.append((id, event, lines[0].body["tick"]))
+        if found:
+            self._weigh(found)
+
+    def _weigh(self, found: Sequence[tuple[str, EventState, float]]) -> None:
+        """Add what each of these events contributes; the tick is that of its decision."""
+        made, settings = self._made, self._settings
+        events = [event for _, event, _ in found]
+        near = np.array([event.phi for event in events]) @ made.phi
+        kernels = _similarity(near, events, made)
+        labelled, labels, agreed_near, agreed = self.evidence
+        for i, (id, event, decided) in enumerate(found):
+            kept = self._pool.kept_since(event.seq, [self._peer], until=self._line.seq)
+            weight = 1.0 if kept is None else kept[0]
+            if settings.agreement and self._peer in event.agreement:
+                compared = weight * self._recency(decided)
+                agreed_near, agreed = agreed_near + compared * float(near[i]) ** 2, agreed + compared
+            said = event.labels()
+            if self._peer not in event.evidence(said.c):
+                continue
+            weight *= said.weight.get(self._peer, 1.0)
+            label, recency, similarity = said.c[self._peer], self._recency(event.tick), float(kernels[i])
+            share = settings.step * recency * weight * label * similarity
+            labelled, labels, self.total = labelled + 1, labels + recency * weight, self.total + share
+            term = Contribution(id, event.question, label, weight, recency, similarity, share, event.topics)
+            self._largest.append((-abs(share), event.seq, term))
+        self.evidence = labelled, labels, agreed_near, agreed
+        self._largest = heapq.nsmallest(self._top, self._largest, key=itemgetter(0, 1))
+
+    def _recency(self, tick: float) -> float:
+        return math.exp(-self._settings.rate * (self._now - tick))
+
+    def is_settled(self) -> bool:
+        """Whether no event that was not read yet can weigh as much as those that are listed."""
+        if not self._largest or len(self._largest) < self._top:
+            return self._top == 0
+        ticks = [line.body["tick"] for lines in self._waiting.values() for line in lines if _has_tick(line)]
+        latest = max(self._oldest, *ticks, -math.inf)
+        # A label, its weight and the kernel are at most 1, but for the rounding of φ.
+        return 1.001 * self._settings.step * self._recency(latest) < -self._largest[-1][0]
+
+    def listed(self) -> list[Contribution]:
+        """The terms that weigh most, the largest first."""
+        return [term for _, _, term in self._largest]
+
+
+def _has_tick(line: Record) -> bool:
+    return line.kind in ("decision", "feedback") and "tick" in line.body
+
+
+def _similarity(near: FloatArray, events: Sequence[EventState], made: Decision) -> FloatArray:
     """The kernel of past events with a decision: (φ·φ_s)², mixed over the shares of topics if it has any."""
-    near: FloatArray = phis @ made.phi
     if not made.topics:
         return np.square(near)
     shared = np.array([topic_overlap(event.topics, made.topics) for event in events])
     return kernel(near, shared, np.array(list(made.details["topic_shares"].values())))
-
-
-def _agreement(
-    past: Iterable[EventState], peer: str, phi: FloatArray, now: float, settings: Settings
-) -> tuple[float, float]:
-    """Decayed number of events, near φ and anywhere, in which the peer's answer was compared with others'."""
-    compared = [event for event in past if settings.agreement and peer in event.agreement]
-    weights = [math.exp(-settings.rate * (now - event.tick)) for event in compared]
-    near = [weight * float(event.phi @ phi) ** 2 for weight, event in zip(weights, compared, strict=True)]
-    return math.fsum(near), math.fsum(weights)
 
 
 def _short(text: str | None, width: int = 48) -> str:

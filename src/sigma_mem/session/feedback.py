@@ -36,7 +36,7 @@ def append_feedback(
 ) -> Feedback:
     """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
     store, namespace = journal.store, journal.namespace
-    with journal as fold:
+    with journal.writing() as fold:
         clean = current_names(checked_labels(labels, scores, known_names(fold)), fold)
         _check_source(source, clean)
         if source in fold.revoked:
@@ -176,7 +176,7 @@ def append_revocation(journal: Journal, source: str, undo: bool, time: float) ->
     """Revoke a source or, with `undo`, hear it again; return how many lines it wrote. Idempotent."""
     store, namespace = journal.store, journal.namespace
     kind, record = ("unrevoke", unrevoke_record) if undo else ("revoke", revoke_record)
-    with journal as fold:
+    with journal.writing() as fold:
         lines = sum(1 for _ in store.of_source(namespace, source))
         ticket = None
         if (source in fold.revoked) == undo:

@@ -5,8 +5,8 @@ for bit.
 """
 
 import math
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sigma_mem.errors import StoreVersionError, UnknownDecisionError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
+from sigma_mem.memory.reading import Reading
 from sigma_mem.memory.sources import Sources
 from sigma_mem.session.costs import Costs
 from sigma_mem.session.event import Charge, EventLabels, EventState, events_of
@@ -54,6 +55,7 @@ class Fold:
         self.revoked: set[str] = set()
         self.departed: set[str] = set()
         self.pool = PoolChanges()
+        self.labelled: Counter[str] | None = Counter()  # events by peer; None where a snapshot did not say
         self.seq = 0
         self._events: OrderedDict[str, EventState] = OrderedDict()
 
@@ -217,8 +219,20 @@ class Fold:
         self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
         self.state.rename_peer(peer, becomes)
         self.costs.rename_peer(peer, becomes)
+        if self.labelled is not None:
+            self.labelled[becomes] += self.labelled.pop(peer, 0)
         self.pool.add(PeerChange(seq, peer, becomes, keep))
         self._events.clear()  # they are read again, with the names of now
+
+    def evidence(self, reading: Reading, now: float) -> Sequence[Sequence[float]]:
+        """What a reading rests on, for every peer of the pool; see `decision_record`."""
+        if self.labelled is None:
+            return ()
+        counts = [self.labelled[peer] for peer in self.state.peers]
+        labels = self.state.competence.trace(now)[1].tolist()
+        none = [0.0] * len(counts)
+        near, anywhere = (none, none) if reading.compared is None else (x.tolist() for x in reading.compared)
+        return counts, labels, near, anywhere
 
     def aliases(self) -> Mapping[str, str]:
         """Names that peers had before, and what those peers are called now."""
@@ -234,8 +248,9 @@ class Fold:
         return self._read_event(id, before, self.revoked) if event is None else event
 
     def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
-        """An event as its lines in the ledger tell it."""
-        lines = (x for x in self._store.of_event(self._namespace, id) if before is None or x.seq < before)
+        """An event as its lines in the ledger tell it, as far as this state goes."""
+        end = self.seq + 1 if before is None else before  # another process may have appended more
+        lines = (x for x in self._store.of_event(self._namespace, id) if x.seq < end)
         event = events_of(map(self.pool.translated, lines), revoked).get(id)
         if event is not None:
             self._keep(id, event)
@@ -303,6 +318,8 @@ class Fold:
         phi, tick, c, weight = event.phi, event.tick, said.c, said.weight
         fair = event.evidence(c)
         if fair:
+            if self.labelled is not None:
+                (self.labelled.update if sign > 0.0 else self.labelled.subtract)(fair.keys())
             state, kept = self._state_to_write(event)
             left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
             groups = event.groups((*state.peers, *left))

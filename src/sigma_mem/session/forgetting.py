@@ -34,7 +34,7 @@ def forget_events(
         raise InputError("expected one of: a decision (or several), before=..., text=...")
     if text is not None and not text.strip():
         raise InputError("text is empty, and would match everything; expected some text")
-    with journal as fold:
+    with journal.writing() as fold:
         if decisions is not None:
             events = _named(fold, decisions)
         elif before is not None:

@@ -6,7 +6,10 @@ import secrets
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from itertools import count
+from time import monotonic
+from types import TracebackType
 from typing import Any
 
 from sigma_mem.decide import Reads
@@ -15,10 +18,11 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.lines import Opening
 from sigma_mem.session.logs import LOG
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
-from sigma_mem.store.base import Record, Snapshot, Store, Ticket
+from sigma_mem.store.base import Record, Snapshot, Store, Ticket, Turns
 from sigma_mem.store.forking import Level, fork_safe
 
 _STALE = -1  # an epoch that no store has
+_FRESH_SECONDS = 0.25  # that a read may lag behind what other processes appended
 
 
 class Journal:
@@ -27,7 +31,9 @@ class Journal:
     ``with journal as fold`` takes the lock and gives the state after every line that was appended and not
     dropped. It stays the same object to the end of the block, also if the store has to drop lines
     meanwhile: what is then appended on top of it is refused. All handles on a namespace of a store share one
-    journal (`shared_journal`).
+    journal (`shared_journal`). Who is going to append takes ``with journal.writing() as fold``: where other
+    processes append to the same ledger, it waits for this one's turn, and what they appended is in the state.
+    Without it the state may lag a little behind, and what is appended on top of it is refused then.
 
     A signal handler may raise between any two steps. So the state counts as stale while it changes, and what
     comes after an interrupt starts from the ledger again; and the lock is released by its own method, since
@@ -58,13 +64,15 @@ class Journal:
         self._unsaved = 0  # lines that no snapshot holds
         self._fold = Fold(store, namespace, opening, reads)
         self._boot, self._ids = "", count(1)
+        self._turns = store.turns
+        self._followed = 0.0  # when the state was last known to hold everything
 
     def __enter__(self) -> Fold:
         try:
             self._lock.acquire()
             if self.store.epoch != self._epoch:
                 self._load()  # the first time, after an interrupt, and where the store had to drop lines
-            elif self.store.readonly:
+            elif self.store.readonly or self._is_old():
                 self._follow()
             return self._fold
         except BaseException:
@@ -76,6 +84,20 @@ class Journal:
     def __exit__(self) -> Callable[..., Any]:
         return self._lock.__exit__
 
+    def writing(self) -> AbstractContextManager[Fold]:
+        """The state to append to, as ``with journal``, in this process's turn where there are others."""
+        return self if self._turns is None else _Writing(self, self._turns)
+
+    def _is_old(self) -> bool:
+        """Whether other processes may have appended a while ago what is not in the state."""
+        return self._turns is not None and monotonic() - self._followed > _FRESH_SECONDS
+
+    def _current(self) -> Fold:
+        """The state after every line of the ledger. Holds the lock, in this process's turn."""
+        if self._turns is not None and self._turns.last_line(self.namespace) != self._fold.seq:
+            self._follow()
+        return self._fold
+
     def append(self, *records: Record) -> Ticket:
         """Append lines as one unit and apply them; they are durable once the ticket says so.
 
@@ -83,7 +105,10 @@ class Journal:
         """
         epoch, self._epoch = self._epoch, _STALE
         try:
-            seq, ticket = self.store.append(self.namespace, records, epoch)
+            if self._turns is None:
+                seq, ticket = self.store.append(self.namespace, records, epoch)
+            else:
+                seq, ticket = self._turns.append_after(self.namespace, records, epoch, self._fold.seq)
         except SigmaMemError:
             self._epoch = epoch  # nothing was appended
             raise
@@ -140,18 +165,24 @@ class Journal:
         saved = self.store.load_snapshot(self.namespace)
         if saved is not None:
             unpack_fold(fold, saved.body)
+        self._followed = monotonic()
         self._unsaved = self._replay(fold)
         self._fold, self._epoch = fold, epoch
 
     def _follow(self) -> None:
         """Apply what another process appended meanwhile."""
+        now = monotonic()
+        if self._turns is not None and self._turns.last_line(self.namespace) == self._fold.seq:
+            self._followed = now
+            return
         epoch, self._epoch = self._epoch, _STALE
         for record in self.store.records(self.namespace, after=self._fold.seq):
             if record.kind == "forget":  # what was applied is no longer what the ledger says
                 self._load()
                 return
             self._fold.apply(record, record.seq)
-        self._epoch = epoch
+            self._unsaved += 1
+        self._epoch, self._followed = epoch, now
 
     def _replay(self, fold: Fold) -> int:
         """Apply the lines that follow; return how many."""
@@ -160,6 +191,44 @@ class Journal:
             fold.apply(record, record.seq)
             lines += 1
         return lines
+
+
+class _Writing:
+    """``with journal.writing()`` where other processes append as well.
+
+    The turn is taken before the journal's lock, so that reads need not wait for it; a thread that has the
+    lock already takes its turn at once, since others may wait for the lock.
+    """
+
+    def __init__(self, journal: Journal, turns: Turns) -> None:
+        self._journal, self._turns = journal, turns
+        self._seat: object = None
+
+    def __enter__(self) -> Fold:
+        journal = self._journal
+        inside = journal._lock._is_owned()  # type: ignore[attr-defined]
+        self._seat = self._turns.enter_turn(journal.namespace, inside)
+        try:
+            journal.__enter__()
+            try:
+                return journal._current()
+            except BaseException:
+                journal._lock.release()
+                raise
+        except BaseException:
+            self._turns.leave_turn(journal.namespace, self._seat)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._journal.__exit__(kind, error, traceback)
+        finally:
+            self._turns.leave_turn(self._journal.namespace, self._seat)
 
 
 _live: weakref.WeakKeyDictionary[Store, weakref.WeakValueDictionary[str, Journal]]

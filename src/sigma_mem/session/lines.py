@@ -22,7 +22,7 @@ from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
 _ONLY_IN_LINES = (
-    "now", "signs", "claims", "agreement", "confidence_claims", "topic_claims", "costs", "pacing",
+    "now", "signs", "claims", "agreement", "confidence_claims", "topic_claims", "costs", "pacing", "evidence",
 )  # fmt: skip
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
@@ -70,6 +70,7 @@ def decision_record(
     topic_claims: NDArray[np.float16] | None = None,
     costs: Mapping[str, Sequence[float]] = _NONE,
     pacing: Mapping[str, Any] | None = None,
+    evidence: Sequence[Sequence[float]] = (),
 ) -> Record:
     """A decision made when the memory stood at `now` on its decay axis.
 
@@ -77,7 +78,9 @@ def decision_record(
     what was claimed of the answer as its peer, the claims of every temperature, and their mixture. So are
     agreement labels, (P,), where they depend on who copies whom; others follow from the canons. What every
     share of the topics claimed, (P, B), is kept as what horizons claimed is. `costs` has what a call to each
-    peer that is asked will cost, and what its price alone says; `pacing` is for a budget.
+    peer that is asked will cost, and what its price alone says; `pacing` is for a budget. `evidence` is what
+    p̂ of every peer rests on beside the effective sample size, (P,) each: on how many events it was labelled,
+    the decayed number of its labels, and in how many events, near φ and anywhere, its answer was compared.
 
     Without text, canons are replaced by the numbers of the groups they form; text features stay. The line
     shares no mapping with the decision, which its caller may change.
@@ -120,6 +123,8 @@ def decision_record(
         body["costs"] = _own(costs)
     if pacing is not None:
         body["pacing"] = pacing
+    if evidence:
+        body["evidence"] = [_once(values) for values in evidence]
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
 
 
@@ -150,6 +155,20 @@ def decision_from(record: Record) -> Decision:
     if "costs" in record.body:
         body["cost"] = math.fsum(amount for amount, _ in record.body["costs"].values())
     return Decision(id=record.id, event=record.event, phi=phi_from_bytes(record.phi), **body)
+
+
+def _once(values: Sequence[float]) -> Sequence[float]:
+    """Values of peers; a single one where all are equal, as they are where peers are labelled together."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def recorded_evidence(record: Record, peer: str) -> tuple[float, float, float, float] | None:
+    """What p̂ of a peer rested on, as a decision's line says; None in a line of before version 0.2.0."""
+    if "evidence" not in record.body:
+        return None
+    place = list(record.body["scores"]).index(peer)
+    events, labels, near, anywhere = (x[0] if len(x) == 1 else x[place] for x in record.body["evidence"])
+    return events, labels, near, anywhere
 
 
 def _own(value: Any) -> Any:

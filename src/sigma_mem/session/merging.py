@@ -60,11 +60,11 @@ def append_merged(journal: Journal, one: Ledger, two: Ledger) -> None:
     last, forgotten = 0.0, _forgotten(one, two)
     for time, _, line in merge_sorted(_timed(one, 0, forgotten), _timed(two, 1, forgotten)):
         last = time
-        with journal as fold:
+        with journal.writing() as fold:
             fitted = _fitted(journal, fold, line)
             if fitted is not None:
                 journal.append(fitted)
-    with journal as fold:
+    with journal.writing() as fold:
         staying = {*one.peers, *two.peers}
         for peer in [peer for peer in fold.state.peers if peer not in staying]:
             journal.append(peer_record(peer, False, last, len(fold.pool)))

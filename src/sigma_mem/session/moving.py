@@ -9,15 +9,26 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, cast
 
-from sigma_mem.errors import InputError, StoreVersionError
+from sigma_mem.decide import READS
+from sigma_mem.encode import Encoder
+from sigma_mem.encode.custom import Embed
+from sigma_mem.errors import InputError, SigmaMemError, StoreVersionError
 from sigma_mem.files import replace_file
+from sigma_mem.session.journal import Journal
+from sigma_mem.session.lines import decision_from, is_forgotten
+from sigma_mem.session.opening import open_memory
+from sigma_mem.session.snapshot import pack_fold
+from sigma_mem.store import InMemoryStore
 from sigma_mem.store.base import Record, Store
+from sigma_mem.store.table_store import json_body
+from sigma_mem.streams.jsonl import read_file
 
 FORMAT = "sigma-mem ledger"
 VERSION = 1
@@ -28,7 +39,7 @@ def export_ledger(store: Store, namespace: str, path: Path, until: int) -> int:
     if not path.absolute().parent.is_dir():
         raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
     digest, lines = sha256(), 0
-    with replace_file(path) as temporary, _open(temporary, "wb") as file:
+    with replace_file(path) as temporary, _open_to_write(temporary) as file:
 
         def write(value: dict[str, Any]) -> None:
             line = (
@@ -45,14 +56,39 @@ def export_ledger(store: Store, namespace: str, path: Path, until: int) -> int:
     return lines
 
 
-def read_ledger(path: Path) -> list[Record]:
-    """The lines of an exported file; InputError unless all of them are there as they were written."""
+def read_ledger(path: Path, encoder: str | Embed | Encoder | None = None) -> list[Record]:
+    """The lines of an exported file; InputError unless all are as they were written, and make a memory."""
+    records = _read_lines(path)
+    _refuse_unreadable(path, records, encoder)
+    return records
+
+
+def _refuse_unreadable(path: Path, records: list[Record], encoder: str | Embed | Encoder | None) -> None:
+    """Raise unless a memory can be opened from the lines; whoever changed one may have counted anew."""
+    trial, name = InMemoryStore(), "restored"
+    try:
+        for record in records:
+            json_body(record)
+        trial.append(name, records)
+        opening, _ = open_memory(trial, name, None, None, encoder, None, None, 0.0)
+        fold = Journal(trial, name, opening, READS, 1).replayed()
+        pack_fold(fold)
+        for record in records:
+            if record.kind == "decision" and not is_forgotten(record):
+                decision_from(fold.pool.translated(record))
+    except SigmaMemError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(path, f"its lines make no memory ({type(error).__name__}: {error})") from error
+
+
+def _read_lines(path: Path) -> list[Record]:
     records: list[Record] = []
     digest, end = sha256(), None
     for number, line in enumerate(_lines(path)):
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _damaged(path, f"line {number + 1} is not JSON") from error
         if not isinstance(value, dict) or end is not None:
             raise _damaged(path, f"line {number + 1} does not belong there")
@@ -102,25 +138,19 @@ def _check_header(path: Path, value: dict[str, Any]) -> None:
         )
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with _open(path, "rb") as file:
-            yield from file
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}; expected one of  sigma-mem export") from error
-    except EOFError as error:
-        raise _damaged(path, "it was cut") from error
-    except OSError as error:  # gzip.BadGzipFile among them
-        raise InputError(f"cannot read {path}: {error}; expected a file of  sigma-mem export") from error
+def _lines(path: Path) -> Iterable[bytes]:
+    if not path.exists():
+        raise InputError(f"there is no file {path}; expected one of  sigma-mem export")
+    return BytesIO(read_file(path))
 
 
 @contextmanager
-def _open(path: Path, mode: Literal["rb", "wb"]) -> Iterator[IO[bytes]]:
-    with path.open(mode) as raw:
+def _open_to_write(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("wb") as raw:
         if path.suffix != ".gz":
             yield raw
             return
-        with gzip.GzipFile("", mode, fileobj=raw, mtime=0) as packed:  # no name, no time: equal bytes
+        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:  # no name, no time: equal bytes
             yield cast(IO[bytes], packed)
 
 

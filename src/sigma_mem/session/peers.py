@@ -13,14 +13,14 @@ from sigma_mem.store.base import Record
 
 def append_join(journal: Journal, peer: str, returning: bool, time: float) -> None:
     """Take a peer into the pool; see `SigmaMem.add_peer`."""
-    with journal as fold:
+    with journal.writing() as fold:
         ticket = journal.append(_join(fold, fold.state.peers, peer, returning, time))
     ticket.wait()
 
 
 def append_departure(journal: Journal, peer: str, time: float) -> None:
     """Remove a peer from the pool; see `SigmaMem.remove_peer`."""
-    with journal as fold:
+    with journal.writing() as fold:
         SigmaState(fold.state.peers, 1).remove_peer(peer)  # checks the name before anything is written
         ticket = journal.append(peer_record(peer, False, time, len(fold.pool)))
     ticket.wait()
@@ -28,7 +28,7 @@ def append_departure(journal: Journal, peer: str, time: float) -> None:
 
 def append_reset(journal: Journal, peer: str, keep: float, time: float) -> None:
     """Forget part of a peer's record; see `SigmaMem.reset_peer`."""
-    with journal as fold:
+    with journal.writing() as fold:
         _check_member(fold, peer)
         ticket = journal.append(reset_record(peer, _checked_keep(keep), len(fold.pool), time))
     ticket.wait()
@@ -37,7 +37,7 @@ def append_reset(journal: Journal, peer: str, keep: float, time: float) -> None:
 
 def append_rename(journal: Journal, old: str, new: str, keep: float, time: float) -> None:
     """Give a peer's place and record to another name; see `SigmaMem.rename_peer` and `replace_peer`."""
-    with journal as fold:
+    with journal.writing() as fold:
         _check_member(fold, old)
         SigmaState((*fold.state.peers, new), 1)  # checks the new name
         if new in fold.used_names() and fold.aliases().get(new) != old:
@@ -52,7 +52,7 @@ def append_rename(journal: Journal, old: str, new: str, keep: float, time: float
 
 def sync_pool(journal: Journal, peers: Sequence[str], time: float) -> None:
     """Make the pool these peers: add who is missing, bring back who was removed, remove who is not named."""
-    with journal as fold:
+    with journal.writing() as fold:
         pool = list(fold.state.peers)
         SigmaState(peers, 1)  # checks the names
         lines: list[Record] = []

@@ -129,7 +129,7 @@ def refold_into(
         body = line.body
         task.time = body.get("time", task.time)
         if is_forgotten(line) or line.kind in _COPIED:
-            with new._journal as fold:
+            with new._journal.writing() as fold:
                 fitted = replaced(fold, line)
                 if fitted is not None:
                     new._journal.append(fitted)

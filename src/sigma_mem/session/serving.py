@@ -26,7 +26,7 @@ def append_served(
         number = isinstance(amount, int | float) and not isinstance(amount, bool)
         if amount is not None and not (number and 0.0 <= amount < math.inf):
             raise InputError(f"{what} is {amount!r}; expected a number, 0 or more")
-    with journal as fold:
+    with journal.writing() as fold:
         line = fold.line(decision)
         _, event = fold.event_of(line.id)
         pool = line.body["scores"]

@@ -38,6 +38,7 @@ from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, re
 from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
+from sigma_mem.store.postgres import is_postgres
 from sigma_mem.streams import Stream
 
 _NEVER = 2**62  # lines until a snapshot
@@ -122,7 +123,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         self._warned: set[str] = set()
         self._owns_store = store is None
         self._closed = False
-        made = path is not None and not readonly and not os.path.exists(path)
+        made = path is not None and not readonly and not is_postgres(path) and not os.path.exists(path)
         self.store = open_store(path, readonly, create=peers is not None) if store is None else store
         self._namespace = namespace
         try:
@@ -235,7 +236,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         path, namespace, encoder
             As for `SigmaMem`; an existing file gets one more namespace.
         """
-        records = read_ledger(Path(file))
+        records = read_ledger(Path(file), encoder)
         store = open_store(path)
         try:
             restore_ledger(records, store, namespace)

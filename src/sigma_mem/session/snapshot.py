@@ -1,5 +1,6 @@
 """Derived state as bytes, so that a start need not replay the whole ledger."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -27,6 +28,7 @@ def pack_fold(fold: Fold) -> bytes:
         "revoked": sorted(fold.revoked),
         "departed": sorted(fold.departed),
         "pool": [list(change) for change in fold.pool],
+        "labelled": None if fold.labelled is None else dict(sorted((+fold.labelled).items())),
         "sources": sources,
         "costs": costs,
     }
@@ -49,7 +51,7 @@ def unpack_fold(fold: Fold, body: bytes) -> None:
     if meta.get("features", meta.get("signs")) != FEATURES_VERSION or meta["reads"][0] != names[0]:
         return
     learned = {f"state.{name}" for name in fold.state.pack()}
-    if fold.state.settings.revision > 1 and not learned <= arrays.keys():
+    if fold.state.settings.revision > 1 and not (learned <= arrays.keys() and "labelled" in meta):
         return
     start = fold.state.peers
     fold.state.set_peers(meta["peers"])
@@ -59,6 +61,7 @@ def unpack_fold(fold: Fold, body: bytes) -> None:
     fold.reads.set_peers(names)
     fold.revoked, fold.departed = set(meta["revoked"]), set(meta["departed"])
     fold.pool = PoolChanges(meta.get("pool", ()))
+    fold.labelled = None if meta.get("labelled") is None else Counter(meta["labelled"])
     if "sources" in meta:  # not in version 0.1
         fold.sources.unpack(meta["sources"], _under("sources.", arrays))
     if "costs" in meta:  # not before version 0.2

@@ -1,12 +1,23 @@
 """Where a memory lives: an append-only ledger, and snapshots derived from it.
 
 `open_store` picks the store for a path. `InMemoryStore` is shipped for users' tests as well;
-`SqliteStore` keeps a memory in one file that survives ``kill -9``. Both do what `Store` says.
+`SqliteStore` keeps a memory in one file that survives ``kill -9``, and `PostgresStore` in a database that
+several processes write. All do what `Store` says.
 """
 
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket
 from sigma_mem.store.inmemory import InMemoryStore
 from sigma_mem.store.open import open_store
+from sigma_mem.store.postgres import PostgresStore
 from sigma_mem.store.sqlite import SqliteStore
 
-__all__ = ["InMemoryStore", "Record", "Snapshot", "SqliteStore", "Store", "Ticket", "open_store"]
+__all__ = [
+    "InMemoryStore",
+    "PostgresStore",
+    "Record",
+    "Snapshot",
+    "SqliteStore",
+    "Store",
+    "Ticket",
+    "open_store",
+]

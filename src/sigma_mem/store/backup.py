@@ -1,16 +1,13 @@
 """A copy of a whole store as one file, also while it is written."""
 
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
 from sigma_mem.store.base import Store
-from sigma_mem.store.database import connect, store_error
+from sigma_mem.store.database import copy_pages
 from sigma_mem.store.sqlite import SqliteStore
-
-_PAGES = 1024  # copied at a time, so that a writer is not held up
 
 
 def backup_store(store: Store, path: Path) -> None:
@@ -27,17 +24,9 @@ def backup_store(store: Store, path: Path) -> None:
         if isinstance(store, SqliteStore):
             if not store.readonly:
                 store.flush()
-            _copy_pages(store.path, temporary)
+            copy_pages(store.path, temporary)
         else:
             _copy_lines(store, temporary)
-
-
-def _copy_pages(source: Path, target: Path) -> None:
-    try:
-        with closing(connect(source, "ro")) as db, closing(sqlite3.connect(target)) as copy:
-            db.backup(copy, pages=_PAGES)
-    except sqlite3.Error as error:
-        raise store_error(source, "copy", error) from error
 
 
 def _copy_lines(store: Store, target: Path) -> None:

@@ -19,7 +19,7 @@ class Record(NamedTuple):
     event: str  # the event it belongs to, "" where it belongs to none
     body: Mapping[str, Any]  # JSON values; not changed after it was appended
     phi: bytes = b""  # raw little-endian float64, empty where there is none
-    seq: int = 0  # position in the store's ledger, from 1, given by `append`
+    seq: int = 0  # position in the store's ledger, or in its namespace's, from 1, given by `append`
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,31 @@ class Ticket(Protocol):
 
     def wait(self) -> None:
         """Return once durable; raise StoreError if they could not be written (then none of them was)."""
+
+
+class Turns(Protocol):
+    """Who may append now, where several processes write one ledger."""
+
+    def enter_turn(self, namespace: str, urgent: bool = False) -> object:
+        """Wait until this process may append to a namespace, and keep others out until it is left.
+
+        Returns what `leave_turn` takes. With `urgent`, a turn that is about to end is joined: for a thread
+        that others of this process may wait for. Raises StoreError where it takes too long.
+        """
+
+    def leave_turn(self, namespace: str, seat: Any) -> None:
+        """Let others append once what was queued is written."""
+
+    def last_line(self, namespace: str) -> int:
+        """The number of a namespace's last line, whoever appended it."""
+
+    def append_after(
+        self, namespace: str, records: Sequence[Record], epoch: int | None, after: int | None
+    ) -> tuple[int, Ticket]:
+        """`Store.append`, refused with StoreError where another line than `after` is the last one.
+
+        Who gives `after` knows all lines so far, and that no (kind, id) is among them; it is not looked up.
+        """
 
 
 class Store(Protocol):
@@ -59,6 +84,10 @@ class Store(Protocol):
     @property
     def readonly(self) -> bool:
         """Whether another process may be appending, and this one cannot."""
+
+    @property
+    def turns(self) -> Turns | None:
+        """Who gives turns to append, where other processes append as well; None where none can."""
 
     def append(
         self, namespace: str, records: Sequence[Record], epoch: int | None = None

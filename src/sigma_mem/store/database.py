@@ -5,7 +5,6 @@ is refused is left as it was.
 """
 
 import os
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,9 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
+from sigma_mem.files import replace_file
+from sigma_mem.store.scripts import named_queries, numbered_scripts
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
+_PAGES = 1024  # copied at a time, so that a writer is not held up
+_LONGEST = 120  # characters of SQLite's own words in a message
 CHAIN = 4  # the migration that copies every line
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
@@ -31,11 +34,18 @@ def store_error(path: Path, doing: str, error: Exception) -> StoreError:
         return _corrupt(path, "SQLite finds it damaged")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return _corrupt(path, str(error))
+        return _corrupt(path, _one_line(error))
     busy, full = "Close the other program that has the file open", "Free some space"
     remedies = {sqlite3.SQLITE_FULL: full, sqlite3.SQLITE_BUSY: busy}
     remedy = remedies.get(code, "Check the disk and the permissions")
-    return StoreError(f"could not {doing} {path}: {error}; the ledger is as before. {remedy}, then try again")
+    what = f"could not {doing} {path}: {_one_line(error)}"
+    return StoreError(f"{what}; the ledger is as before. {remedy}, then try again")
+
+
+def _one_line(error: Exception) -> str:
+    """What SQLite says, which may quote a whole statement."""
+    said = " ".join(str(error).split())
+    return said if len(said) <= _LONGEST else said[:_LONGEST] + "…"
 
 
 def check(path: Path) -> int:
@@ -99,6 +109,27 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
             return connect(path, "immutable")  # a read-only disk: SQLite cannot create its log files there
         raise
     return db
+
+
+def copy_pages(source: Path, target: Path) -> None:
+    """Copy a memory's file page by page, also beside its writer."""
+    try:
+        with closing(connect(source, "ro")) as db, closing(sqlite3.connect(target)) as copy:
+            db.backup(copy, pages=_PAGES)
+    except sqlite3.Error as error:
+        raise store_error(source, "copy", error) from error
+
+
+def older_copy(path: Path, version: int) -> Path:
+    """Where a file of an older version is kept before it is upgraded."""
+    return path.with_name(f"{path.name}.version-{version}")
+
+
+def keep_older(path: Path, version: int) -> None:
+    """Copy a file that is about to be upgraded."""
+    if 0 < version < len(migrations()):
+        with replace_file(older_copy(path, version)) as temporary:
+            copy_pages(path, temporary)
 
 
 def migrate(db: sqlite3.Connection, version: int, copy_lines: Callable[[sqlite3.Connection], None]) -> None:
@@ -195,17 +226,14 @@ def _corrupt(path: Path, what: str) -> StoreCorruptError:
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """Texts of ``NNN_*.sql``; number k (from 1) takes a file from version k − 1 to k."""
-    found = sorted(file.name for file in SQL.iterdir() if re.match(r"\d{3}_.*\.sql$", file.name))
-    return tuple((SQL / name).read_text("utf-8") for name in found)
+    """The numbered scripts of SQLite's files."""
+    return numbered_scripts(SQL)
 
 
 @cache
 def queries() -> dict[str, str]:
-    """The statements of ``queries.sql`` by the name in the line ``-- name --`` above each."""
-    text = (SQL / "queries.sql").read_text("utf-8")
-    _, *parts = re.split(r"^-- (\w+) --$", text, flags=re.MULTILINE)
-    return {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    """The statements for SQLite's files by their names."""
+    return named_queries(SQL)
 
 
 def refuse_absent_or_older(path: Path) -> None:

@@ -70,6 +70,7 @@ class InMemoryStore:
 
     epoch = 0  # nothing is ever dropped
     readonly = False
+    turns = None  # no other process writes
 
     def __init__(self) -> None:
         self._lock = fork_safe(threading.Lock(), Level.STORE)

@@ -81,10 +81,6 @@ class LedgerTables(ABC):
 
     # --- records ---------------------------------------------------------------------------
 
-    def last(self) -> int:
-        """Sequence number of the last durable record, 0 before the first."""
-        return int(self.read("last")[0][0])
-
     def exists(self, namespace: str, kind: str, id: str) -> bool:
         """Whether an index knows the record."""
         number = self.number(namespace)

@@ -5,11 +5,12 @@ import os
 from sigma_mem.errors import InputError
 from sigma_mem.store.base import Store
 from sigma_mem.store.inmemory import InMemoryStore
+from sigma_mem.store.postgres import PostgresStore, is_postgres
 from sigma_mem.store.sqlite import SqliteStore
 
 
 def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, create: bool = True) -> Store:
-    """A store for a path: None keeps the memory in the process, a file path in SQLite.
+    """A store for a path: None keeps the memory in the process, a file path in SQLite, a URL in PostgreSQL.
 
     With ``create=False`` a file that is not there is an error, and none is made.
     """
@@ -17,14 +18,14 @@ def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, crea
         if readonly:
             raise InputError("got readonly=True without a path; there is nothing to read")
         return InMemoryStore()
+    if is_postgres(path):
+        return PostgresStore(path, readonly)
     text = os.fspath(path)
-    if text.startswith(("postgresql://", "postgres://")):
-        raise InputError(
-            "PostgreSQL comes with the service and is not available yet; "
-            "expected a file path (SQLite) or None (in memory)"
-        )
     if text in ("", ":memory:") or "://" in text:
-        raise InputError(f"got path {text!r}; expected a file path (SQLite) or None (in memory)")
+        got = text.partition("://")[0] + "://…" if "://" in text else text  # it may hold a password
+        raise InputError(
+            f"got path {got!r}; expected a file path (SQLite), postgresql://… or None (in memory)"
+        )
     if not create and not readonly and not os.path.exists(path):
         raise InputError(f"there is no file {text}, and no memory to open; expected peers=[...] to make one")
     return SqliteStore(path, readonly)

@@ -1,21 +1,24 @@
-"""JSON in few bytes: long numbers and base64 as they are in memory, the rest compressed.
+"""JSON in few bytes: by its shape (`shapes`), or as it is where that takes fewer.
 
-A float of 17 digits is 8 bytes, and base64 three quarters of its length; they would hardly get smaller. Each
-is replaced by a mark that JSON cannot hold, and put in front of the compressed rest. Nothing is lost: what
-would not come back letter for letter stays where it is.
+Bodies that versions before 0.2.0 compressed are read as well: long numbers and base64 stood in front, as they
+are in memory, with marks in their places that JSON cannot hold.
 """
 
+import json
 import re
 import struct
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
+from typing import Any
+
+from sigma_mem.store.shapes import ShapePacking
 
 _FIRST_LINE = 2048  # bytes of it that serve as words
 _LARGEST = 1 << 28  # bytes of a body
-_PLAIN, _DEFLATED = 0, 1  # how a body is packed, its first byte
+_PLAIN, _DEFLATED, _SHAPED = 0, 1, 2  # how a body is packed, its first byte
 _FLOAT, _AGAIN, _BASE64 = b"\x01", b"\x02", b"\x03"  # marks
 _TOKEN = re.compile(rb'(?<=[:,\[])-?\d+\.\d{9,}(?:e-\d+)?(?=[,\]}])|"[A-Za-z0-9+/]{32,}={0,2}"')
 _MARK = re.compile(rb"[\x01-\x03]")
@@ -24,28 +27,36 @@ _DOUBLE, _SIZE = struct.Struct("<d"), struct.Struct("<H")
 
 
 class BodyPacking:
-    """Packs JSON texts that share words with the first of them."""
+    """Packs JSON texts that share words and shapes with the first of them."""
 
     def __init__(self, first: bytes = b"") -> None:
-        words = _words() + _extracted(first[:_FIRST_LINE])[0]
-        self._deflate = zlib.compressobj(9, zlib.DEFLATED, -13, 8, zlib.Z_DEFAULT_STRATEGY, words)
-        self._inflate = zlib.decompressobj(-13, words)
+        self._first = first
+        self._shapes = ShapePacking(first)
 
     def pack(self, body: bytes) -> bytes:
         """A body in fewer bytes."""
-        rest, raw = _extracted(body)
-        deflate = self._deflate.copy()
-        packed = deflate.compress(rest) + deflate.flush()
-        small = bytes([_DEFLATED]) + _SIZE.pack(len(raw)) + raw + packed
-        return small if len(small) <= len(body) else bytes([_PLAIN]) + body
+        small = self._shapes.pack(body)
+        if small is None or len(small) > len(body):
+            return bytes([_PLAIN]) + body
+        return bytes([_SHAPED]) + small
 
     def unpack(self, packed: bytes) -> bytes:
         """The body, letter for letter."""
+        if packed[0] == _SHAPED:
+            return self._shapes.unpack(packed, 1)
         if packed[0] == _PLAIN:
             return packed[1:]
         end = 3 + _SIZE.unpack_from(packed, 1)[0]
         rest = self._inflate.copy().decompress(packed[end:], _LARGEST)
         return _inserted(rest, packed[3:end])
+
+    def loads(self, packed: bytes) -> Any:
+        """The body as JSON values."""
+        return self._shapes.loads(packed, 1) if packed[0] == _SHAPED else json.loads(self.unpack(packed))
+
+    @cached_property
+    def _inflate(self) -> "zlib._Decompress":
+        return zlib.decompressobj(-13, _words() + _extracted(self._first[:_FIRST_LINE])[0])
 
 
 def _extracted(body: bytes) -> tuple[bytes, bytes]:

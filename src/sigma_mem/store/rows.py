@@ -97,7 +97,7 @@ class Packing:
         phi = np.frombuffer(row.phi, "<f4").astype("<f8").tobytes() if narrow else row.phi
         kind = _LONG.get(row.kind) or row.kind[1:]
         event = row.id if row.event is None else row.event
-        return Record(kind, row.id, event, json.loads(self.json(row)), phi, row.seq)
+        return Record(kind, row.id, event, self._bodies.loads(row.body[SALT + 1 :]), phi, row.seq)
 
     def json(self, row: StoredRow) -> bytes:
         """The body of a row that is whole."""

@@ -11,6 +11,7 @@ from typing import Any
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.checking import verify_all
+from sigma_mem.store.database import check, migrations, older_copy
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
 from sigma_mem.store.rows import Queued, checksum, encoded, short_kind
@@ -27,6 +28,8 @@ class SqliteStore(TableStore[Tables]):
     a fork the child opens its own. A file that is open for writing elsewhere raises StoreBusyError; one
     that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
     """
+
+    turns = None  # no other process writes
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
         self._path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
@@ -162,7 +165,10 @@ class SqliteStore(TableStore[Tables]):
         if self._closed:
             raise StoreError(f"the store {self._path} is closed in this process; open it again")
 
-    def _settle_queue(self) -> None:
+    def _last(self, namespace: str) -> int:
+        return self._tables.last()
+
+    def _settle_queue(self, namespace: str | None = None) -> None:
         """Wait until everything queued is in the file or was dropped."""
         self._refuse_closed()
         if self._writer is not None:
@@ -181,6 +187,13 @@ class SqliteStore(TableStore[Tables]):
         _inherited.append(self._tables)  # SQLite forbids a child to close its parent's connections
         if self._lock is not None:
             self._lock.forget()
+
+
+def upgrade_file(path: Path) -> tuple[int, int, Path | None]:
+    """Open a file to write, which upgrades it; return its version before and after, and where the copy is."""
+    before, after = check(path), len(migrations())
+    SqliteStore(path).close()
+    return before, after, older_copy(path, before) if 0 < before < after else None
 
 
 _opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()

@@ -23,16 +23,20 @@ class TableStore(ABC, Generic[T]):
         self._places: dict[str, Link] = {}  # where chains were last known
 
     @abstractmethod
-    def _settle_queue(self) -> None:
-        """Wait until everything queued is durable or was dropped; StoreError if closed."""
+    def _settle_queue(self, namespace: str | None = None) -> None:
+        """Wait until everything queued, of a namespace, is durable or was dropped; StoreError if closed."""
 
     @abstractmethod
     def _refuse_closed(self) -> None:
         """StoreError if closed."""
 
+    @abstractmethod
+    def _last(self, namespace: str) -> int:
+        """The number of the last durable record that may be one of the namespace."""
+
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
-        self._settle_queue()
+        self._settle_queue(namespace)
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
 
     def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
@@ -70,18 +74,20 @@ class TableStore(ABC, Generic[T]):
         while page := self._tables.read(query, *where, after, until, PAGE):
             for values in page:
                 yield self._tables.row(values)
+            if len(page) < PAGE:
+                return
             after = page[-1][0]
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
         refuse_unwritable(namespace, source)
-        self._settle_queue()
+        self._settle_queue(namespace)
         number = self._tables.number(namespace)
         found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
         for line in found:
             if self._tables.read("count_of_source", line.number)[0][0] < line.lines:
                 raise self._tables.damaged(f"feedback of source {source!r} is missing in an index")
-        last = self._tables.last()
+        last = self._last(namespace)
         end = last if until is None else min(until, last)
         return (
             self._tables.record(row)
@@ -91,7 +97,7 @@ class TableStore(ABC, Generic[T]):
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
-        self._settle_queue()
+        self._settle_queue(namespace)
         number = self._tables.number(namespace)
         found = [] if number is None else self._tables.sources(number)
         return dict(sorted((line.name, line.lines) for line in found))
@@ -104,10 +110,12 @@ class TableStore(ABC, Generic[T]):
         space = self._tables.space(number)
         if not self._tables.read("line_after", number, seq):
             return Link(space.lines, space.head, seq)
-        places = [START]
-        for _, place in follow(self._rows("page", number, until=seq), START, self._tables.name):
-            places[0] = place
-        return places[0]
+        at = self._places.get(namespace, START)
+        if at.seq > seq:
+            at = START
+        for _, place in follow(self._rows("page", number, after=at.seq, until=seq), at, self._tables.name):
+            at = place
+        return at
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot; None where there is none, it is damaged, or the ledger ends before it."""
@@ -117,7 +125,7 @@ class TableStore(ABC, Generic[T]):
         if not found or not isinstance(found[0][4], bytes):
             return None
         seq, lines, head, crc, body = found[0]
-        if crc != checksum(namespace, seq, lines, head, body) or seq > self._tables.last():
+        if crc != checksum(namespace, seq, lines, head, body) or seq > self._last(namespace):
             return None
         self._places[namespace] = Link(lines, head, seq)
         return Snapshot(seq, body)
@@ -130,6 +138,8 @@ class TableStore(ABC, Generic[T]):
 
 def json_body(record: Record) -> bytes:
     """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
+    if isinstance(source := record.body.get("source"), str):  # a name that the tables keep
+        refuse_unwritable(source)
     try:
         return encoded(record.body)
     except (TypeError, ValueError, RecursionError) as error:

@@ -14,6 +14,7 @@ from sigma_mem.store.database import (
     OpenFiles,
     check,
     connect,
+    keep_older,
     migrate,
     queries,
     refuse_absent_or_older,
@@ -23,6 +24,7 @@ from sigma_mem.store.ledger_tables import LedgerTables
 from sigma_mem.store.prints import SEGMENT, sealed
 from sigma_mem.store.rows import Queued, checksum
 from sigma_mem.store.upgrade import copy_lines
+from sigma_mem.store.wal import refuse_damaged_log
 
 Values = tuple[str | int | bytes | None, ...]
 
@@ -99,7 +101,7 @@ class Tables(LedgerTables):
                 db.execute("COMMIT")
                 self.files.remember_log()
                 self.files.refuse_moved()
-            except SQLITE_ERRORS as error:
+            except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error
@@ -137,6 +139,10 @@ class Tables(LedgerTables):
 
     # --- read ----------------------------------------------------------------------------
 
+    def last(self) -> int:
+        """Sequence number of the last durable record, 0 before the first."""
+        return int(self.read("last")[0][0])
+
     def read(self, query: str, *values: str | int) -> list[Any]:
         """All rows of a named query."""
         with self._read_lock:
@@ -160,7 +166,9 @@ class Tables(LedgerTables):
 
 def open_to_write(path: Path) -> Tables:
     """Check the file before anything is written, create or migrate it, and open its tables."""
+    refuse_damaged_log(path)
     version = check(path)
+    keep_older(path, version)
     try:
         writer = connect(path, "rw")
         try:
@@ -178,6 +186,7 @@ def open_to_write(path: Path) -> Tables:
 
 def open_to_read(path: Path) -> Tables:
     """Open the tables of an existing memory that needs no migration."""
+    refuse_damaged_log(path)
     refuse_absent_or_older(path)
     try:
         return Tables(path, connect(path, "ro"), None)

@@ -105,16 +105,26 @@ def _read(file: Path) -> list[Event]:
     return events
 
 
+def most_unpacked(packed: int) -> int:
+    """How many bytes a compressed file of this size may hold."""
+    return max(_RATIO * packed, _ALWAYS)
+
+
+def too_large(file: Path, packed: int, most: int) -> StreamError:
+    """The error for a file that grows as no text does."""
+    return StreamError(
+        f"{file}: its {packed} bytes hold more than {most} unpacked, as no stream does; expected at "
+        f"most {_RATIO} times as many. Unpack it first if it is right"
+    )
+
+
 def _joined(parts: Iterator[bytes], packed: int, file: Path) -> bytes:
     """What was packed; StreamError where it grows as no text does."""
-    most, size, out = max(_RATIO * packed, _ALWAYS), 0, []
+    most, size, out = most_unpacked(packed), 0, []
     for part in parts:
         size += len(part)
         if size > most:
-            raise StreamError(
-                f"{file}: its {packed} bytes hold more than {most} unpacked, as no stream does; expected at "
-                f"most {_RATIO} times as many. Unpack it first if it is right"
-            )
+            raise too_large(file, packed, most)
         out.append(part)
     return b"".join(out)
 

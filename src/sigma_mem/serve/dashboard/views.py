@@ -12,8 +12,8 @@ from sigma_mem.memory.calibration import wilson
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.bodies import body_response, decision_body
 from sigma_mem.serve.context import Context
-from sigma_mem.serve.look_routes import Namespace
-from sigma_mem.serve.schemas import DecisionsBody
+from sigma_mem.serve.routes import Namespace
+from sigma_mem.serve.schemas.responses import DecisionsBody
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.history import History
 

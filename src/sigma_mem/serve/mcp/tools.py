@@ -11,32 +11,34 @@ from pydantic import Field
 from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import UnknownDecisionError
 from sigma_mem.events import Decision
-from sigma_mem.serve import schemas
 from sigma_mem.serve.bodies import explanation_body, feedback_body
 from sigma_mem.serve.failures import RefusedError, finite
 from sigma_mem.serve.mcp.memories import AnyCall, ToolMemories
 from sigma_mem.serve.mcp.results import DecisionSummary, PanelStep, decision_summary, panel_step
 from sigma_mem.serve.panel_routes import OpenPanels
+from sigma_mem.serve.schemas import requests, responses
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
 
-Question = Annotated[schemas.Text | None, Field(description="The task, in words.")]
+Question = Annotated[requests.Text | None, Field(description="The task, in words.")]
 Topics = Annotated[
-    schemas.Name | list[schemas.Name] | None,
+    requests.Name | list[requests.Name] | None,
     Field(description="What you know of the kind of task: its field, tool or language; one, or several."),
 ]
 Among = Annotated[
-    list[schemas.Name] | None, Field(min_length=1, description="Choose among these peers only.")
+    list[requests.Name] | None, Field(min_length=1, description="Choose among these peers only.")
 ]
 After = Annotated[
-    schemas.Name | None, Field(description="Id of an earlier decision on the same task: both are one event.")
+    requests.Name | None, Field(description="Id of an earlier decision on the same task: both are one event.")
 ]
-Ref = Annotated[schemas.Name | None, Field(description="A name of your own for the task, such as a trace's.")]
+Ref = Annotated[
+    requests.Name | None, Field(description="A name of your own for the task, such as a trace's.")
+]
 Canon = Annotated[Kind, Field(description="How answers are compared.")]
 Namespace = Annotated[
-    schemas.Name | None, Field(description="Which memory; leave it out for the default one.")
+    requests.Name | None, Field(description="Which memory; leave it out for the default one.")
 ]
-Known = Annotated[schemas.Name, Field(description="Id of any decision on the task, or its ref.")]
+Known = Annotated[requests.Name, Field(description="Id of any decision on the task, or its ref.")]
 _LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
@@ -102,7 +104,7 @@ def _add_choices(server: MCPServer[Any], memories: ToolMemories) -> None:
     async def vote(
         call: AnyCall,
         answers: Annotated[
-            dict[schemas.Name, schemas.Text | None],
+            dict[requests.Name, requests.Text | None],
             Field(description="Peer → its answer; null where it gave none."),
         ],
         question: Question = None,
@@ -158,7 +160,7 @@ def _add_panels(server: MCPServer[Any], memories: ToolMemories) -> None:
         ] = None,
         calls: Annotated[int | None, Field(ge=1, description="Ask at most so many peers.")] = None,
         ref: Annotated[
-            schemas.Name | None,
+            requests.Name | None,
             Field(description="A name of your own for the task; the same one again goes on where it stood."),
         ] = None,
         namespace: Namespace = None,
@@ -187,9 +189,9 @@ def _add_panels(server: MCPServer[Any], memories: ToolMemories) -> None:
     @server.tool(annotations=_LABELS)
     async def add_answer(
         call: AnyCall,
-        ref: Annotated[schemas.Name, Field(description="The panel, as ask named it.")],
-        peer: Annotated[schemas.Name, Field(description="Who answered.")],
-        answer: Annotated[schemas.Text | None, Field(description="What it said; null where it failed.")],
+        ref: Annotated[requests.Name, Field(description="The panel, as ask named it.")],
+        peer: Annotated[requests.Name, Field(description="Who answered.")],
+        answer: Annotated[requests.Text | None, Field(description="What it said; null where it failed.")],
         namespace: Namespace = None,
     ) -> PanelStep:
         """Give a peer's answer to a panel: next is whom to ask now, null once the answers are enough."""
@@ -221,22 +223,22 @@ def _add_feedback(server: MCPServer[Any], memories: ToolMemories) -> None:
         call: AnyCall,
         decision: Known,
         labels: Annotated[
-            dict[schemas.Name, schemas.Label] | None,
+            dict[requests.Name, requests.Label] | None,
             Field(
                 min_length=1,
                 description="Peer → true, false, or -1 (wrong) to 1 (right); leave out who is not known.",
             ),
         ] = None,
         scores: Annotated[
-            dict[schemas.Name, schemas.Score] | None,
+            dict[requests.Name, requests.Score] | None,
             Field(min_length=1, description="In place of labels: peer → 0 (wrong) to 1 (right)."),
         ] = None,
         id: Annotated[
-            schemas.Name | None, Field(description="Of this feedback, for senders that retry.")
+            requests.Name | None, Field(description="Of this feedback, for senders that retry.")
         ] = None,
         amend: Annotated[bool, Field(description="Replace what you said of these peers before.")] = False,
         namespace: Namespace = None,
-    ) -> schemas.FeedbackBody:
+    ) -> responses.FeedbackBody:
         """Say which peers were right on a task, now or late: this is what the memory learns from."""
         where, source = memories.namespace_of(namespace), memories.source_of(call)
         taken = await memories.write(
@@ -247,7 +249,7 @@ def _add_feedback(server: MCPServer[Any], memories: ToolMemories) -> None:
             ),
         )
         memories.wrote(call, where, taken)
-        return schemas.FeedbackBody.model_validate(feedback_body(taken))
+        return responses.FeedbackBody.model_validate(feedback_body(taken))
 
 
 def _add_looks(server: MCPServer[Any], memories: ToolMemories) -> None:
@@ -256,20 +258,20 @@ def _add_looks(server: MCPServer[Any], memories: ToolMemories) -> None:
         call: AnyCall,
         decision: Known,
         peer: Annotated[
-            schemas.Name | None, Field(description="Whose score; the chosen one by default.")
+            requests.Name | None, Field(description="Whose score; the chosen one by default.")
         ] = None,
         top: Annotated[int, Field(ge=0, le=100, description="How many past events to list.")] = 5,
         namespace: Namespace = None,
-    ) -> schemas.ExplanationBody:
+    ) -> responses.ExplanationBody:
         """Name the past events that weighed most in a decision."""
         where = memories.namespace_of(namespace)
         found = await memories.look(call, where, lambda mem: mem.explain(decision, peer=peer, top=top))
-        return schemas.ExplanationBody.model_validate(finite(explanation_body(found)))
+        return responses.ExplanationBody.model_validate(finite(explanation_body(found)))
 
     @server.tool(annotations=_LOOKS)
     async def trust(
         call: AnyCall, question: Question = None, topic: Topics = None, namespace: Namespace = None
-    ) -> schemas.TrustBody:
+    ) -> responses.TrustBody:
         """How far each peer can be trusted: at a question, on a topic or, with neither, whatever the task."""
         where = memories.namespace_of(namespace)
 
@@ -278,4 +280,4 @@ def _add_looks(server: MCPServer[Any], memories: ToolMemories) -> None:
                 return {"trust": mem.table([]).to_dict()["overall"]}
             return {"trust": mem.trust(question, topic=topic).to_dict()}
 
-        return schemas.TrustBody.model_validate(finite(await memories.look(call, where, look)))
+        return responses.TrustBody.model_validate(finite(await memories.look(call, where, look)))

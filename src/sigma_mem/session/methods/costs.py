@@ -60,7 +60,7 @@ class CostMethods(HeldMemory):
             Seconds.
         """
         price = Price(per_call, per_input_token, per_output_token, output_tokens, latency)
-        with self._journal as fold:
+        with self._journal.writing() as fold:
             if peer not in fold.state.peers:
                 raise InputError(f"peer is {peer!r}; expected one of {list(fold.state.peers)}")
             if fold.costs.prices.get(peer) == price:

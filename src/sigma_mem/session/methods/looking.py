@@ -17,7 +17,7 @@ from sigma_mem.events import Decision
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
-from sigma_mem.session.explain import Explanation, explain
+from sigma_mem.session.explain import Explanation, explain, pages_before
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.lines import is_forgotten
@@ -180,7 +180,7 @@ class LookingMethods(HeldMemory):
         pool = made.scores
         if peer is not None and peer not in pool:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
-        before = self.store.records(self._namespace, until=line.seq - 1)
+        before = pages_before(self.store, self._namespace, line.seq)
         return replace(explain(line, before, self.settings, peer, top, changes), served=made.served)
 
     def drift(self) -> list[Drift]:

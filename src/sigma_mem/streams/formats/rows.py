@@ -16,8 +16,9 @@ from typing import Any
 
 from sigma_mem.errors import StreamError
 from sigma_mem.extras import require
-from sigma_mem.streams.jsonl import file_error, read_file
+from sigma_mem.streams.jsonl import file_error, most_unpacked, read_file, too_large
 
+_ROWS_AT_ONCE = 64
 _PICKLES = (".pkl", ".pickle", ".p", ".joblib", ".npy", ".pt")
 
 
@@ -150,8 +151,20 @@ def _csv(file: Path, text: str) -> list[dict[str, Any]]:
 
 def _parquet(file: Path) -> list[dict[str, Any]]:
     parquet = require("pyarrow.parquet", extra="parquet", purpose="reading a Parquet file")
+    rows: list[dict[str, Any]] = []
     try:
-        rows: list[dict[str, Any]] = parquet.read_table(file).to_pylist()
+        size, packed = 0, file.stat().st_size
+        with parquet.ParquetFile(file) as table:
+            # A few rows at a time: a page may say of one long text that it stands in millions of rows.
+            for batch in table.iter_batches(_ROWS_AT_ONCE):
+                found = batch.to_pylist()
+                texts = sum(len(value) for row in found for value in row.values() if isinstance(value, str))
+                size += max(texts, batch.nbytes)
+                if size > most_unpacked(packed):
+                    raise too_large(file, packed, most_unpacked(packed))
+                rows += found
+    except StreamError:
+        raise
     except OSError as error:
         raise file_error(file, "read", error) from error
     except ValueError as error:  # pyarrow's own errors

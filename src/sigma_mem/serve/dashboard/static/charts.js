@@ -1,6 +1,6 @@
 // Charts as SVG. Every one has a table beside it that says the same.
 
-import { known, money, percent, svg } from "./dom.js";
+import { known, money, percent, shortened, svg } from "./dom.js";
 
 // A rate from 0 to 1 over places, with its interval as a band and marks where the record changed.
 export function rateChart({ label, points, places, marks = [] }) {
@@ -26,10 +26,11 @@ export function rateChart({ label, points, places, marks = [] }) {
 
 // Peers by what a call costs and how often they are right.
 export function costChart(spots) {
-  const [width, height, left, right, top, bottom] = [640, 320, 44, 90, 12, 34];
+  const [width, height, left, right, top, bottom] = [640, 320, 44, 20, 12, 34];
   const most = Math.max(...spots.map((s) => s.cost)) || 1;
   const x = (cost) => left + ((width - left - right) * cost) / most;
   const y = (rate) => top + (height - top - bottom) * (1 - rate);
+  const names = placedNames(spots.map((s) => ({ text: shortened(s.peer, 24), x: x(s.cost), y: y(s.prob) + 4, left: x(s.cost) > width / 2 })));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "chart wide",
     "aria-label": "Cost of a call against probability of being right; the table below says the same." },
     [0, 0.25, 0.5, 0.75, 1].map((rate) => [
@@ -41,17 +42,31 @@ export function costChart(spots) {
     spots.map((s) => [
       svg("line", { class: "whisker", x1: x(s.cost), x2: x(s.cost), y1: y(s.interval[0]), y2: y(s.interval[1]) }),
       svg("circle", { class: "dot", cx: x(s.cost), cy: y(s.prob), r: 4 }),
-      svg("text", { class: "name", x: x(s.cost) + 8, y: y(s.prob) + 4 }, s.peer),
     ]),
+    names.map((n) => svg("text", { class: "name", x: n.x + (n.left ? -8 : 8), y: n.y, "text-anchor": n.left ? "end" : "start" }, n.text)),
   );
+}
+
+// Names beside their points, from top to bottom, moved down where one would lie on a point or on another name.
+function placedNames(names) {
+  const [perLetter, line] = [7, 14];
+  const taken = names.map(({ x, y }) => ({ from: x - 5, to: x + 5, y }));
+  return names.toSorted((a, b) => a.y - b.y).map((name) => {
+    const width = perLetter * name.text.length;
+    const place = { from: name.left ? name.x - 8 - width : name.x + 6, to: name.left ? name.x - 6 : name.x + 8 + width, y: name.y };
+    const inTheWay = () => taken.find((other) => place.from < other.to && other.from < place.to && Math.abs(place.y - other.y) < line);
+    for (let other = inTheWay(); other; other = inTheWay()) place.y = other.y + line;
+    taken.push(place);
+    return { ...name, y: place.y };
+  });
 }
 
 // G as a graph: who is right and wrong together (solid), or apart (dashed).
 export function relationGraph(peers, matrix, most) {
-  const size = 420;
+  const [width, size] = [540, 420];
   const at = peers.map((_, i) => {
     const angle = (2 * Math.PI * i) / peers.length - Math.PI / 2;
-    return [size / 2 + 125 * Math.cos(angle), size / 2 + 125 * Math.sin(angle), Math.cos(angle), Math.sin(angle)];
+    return [width / 2 + 125 * Math.cos(angle), size / 2 + 125 * Math.sin(angle), Math.cos(angle), Math.sin(angle)];
   });
   const lines = [];
   for (let i = 0; i < peers.length; i += 1) {
@@ -62,14 +77,14 @@ export function relationGraph(peers, matrix, most) {
         x2: at[j][0], y2: at[j][1], "stroke-width": (4 * share).toFixed(2), "stroke-opacity": (0.25 + 0.75 * share).toFixed(2) }));
     }
   }
-  return svg("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", class: "chart graph",
+  return svg("svg", { viewBox: `0 0 ${width} ${size}`, role: "img", class: "chart graph",
     "aria-label": "G as a graph: solid lines join peers that are right and wrong together, dashed lines those that are not." },
     lines,
     at.map(([x, y, dx, dy], i) => [
       svg("circle", { class: "dot", cx: x, cy: y, r: 5 }),
       svg("text", { class: "name", x: x + 12 * dx, y: y + 14 * dy + 4,
         "text-anchor": Math.abs(dx) < 0.3 ? "middle" : dx > 0 ? "start" : "end" },
-      peers[i].length > 14 ? `${peers[i].slice(0, 13)}…` : peers[i]),
+      shortened(peers[i], 18)),
     ]),
   );
 }

@@ -1,4 +1,4 @@
-import { el, empty, heading, percent, table, when } from "./dom.js";
+import { clamped, el, empty, heading, percent, table, when } from "./dom.js";
 
 export const title = "Decisions";
 const PAGE = 25;
@@ -31,7 +31,7 @@ export function render({ decisions, peers, page }, api, again) {
   el("button", { type: "submit" }, "Search"));
   const rows = decisions.map((d) => [
     el("a", { href: api.link("decision", d.id) }, d.question ?? d.ref ?? d.id),
-    d.peer ?? "abstained", d.answer ?? "–", percent(d.confidence), d.read, when(d.time),
+    d.peer ?? "abstained", clamped(d.answer ?? "–"), percent(d.confidence), d.read, when(d.time),
   ]);
   return [
     heading("Decisions", "Newest first. Open one to see why it was made."),

@@ -37,6 +37,11 @@ export function table(caption, columns, rows, attributes = {}) {
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, whole);
 }
 
+// A text of which two lines are shown; all of it as a tip.
+export function clamped(text) {
+  return el("span", { class: "clamp", title: shortened(text, 2000) }, text);
+}
+
 export function empty(...text) {
   return el("p", { class: "empty" }, ...text);
 }
@@ -53,6 +58,9 @@ export function bar(share, text) {
       svg("rect", { class: "track", width: 100, height: 8 }), svg("rect", { class: "fill", width, height: 8 })),
     text);
 }
+
+// The beginning of a text that may be as long as a book.
+export const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 export const known = (value) => value !== null && value !== undefined;
 export const percent = (value) => (known(value) ? `${(100 * value).toFixed(1)} %` : "–");

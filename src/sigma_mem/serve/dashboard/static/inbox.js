@@ -1,4 +1,4 @@
-import { el, empty, heading, percent, when } from "./dom.js";
+import { el, empty, heading, percent, shortened, when } from "./dom.js";
 
 export const title = "Inbox";
 
@@ -25,11 +25,12 @@ function card(d, i, api, again, say) {
       again();
     } catch (error) { say(error.message); }
   } },
-  el("h2", { id: `event-${i}` }, d.question ?? d.ref ?? d.id),
-  el("p", { class: "note" }, `${when(d.time)} · chosen: ${d.peer ?? "nobody"} · confidence ${percent(d.confidence)} · `,
+  el("h2", { id: `event-${i}` }, `${(d.topics ?? []).join(", ") || "Event"}, ${when(d.time)}`),
+  el("p", { class: "question" }, shortened(d.question ?? d.ref ?? d.id, 2000)),
+  el("p", { class: "note" }, `Chosen: ${d.peer ?? "nobody"} · confidence ${percent(d.confidence)} · `,
     el("a", { href: api.link("decision", d.id) }, "why")),
   el("div", { class: "answers" }, peers.map((peer) => el("fieldset", {},
-    el("legend", {}, peer), el("p", { class: "answer" }, d.canons[peer] ?? d.answer ?? "(answer not kept)"),
+    el("legend", {}, peer), el("p", { class: "answer" }, shortened(d.canons[peer] ?? d.answer ?? "(answer not kept)", 400)),
     ["right", "wrong", ""].map((value) => el("label", { class: "check" },
       el("input", { type: "radio", name: peer, value, checked: value === "" }), value || "no label"))))),
   el("button", { type: "submit", class: "main" }, "Record"));

@@ -1,0 +1,1 @@
+"""What requests hold and what responses look like: the one place with pydantic."""

@@ -1,0 +1,260 @@
+"""Appending to one namespace: threads queue records, and one thread takes turns and commits them.
+
+During a turn a commit waits for the disk while the next batch fills, as on SQLite. A turn ends when nothing
+is queued and nobody is about to append, and after a while in any case, so that other processes get theirs.
+"""
+
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+
+from sigma_mem.errors import StoreError
+from sigma_mem.store.assembly import Books
+from sigma_mem.store.base import Record
+from sigma_mem.store.postgres.tables import PostgresTables
+from sigma_mem.store.postgres.turn import Turn
+from sigma_mem.store.rows import Queued
+from sigma_mem.store.writer import Batch, refuse_known, refuse_other_epoch
+
+FAIR_SECONDS = 0.02  # after which a turn takes no more threads in: other processes may wait
+LINGER_SECONDS = 0.002  # that a turn waits for a thread that may append next
+LONGEST_SECONDS = 10.0  # that a thread can hold up the end of a turn
+_IDLE_SECONDS = 5.0  # after which the thread ends
+_CAPACITY = 4096  # records that may wait before `append` does
+
+
+class Epochs:
+    """How often records had to be dropped, in any namespace."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._lock = threading.Lock()
+
+    def advance(self) -> None:
+        """Count one time more."""
+        with self._lock:
+            self.now += 1
+
+
+class Seat:
+    """A thread's part in a turn; that of a thread that was interrupted is collected, and holds up nobody."""
+
+
+class _Waiting(Batch):
+    """Threads that wait for the next turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seats: weakref.WeakSet[Seat] = weakref.WeakSet()
+
+
+class NamespaceWriter:
+    """The queue of a namespace, and the thread that empties it during turns."""
+
+    def __init__(self, tables: PostgresTables, namespace: str, epochs: Epochs) -> None:
+        self._tables, self._namespace, self._epochs = tables, namespace, epochs
+        self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._seats: weakref.WeakSet[Seat] = weakref.WeakSet()
+        self._waiting = _Waiting()
+        self._open = self._full = False  # whether there is a turn, and takes no more threads in
+        self._newest = 0  # line that is queued or durable, during a turn
+        self._books = Books()
+        self._writing: Batch | None = None
+        self._filling = Batch()
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    # --- threads that append -------------------------------------------------------------
+
+    def enter(self, urgent: bool = False) -> Seat:
+        """Wait for a turn and take part in it; `urgent` joins one that is to end."""
+        while True:
+            seat = Seat()
+            with self._lock:
+                if self._stopped:
+                    raise StoreError(f"the store {self._tables.name} is closed; open it again to write")
+                if self._open and (urgent or not self._full):
+                    self._seats.add(seat)
+                    return seat
+                waiting = self._waiting
+                waiting.seats.add(seat)
+                self._wake()
+            waiting.wait()
+            with self._lock:
+                if seat in self._seats:
+                    return seat
+
+    def leave(self, seat: Seat) -> None:
+        """Give up a part in a turn."""
+        with self._lock:
+            self._seats.discard(seat)
+        self._bell.put(None)
+
+    def newest(self) -> int | None:
+        """The number of the last line, if it is this process's turn; otherwise others may be appending."""
+        with self._lock:
+            return self._newest if self._open else None
+
+    def append(self, unit: Sequence[Queued], epoch: int | None, after: int | None) -> tuple[int, Batch]:
+        """Give the records their numbers, and queue them as one unit. Holds a seat already."""
+        while (full := self._too_many()) is not None:
+            full.drain()
+        with self._lock:
+            refuse_other_epoch(epoch, self._epochs.now)
+            if not self._open or after not in (None, self._newest):
+                raise StoreError(
+                    f"another process appended to {self._namespace!r} meanwhile; nothing was changed. "
+                    "Try again"
+                )
+            look = self._is_known if after is None else self._is_queued  # who knows all lines chose new ids
+            refuse_known(self._namespace, [q.record for q in unit], lambda key: look(*key))
+            numbered = enumerate(unit, self._newest + 1)
+            queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in numbered]
+            self._newest += len(queued)
+            self._filling.records += queued
+            self._bell.put(None)
+            return self._newest, self._filling
+
+    def find(self, kind: str, id: str) -> Record | None:
+        """A record that is not durable yet."""
+        with self._lock:
+            for batch in self._batches():
+                if (found := batch.find(self._namespace, kind, id)) is not None:
+                    return found
+            return None
+
+    def of_event(self, event: str) -> list[Record]:
+        """The event's records that are not durable yet, in order."""
+        with self._lock:
+            return [r for batch in self._batches() for r in batch.of_event(self._namespace, event)]
+
+    def drain(self) -> None:
+        """Wait until all that is queued now is settled: written or dropped."""
+        for batch in self._queued():
+            batch.drain()
+
+    def flush(self) -> None:
+        """Return once all that is queued now is durable; raise StoreError if it cannot be."""
+        for batch in self._queued():
+            batch.wait()
+
+    def stop(self) -> None:
+        """Write what is queued, then end the thread; later appends are refused."""
+        with self._lock:
+            self._stopped = True
+            thread = self._thread
+        self._bell.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _too_many(self) -> Batch | None:
+        with self._lock:
+            if len(self._filling.records) < _CAPACITY or not self._open:
+                return None
+            return self._filling if self._writing is None else self._writing
+
+    def _queued(self) -> list[Batch]:
+        with self._lock:
+            return [batch for batch in self._batches() if batch.records]
+
+    def _batches(self) -> list[Batch]:
+        return [self._filling] if self._writing is None else [self._writing, self._filling]
+
+    def _is_queued(self, kind: str, id: str) -> bool:
+        return self.find(kind, id) is not None
+
+    def _is_known(self, kind: str, id: str) -> bool:
+        return self._is_queued(kind, id) or self._tables.exists(self._namespace, kind, id)
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            name = f"sigma-mem-turns-{self._namespace}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+        self._bell.put(None)
+
+    # --- the thread that takes turns -----------------------------------------------------
+
+    def _run(self) -> None:
+        rang = True
+        while True:
+            with self._lock:
+                wanted = bool(self._waiting.seats)
+                if not wanted and (self._stopped or not rang):
+                    self._thread = None
+                    return
+            if wanted:
+                self._take_turn()
+            else:
+                rang = self._listen(_IDLE_SECONDS)
+
+    def _listen(self, seconds: float) -> bool:
+        """Wait until somebody rings; whether somebody did."""
+        try:
+            self._bell.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
+
+    def _take_turn(self) -> None:
+        try:
+            turn = Turn(self._tables, self._namespace, self._books)
+        except StoreError as error:
+            with self._lock:
+                waiting, self._waiting = self._waiting, _Waiting()
+            waiting.settle(error)
+            return
+        try:
+            with self._lock:
+                waiting, self._waiting = self._waiting, _Waiting()
+                self._seats = waiting.seats
+                self._newest, self._open, self._full = turn.lines, True, False
+            waiting.settle()
+            self._hold(turn)
+        except StoreError as error:
+            self._drop(error)
+        finally:
+            with self._lock:
+                self._open = False
+            self._books = turn.books
+            turn.end()
+
+    def _hold(self, turn: Turn) -> None:
+        """Commit what is queued until the turn ends."""
+        start, lingered = time.monotonic(), False
+        while True:
+            with self._lock:
+                held = time.monotonic() - start
+                self._full = self._full or held > FAIR_SECONDS
+                batch, taken = self._next_batch(), bool(self._seats)
+                if batch is None and (held > LONGEST_SECONDS or (not taken and (lingered or self._full))):
+                    self._open = False
+                    return
+            if batch is None:
+                rang = self._listen(0.05 if taken else LINGER_SECONDS)
+                lingered = not taken and not rang
+                continue
+            turn.commit(batch.records)
+            lingered = False
+            with self._lock:
+                self._writing = None
+            batch.settle()
+
+    def _next_batch(self) -> Batch | None:
+        if not self._filling.records:
+            return None
+        self._writing, self._filling = self._filling, Batch()
+        return self._writing
+
+    def _drop(self, error: StoreError) -> None:
+        """Drop everything queued; numbers continue after what the ledger has at the next turn."""
+        with self._lock:
+            dropped = self._queued()
+            self._open = False
+            self._writing, self._filling = None, Batch()
+            self._epochs.advance()
+        for batch in dropped:
+            batch.settle(error)

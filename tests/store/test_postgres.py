@@ -1,0 +1,383 @@
+"""PostgreSQL's own: versions, damage, credentials, turns. What every store does is in tests/contract."""
+
+import os
+import threading
+import traceback
+
+import pytest
+
+from sigma_mem.errors import (
+    InputError,
+    MissingExtraError,
+    StoreBusyError,
+    StoreCorruptError,
+    StoreError,
+    StoreUnavailableError,
+    StoreVersionError,
+)
+from sigma_mem.store import PostgresStore, Snapshot, open_store
+from sigma_mem.store.postgres import PostgresAddress, migrating, shown_path, upgrade_postgres
+
+SECRET = "secret-of-tests"
+
+
+@pytest.fixture
+def raw(postgres_server, postgres):
+    """Run SQL behind the store's back."""
+
+    def run(*statements):
+        with postgres_server.connect() as db:
+            db.execute(f"SET search_path = {PostgresAddress.parse(postgres).schema}")
+            for sql in statements:
+                cursor = db.execute(sql)
+            return cursor.fetchall() if cursor.description else None
+
+    return run
+
+
+@pytest.fixture
+def filled(postgres, record):
+    """A closed memory with 40 records, five of them feedback, and a snapshot of all of them."""
+    store = PostgresStore(postgres)
+    for n in range(1, 41):
+        kind, event = ("feedback", "1") if n % 8 == 0 else ("decision", None)
+        store.append("ns", [record(n, kind=kind, event=event, text="x" * 300, source="ann")])
+    store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
+    store.close()
+    return postgres
+
+
+def test_it_continues_where_another_process_ended(filled, record):
+    store = open_store(filled)
+    assert store.append("ns", [record(41)])[0] == 41
+    assert [r.seq for r in store.records("ns")] == list(range(1, 42))
+    assert store.load_snapshot("ns") == Snapshot(40, b"state" * 1000)
+    assert store.verify() == 41
+    store.close()
+
+
+@pytest.mark.parametrize("change", ["UPDATE record SET body = ''", "DELETE FROM record", "TRUNCATE record"])
+def test_the_database_refuses_to_change_the_ledger(filled, raw, change):
+    with pytest.raises(Exception, match="append-only"):
+        raw(change)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        ("UPDATE record SET body = body || 'x' WHERE line = 7", "record 7 is damaged"),
+        ("DELETE FROM record WHERE line = 7", "line 7 is missing"),
+        ("DELETE FROM record WHERE line = 40", "found 39 lines, expected the 40"),
+        ("DELETE FROM source", "a source of namespace 1 is missing"),
+        ("UPDATE namespace SET lines = 39", "namespace 1 is damaged"),
+        ("DELETE FROM namespace", "a namespace that is missing"),
+    ],
+)
+def test_damage_is_found_and_named(filled, raw, damage, what):
+    raw("ALTER TABLE record DISABLE TRIGGER ALL", damage, "ALTER TABLE record ENABLE TRIGGER ALL")
+    store = PostgresStore(filled, readonly=True)
+    with pytest.raises(StoreCorruptError, match=what):
+        store.verify()
+    store.close()
+
+
+def test_a_damaged_snapshot_is_not_used(filled, raw):
+    raw("UPDATE snapshot SET body = body || 'x'")
+    store = PostgresStore(filled, readonly=True)
+    assert store.load_snapshot("ns") is None
+    store.close()
+
+
+def test_an_older_snapshot_replaces_no_later_one(filled):
+    store = PostgresStore(filled)
+    store.save_snapshot("ns", Snapshot(20, b"older"))
+    assert store.load_snapshot("ns").seq == 40
+    store.close()
+
+
+def test_no_snapshot_from_before_a_forgetting_is_used(filled, record):
+    one, two = PostgresStore(filled), PostgresStore(filled)
+    one.erase("ns", {2: {"forgotten": True}}, record("forget", kind="forget", event=""))
+    assert one.load_snapshot("ns") is None
+    two.save_snapshot("ns", Snapshot(40, b"holds what was forgotten"))  # by a process that does not know yet
+    assert one.load_snapshot("ns") is None
+    two.save_snapshot("ns", Snapshot(41, b"later"))
+    assert one.load_snapshot("ns") == Snapshot(41, b"later")
+    one.close()
+    two.close()
+
+
+def test_forgotten_bytes_leave_the_tables_files(postgres_server, postgres, record):
+    store = PostgresStore(postgres)
+    for n in range(1, 41):
+        store.append("ns", [record(n, text=f"{n} bottles")])
+    store.append("ns", [record("private", kind="note", phi=b"PHI-OF-A-PRIVATE-QUESTION-" * 4)])[1].wait()
+    place = store.find("ns", "note", "private").seq
+
+    def holds(needle):
+        with postgres_server.connect() as db:
+            db.execute("CHECKPOINT")
+        tables = [path for path in (postgres_server.data / "base").rglob("*") if path.is_file()]
+        return any(needle in path.read_bytes() for path in tables)
+
+    assert holds(b"PHI-OF-A-PRIVATE")
+    store.erase("ns", {place: {"forgotten": True}}, record("forget", kind="forget", event=""))
+    assert not holds(b"PHI-OF-A-PRIVATE")
+    assert store.find("ns", "note", "private").body == {"forgotten": True}
+    assert store.verify() == 42
+    store.close()
+
+
+# --- versions ----------------------------------------------------------------------------
+
+
+def test_an_older_version_says_what_to_run_and_is_then_upgraded(filled, raw, monkeypatch, record):
+    scripts = (*migrating.postgres_scripts(), "CREATE TABLE later (number integer)")
+    monkeypatch.setattr(migrating, "postgres_scripts", lambda: scripts)
+    with pytest.raises(StoreVersionError, match="run: sigma-mem db upgrade"):
+        PostgresStore(filled)
+    assert upgrade_postgres(filled) == (2, 3)
+    assert upgrade_postgres(filled) == (3, 3)
+    assert raw("SELECT count(*) FROM later") == [(0,)]
+    store = PostgresStore(filled)
+    assert store.append("ns", [record(41)])[0] == 41
+    store.close()
+
+
+def test_an_upgrade_is_done_as_a_whole_or_not_at_all(filled, raw, monkeypatch):
+    scripts = (*migrating.postgres_scripts(), "CREATE TABLE later (number integer)", "SELECT 1 / 0")
+    monkeypatch.setattr(migrating, "postgres_scripts", lambda: scripts)
+    with pytest.raises(StoreError, match="division by zero"):
+        upgrade_postgres(filled)
+    assert raw("SELECT version FROM ledger_version") == [(2,)]
+    assert raw("SELECT to_regclass('later')") == [(None,)]
+
+
+def test_a_newer_version_is_refused(filled, raw):
+    raw("UPDATE ledger_version SET version = 99")
+    for use in (PostgresStore, upgrade_postgres):
+        with pytest.raises(StoreVersionError, match="upgrade sigma-mem"):
+            use(filled)
+
+
+def test_reading_makes_no_tables(postgres, raw):
+    with pytest.raises(StoreError, match="holds no memory yet"):
+        PostgresStore(postgres, readonly=True)
+    assert raw("SELECT to_regclass('record')") == [(None,)]
+
+
+def test_processes_that_open_an_empty_database_at_once_make_one(postgres, record):
+    opened, start = [], threading.Barrier(4)
+
+    def open_it():
+        start.wait()
+        opened.append(PostgresStore(postgres))
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for n, store in enumerate(opened):
+        assert store.append("ns", [record(n)])[0] == n + 1
+        store.close()
+
+
+# --- what is refused ---------------------------------------------------------------------
+
+
+def test_readonly_writes_nothing(filled, record):
+    store = PostgresStore(filled, readonly=True)
+    for use in (
+        lambda: store.append("ns", [record(41)]),
+        lambda: store.save_snapshot("ns", Snapshot(1, b"")),
+        lambda: store.erase("ns", {}, record(42)),
+    ):
+        with pytest.raises(StoreError, match="readonly=True"):
+            use()
+    store.close()
+
+
+def test_a_name_that_no_index_takes_is_refused(postgres, record):
+    store = PostgresStore(postgres)
+    for bad in (
+        record("x" * 2001),
+        record("1", event="x" * 2001),
+        record("1", kind="feedback", source="é" * 1001),
+    ):
+        with pytest.raises(InputError, match="indexes up to 2000"):
+            store.append("ns", [bad])
+    assert store.append("ns", [record("x" * 2000)])[0] == 1
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ann:{SECRET}@127.0.0.1:1/db",
+        f"postgresql://ann:{SECRET}@127.0.0.1:port/db",
+        f"postgresql://ann:{SECRET}@[::1/db",
+        f"postgresql://ann:{SECRET}@localhost:1/db?nonsense=1",
+        f"postgresql://ann:{SECRET}@localhost:1/db?schema=Bad-Name",
+        f"postgresql://ann:{SECRET}@localhost:1/db?password={SECRET}&x",
+        f"mysql://ann:{SECRET}@localhost/db",
+    ],
+)
+def test_no_error_shows_credentials(url):
+    with pytest.raises((StoreError, InputError)) as caught:
+        open_store(url)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))  # with all that led to it
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shown_address_has_no_user_and_no_password():
+    url = f"postgresql://ann:{SECRET}@db.example:5432/work?sslmode=require&schema=other"
+    address = PostgresAddress.parse(url)
+    assert shown_path(url) == str(address) == "postgresql://db.example:5432/work?schema=other"
+    assert SECRET not in repr(address)
+    assert shown_path("memory.db") == "memory.db"
+
+
+def test_without_the_driver_the_error_names_the_extra(postgres, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'sigma-mem\[postgres\]'"):
+        PostgresStore(postgres)
+
+
+# --- turns -------------------------------------------------------------------------------
+
+
+def test_who_waits_too_long_for_a_turn_is_told_so(postgres, record, monkeypatch):
+    monkeypatch.setattr("sigma_mem.store.postgres.connections.LOCK_SECONDS", 0.1)
+    one, two = PostgresStore(postgres), PostgresStore(postgres)
+    seat = one.enter_turn("ns")
+    with pytest.raises(StoreBusyError, match="held the lock"):
+        two.append("ns", [record(1)])
+    assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
+    one.leave_turn("ns", seat)
+    assert two.append("ns", [record(1)])[0] == 1
+    one.close()
+    two.close()
+
+
+def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(postgres, record):
+    one, two = PostgresStore(postgres), PostgresStore(postgres)
+    seat = one.enter_turn("ns")
+    del seat  # as when a signal's exception ends the frame that held it
+    assert two.append("ns", [record(1)])[0] == 1
+    one.close()
+    two.close()
+
+
+def test_what_was_made_from_an_older_state_is_refused(postgres, record):
+    one, two = PostgresStore(postgres), PostgresStore(postgres)
+    one.append("ns", [record(1)])[1].wait()
+    two.append("ns", [record(2)])[1].wait()
+    with pytest.raises(StoreError, match="appended to 'ns' meanwhile; nothing was changed"):
+        one.append_after("ns", [record(3)], one.epoch, 1)
+    assert one.append_after("ns", [record(3)], one.epoch, 2)[0] == 3
+    one.close()
+    two.close()
+
+
+def test_a_commit_is_on_the_disk_when_it_is_acknowledged(postgres_server, postgres, record):
+    with postgres_server.connect() as db:
+        db.execute("ALTER ROLE postgres SET synchronous_commit = off")
+    try:
+        store = PostgresStore(postgres)
+        with store._tables.writers.borrow("look at") as db:
+            assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        store.close()
+    finally:
+        with postgres_server.connect() as db:
+            db.execute("ALTER ROLE postgres RESET synchronous_commit")
+
+
+def test_a_forked_child_leaves_the_connections_to_its_parent(postgres, record):
+    store = PostgresStore(postgres)
+    store.append("ns", [record(1)])[1].wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            store.append("ns", [record(2)])
+        except StoreError:
+            os._exit(0)  # closed here
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.append("ns", [record(2)])[0] == 2
+    assert store.verify() == 2
+    store.close()
+
+
+# --- a server that goes away -------------------------------------------------------------
+
+
+def test_a_call_waits_for_a_server_that_comes_back(postgres_server, postgres, record):
+    store = PostgresStore(postgres)
+    store.append("ns", [record(1)])[1].wait()
+    postgres_server.stop()
+    back = threading.Timer(0.5, postgres_server.start)
+    back.start()
+    assert store.append("ns", [record(2)])[0] == 2
+    back.join()
+    assert [r.id for r in store.records("ns")] == ["1", "2"]
+    assert store.epoch == 0  # nothing was dropped
+    store.close()
+
+
+def test_a_server_that_stays_away_is_one_clear_error_and_all_goes_on_after_it(
+    postgres_server, postgres, record, monkeypatch
+):
+    monkeypatch.setattr("sigma_mem.store.postgres.connections.PATIENCE", 0.2)
+    store = PostgresStore(postgres)
+    store.append("ns", [record(1)])[1].wait()
+    postgres_server.stop()
+    try:
+        for use in (
+            lambda: store.append("ns", [record(2)]),
+            lambda: list(store.records("ns")),
+            lambda: store.find("ns", "decision", "1"),
+            lambda: PostgresStore(postgres),
+        ):
+            with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught:
+                use()
+            assert SECRET not in str(caught.value)
+    finally:
+        postgres_server.start()
+    assert store.append("ns", [record(2)])[0] == 2
+    store.flush()
+    assert store.verify() == 2
+    store.close()
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
+    postgres_server, postgres, record, done, monkeypatch
+):
+    """The connection ends just before or just after the server commits; the ledger is asked which it was."""
+    from sigma_mem.store.postgres.turn import Turn
+
+    store = PostgresStore(postgres)
+    store.append("ns", [record(1)])[1].wait()
+    write, broken = Turn._write, []
+
+    def break_once(turn, records, made):
+        if broken:
+            return write(turn, records, made)
+        broken.append(True)
+        if done:
+            write(turn, records, made)
+        with postgres_server.connect() as db:
+            db.execute("SELECT pg_terminate_backend(%s)", [turn._db.info.backend_pid])
+        turn._drop()
+        raise StoreUnavailableError("the connection is gone")
+
+    monkeypatch.setattr(Turn, "_write", break_once)
+    seq, ticket = store.append("ns", [record(2)])
+    ticket.wait()
+    assert broken
+    assert seq == 2
+    assert [r.id for r in store.records("ns")] == ["1", "2"]
+    assert store.verify() == 2
+    assert store.epoch == 0
+    store.close()

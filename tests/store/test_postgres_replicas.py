@@ -1,0 +1,179 @@
+"""Several processes write one memory: nothing is lost or doubled, and all have the state of the ledger."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from crash.conftest import bits  # noqa: F401
+from sigma_mem import SigmaMem
+from sigma_mem.errors import ConflictError, UnknownDecisionError
+
+PEERS = ["ann", "bob", "cyd"]
+PHI = [1.0] + [0.0] * 7
+OTHER = [0.0, 1.0] + [0.0] * 6
+
+
+@pytest.fixture
+def two(postgres):
+    """Two memories that share nothing but the database, as two processes would."""
+    with SigmaMem(PEERS, postgres, rank=8) as one, SigmaMem(PEERS, postgres, rank=8) as other:
+        yield one, other
+
+
+def within_a_second(what):
+    deadline = time.monotonic() + 1.0
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_each_reads_what_the_other_wrote_within_a_second(two, bits):  # noqa: F811
+    one, other = two
+    for n in range(5):
+        decision = one.route(phi=PHI)
+        one.feedback(decision.id, {"ann": True, "bob": n % 2 == 0})
+    within_a_second(lambda: other.events == 5)
+    within_a_second(lambda: other.trust(phi=PHI) == one.trust(phi=PHI))
+    assert bits(other) == bits(one) == bits(one.replayed())
+
+
+def test_feedback_goes_to_any_of_them_at_once(two, bits):  # noqa: F811
+    one, other = two
+    decision = one.decide(None, {"ann": "1", "bob": "1", "cyd": "2"}, phi=PHI, ref="task-1")
+    taken = other.feedback(decision.id, {"ann": True})  # no second needs to pass
+    assert taken.event == decision.event
+    one.feedback(decision.id, {"ann": True})  # the same again is no other line
+    assert [r.kind for r in one.store.of_event("default", decision.id)].count("feedback") == 1
+    with pytest.raises(ConflictError, match="said"):
+        one.feedback("task-1", {"ann": False})
+    assert other.decide(None, {"ann": "1", "bob": "2"}, phi=PHI, ref="task-1").event == decision.event
+    within_a_second(lambda: bits(one) == bits(other))
+    assert bits(one) == bits(one.replayed())
+
+
+def test_automatic_ids_are_of_one_process(two):
+    one, other = two
+    ids = [mem.route(phi=PHI).id for _ in range(20) for mem in two]
+    assert len(set(ids)) == 40
+    said = [mem.feedback(ids[0], {"ann": n / 10}, amend=True).id for n in range(1, 6) for mem in two]
+    lines = [r.id for r in one.store.records("default") if r.kind == "feedback"]
+    assert len(set(lines)) == len(lines)
+    assert set(lines) <= set(said)
+    assert other.store.verify() == len(list(one.store.records("default")))
+
+
+def test_the_same_feedback_sent_to_both_is_taken_once(two):
+    decision = two[0].route(phi=PHI)
+    two[0].store.flush()
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(
+            pool.map(lambda n: two[n % 2].feedback(decision.id, {"ann": True}, id="mine"), range(16))
+        )
+    assert {t.id for t in taken} == {"mine"}
+    assert [r.id for r in two[0].store.records("default") if r.kind == "feedback"] == ["mine"]
+
+
+def test_peers_sources_and_forgetting_reach_the_other(two, bits):  # noqa: F811
+    one, other = two
+    decisions = [one.route(phi=phi) for phi in (PHI, OTHER, PHI)]
+    for decision in decisions:
+        other.feedback(decision.id, {"ann": True, "bob": False}, source="tests")
+    one.add_peer("dan")
+    assert other.feedback(other.route(phi=OTHER).id, {"dan": True}).labels == {"dan": 1.0}
+    other.revoke("tests")
+    one.forget(decisions[0])
+    with pytest.raises(UnknownDecisionError, match="forgotten"):
+        other.feedback(decisions[0].id, {"ann": True})
+    one.unrevoke("tests")
+    other.rename_peer("cyd", "cyd-2")
+    other.set_price("ann", per_call=0.5)
+    within_a_second(lambda: one.prices().keys() == {"ann"})
+    within_a_second(lambda: one.peers == other.peers == ("ann", "bob", "cyd-2", "dan"))
+    within_a_second(lambda: bits(one) == bits(other))
+    assert bits(one) == bits(one.replayed())
+
+
+def test_a_reader_follows_both(postgres, two):
+    with SigmaMem(path=postgres, readonly=True) as reader:
+        for n in range(1, 5):
+            two[n % 2].route(phi=PHI)
+            within_a_second(lambda n=n: reader.events == n)
+
+
+def test_tenants_do_not_wait_for_each_other(postgres, two):
+    one, other = two
+    mine = one.namespace("mine", PEERS, rank=8)
+    seat = other.store.enter_turn("default")
+    try:
+        mine.feedback(mine.route(phi=PHI).id, {"ann": True})
+    finally:
+        other.store.leave_turn("default", seat)
+    assert mine.events == 1
+
+
+# --- processes ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def replicas(postgres):
+    """Start processes, and collect what they were told was taken."""
+    started = []
+
+    def start(count, threads, rounds):
+        program = str(Path(__file__).with_name("postgres_replica.py"))
+        for n in range(count):
+            arguments = [sys.executable, program, postgres, f"r{n}t", str(threads), str(rounds)]
+            started.append(subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True))
+
+    def told():
+        taken = {}
+        for process in started:
+            output = process.communicate(timeout=120)[0]
+            assert process.returncode == 0
+            taken |= {id: (event, labels) for id, event, labels in map(json.loads, output.splitlines())}
+        return taken
+
+    start.told = told
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def check(url, taken, bits):  # noqa: F811
+    """All that was acknowledged is in the ledger, once; the state is the ledger's."""
+    with SigmaMem(path=url, readonly=True) as mem:
+        mem.store.verify()
+        lines = [r for r in mem.store.records("default") if r.kind == "feedback"]
+        assert set(Counter(r.id for r in lines).values()) == {1}
+        assert {r.id: (r.event, r.body["labels"]) for r in lines} == taken
+        assert bits(mem) == bits(mem.replayed())
+        return mem.events
+
+
+def test_two_processes_with_sixteen_writers_lose_and_double_nothing(postgres, replicas, bits):  # noqa: F811
+    replicas(2, 8, 12)
+    taken = replicas.told()
+    assert len(taken) == 2 * 8 * 12
+    assert check(postgres, taken, bits) == len(taken)
+
+
+def test_a_restart_in_the_middle_is_waited_for(postgres_server, postgres, replicas, bits):  # noqa: F811
+    replicas(2, 4, 30)
+    with SigmaMem(PEERS, postgres, rank=8) as mem:
+        deadline = time.monotonic() + 60
+        for events in (10, 60):
+            while mem.events < events and time.monotonic() < deadline:
+                time.sleep(0.02)
+            postgres_server.stop()
+            time.sleep(0.3)
+            postgres_server.start()
+    taken = replicas.told()
+    assert len(taken) == 2 * 4 * 30
+    assert check(postgres, taken, bits) >= len(taken)
