@@ -196,7 +196,7 @@ def _chosen_labels(
 ) -> FloatArray:
     """How right the chosen answers were: their labels, or those of peers that gave the same; NaN for none."""
     chosen = said.chosen[events]
-    out = c[np.arange(len(c)), chosen]
+    out: FloatArray = c[np.arange(len(c)), chosen]
     for i in (out != out).nonzero()[0].tolist():
         group = groups[i, chosen[i]]
         if group >= 0:

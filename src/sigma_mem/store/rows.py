@@ -79,7 +79,7 @@ def _digest(
 
 def whole_row(values: Sequence[Any]) -> StoredRow | None:
     """A row as a database gives it, if every byte is as it was written; None for any other."""
-    *_, kind, id, event, source, body, phi, digest = values
+    seq, namespace, line, kind, id, event, source, body, phi, digest = values
     if not type(kind) is type(id) is type(body) is type(phi) is type(digest) is bytes:
         return None
     if event is not None and type(event) is not bytes:
@@ -87,8 +87,8 @@ def whole_row(values: Sequence[Any]) -> StoredRow | None:
     if len(digest) not in (DIGEST, 2 * DIGEST) or _digest(*values[:9]) != digest[-DIGEST:]:
         return None
     about = None if event is None else event.decode(errors="replace")
-    texts = kind.decode(errors="replace"), id.decode(errors="replace")
-    return StoredRow(*values[:3], *texts, about, source, body, phi, digest)
+    names = kind.decode(errors="replace"), id.decode(errors="replace")
+    return StoredRow(seq, namespace, line, *names, about, source, body, phi, digest)
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
