@@ -22,6 +22,7 @@ from sigma_mem.memory.relation import Relation
 from sigma_mem.memory.settings import Settings
 from sigma_mem.memory.topics import Topics
 
+_HARDLY = 1e-3  # ticks, beyond any rounding of where an anchor moves
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
 
@@ -50,6 +51,7 @@ class StateParts:
         self.rank = rank
         self.settings = settings or Settings()
         self._eta = self.settings.step
+        self._strength = self.settings.local_strength(len(self.peers))
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
@@ -132,6 +134,18 @@ class StateParts:
             decayed.origin = time
         self._begun = True  # last: an interrupt may come in between
 
+    @property
+    def due(self) -> float:
+        """A tick before which no anchor moves, and hardly less than the one at which the first does."""
+        return min(decayed.moves_at for decayed in self._sums()) - _HARDLY
+
+    def begin_many(self, events: int) -> None:
+        """Count so many decided events, the last of them before `due`; with decay by event only."""
+        self.clock += events
+        self.now += events
+        self._ahead = math.inf
+        self._overall_known = None
+
     def _advance(self, now: float) -> None:
         self.now = now
         if now >= self._due:
@@ -160,7 +174,7 @@ class StateParts:
         order = [self.peers.index(name) if name in self.peers else -1 for name in names]
         for name, part in self._of_peers().items():
             setattr(self, name, part.take(order))
-        self.peers = names
+        self.peers, self._strength = names, self.settings.local_strength(len(names))
         self._overall_known = None
 
     def rename_peer(self, peer: str, name: str) -> None:

@@ -114,8 +114,8 @@ def explain(
     """Take a peer's score at a decision apart, exactly.
 
     Older events weigh less and less. So pages are read until no older event can weigh as much as those found;
-    how many there are and what they rest on stands in the decision's line. A line of before version 0.2.0
-    does not say so, and then every page is read.
+    how many there are and what they rest on is in the decision's line. A line of before version 0.2.0 does
+    not say so, and then every page is read.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def explain(
     else:
         rest = made.scores[name] - math.fsum(term.share for term in listed)
     near = made.effective.get(name, 0.0)
-    events, labels, agreed_near, agreed = known
+    events, labels, agreement_near, agreement = known
     return Explanation(
         decision=made.id,
         peer=name,
@@ -159,7 +159,7 @@ def explain(
         score=made.scores.get(name, 0.0),
         prob=made.probs.get(name, math.nan),
         effective=near,
-        basis=basis(near, labels, agreed_near, agreed, settings, len(made.scores)),
+        basis=basis(near, labels, agreement_near, agreement, settings, len(made.scores)),
         text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
         contributions=tuple(listed),
         others=int(events) - len(listed),
