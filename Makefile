@@ -39,6 +39,7 @@ bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in
 	$(BIN)/sigma-mem bench speed
 	$(BIN)/sigma-mem bench age
 	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/replicas.py
 	$(BIN)/sigma-mem bench gateway $(if $(LITELLM),--litellm $(LITELLM))
 	$(BIN)/sigma-mem center pull
 	if [ -f $(STREAM) ]; then $(BIN)/sigma-mem center speed $(STREAM); \

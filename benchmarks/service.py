@@ -11,6 +11,7 @@ earlier answers came.
 import argparse
 import asyncio
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -22,7 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import cycle
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sigma_mem import Settings, SigmaMem
 
@@ -79,6 +81,20 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
 
+class Server(NamedTuple):
+    """Where a server listens, and its process."""
+
+    port: int
+    process: int
+
+
+class Rate(NamedTuple):
+    """Requests a second, and the server's processor seconds for one."""
+
+    rate: float
+    processor: float
+
+
 def post(path: str, body: dict[str, Any]) -> bytes:
     """A request as bytes."""
     text = json.dumps(body).encode()
@@ -94,14 +110,14 @@ async def connect(port: int, count: int) -> list[Connection]:
 
 
 async def saturate(
-    port: int,
+    server: Server,
     requests: Callable[[], bytes | None],
     seconds: float,
     count: int,
     answered: Callable[[bytes], None] = lambda body: None,
-) -> float:
-    """Requests a second with every connection busy, until the time is over or there are no more requests."""
-    connections = await connect(port, count)
+) -> Rate:
+    """The rate with every connection busy, until the time is over or there are no more requests."""
+    connections = await connect(server.port, count)
     end, done = time.perf_counter() + seconds, 0
 
     async def work(connection: Connection) -> None:
@@ -110,12 +126,12 @@ async def saturate(
             answered(await connection.send(request))
             done += 1
 
-    begun = time.perf_counter()
+    begun, computed = time.perf_counter(), processor_seconds(server.process)
     await asyncio.gather(*map(work, connections))
-    took = time.perf_counter() - begun
+    took, computed = time.perf_counter() - begun, processor_seconds(server.process) - computed
     for connection in connections:
         connection.close()
-    return done / took
+    return Rate(done / took, computed / done)
 
 
 async def at_rate(
@@ -166,13 +182,22 @@ def bare() -> None:
     uvicorn.run(app, port=int(sys.argv[2]), log_level="error", access_log=False)
 
 
+def processor_seconds(process: int) -> float:
+    """What all threads of a process have computed so far; NaN where the system does not say."""
+    try:
+        files = list(Path(f"/proc/{process}/task").glob("*/schedstat"))
+        return sum(int(file.read_text().split()[0]) for file in files) / 1e9 if files else math.nan
+    except OSError:  # a thread ended meanwhile
+        return processor_seconds(process)
+
+
 @contextmanager
-def server(*command: str) -> Iterator[None]:
-    """A server in a process of its own."""
+def server(*command: str) -> Iterator[int]:
+    """A server in a process of its own; gives its number."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=environment)
     try:
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait(30)
@@ -198,17 +223,17 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def in_process(folder: str, seconds: float) -> float:
-    """Seconds of one `decide` without a service, on a SQLite file."""
+def in_process(folder: str, seconds: float) -> tuple[float, float]:
+    """Seconds of one `decide` without a service, on a SQLite file: by the clock, and of the processor."""
     settings = Settings(trusted=("default",))
     with SigmaMem(PEERS, os.path.join(folder, "here.db"), settings=settings, keep_text=False) as mem:
         questions, done = cycle(QUESTIONS), 0
         mem.decide(next(questions), ANSWERS)  # loads what it needs
-        begun = time.perf_counter()
+        begun, computed = time.perf_counter(), time.process_time()
         while time.perf_counter() - begun < seconds:
             mem.decide(next(questions), ANSWERS)
             done += 1
-        return (time.perf_counter() - begun) / done
+        return (time.perf_counter() - begun) / done, (time.process_time() - computed) / done
 
 
 @dataclass(frozen=True)
@@ -222,6 +247,13 @@ class Found:
     decide_in_process_ms: float
     route_of_bare: float
     decide_beyond_in_bare_calls: float
+    bare_processor_us: float
+    route_processor_us: float
+    decide_processor_us: float
+    decide_in_process_processor_us: float
+    feedback_processor_us: float
+    route_of_bare_by_processor: float
+    decide_beyond_in_bare_calls_by_processor: float
     bare_p50_ms: float
     bare_p99_ms: float
     route_p50_ms: float
@@ -232,11 +264,11 @@ class Found:
     feedback_p99_ms: float
 
 
-async def measure(service: int, other: int, folder: str, seconds: float, rounds: int) -> Found:
+async def measure(service: Server, other: Server, folder: str, seconds: float, rounds: int) -> Found:
     """Rates in turns, then latencies at half of them."""
     questions = cycle(QUESTIONS)
     at = "/v1/memory/bench"
-    (first,) = await connect(service, 1)
+    (first,) = await connect(service.port, 1)
     made = post(at, {"peers": PEERS})
     await first.send(b"PUT" + made[4:])
 
@@ -269,7 +301,8 @@ async def measure(service: int, other: int, folder: str, seconds: float, rounds:
         await saturate(service, route_request, seconds, CONNECTIONS, keep)
         feedback_rate = await saturate(service, feedback_request, seconds, WRITERS)
         turns.append((bare_rate, route_rate, decide_rate, alone, feedback_rate))
-    middle = [statistics.median(column) for column in zip(*turns, strict=True)]
+    middle = [statistics.median(each[0] for each in column) for column in zip(*turns, strict=True)]
+    computed = [statistics.median(each[1] for each in column) for column in zip(*turns, strict=True)]
     ms: dict[str, tuple[float, float]] = {}
     while len(unlabelled) < middle[4] * seconds + 1:
         await saturate(service, route_request, seconds, CONNECTIONS, keep)
@@ -279,7 +312,7 @@ async def measure(service: int, other: int, folder: str, seconds: float, rounds:
         ("decide", service, decide_request, middle[2]),
         ("feedback", service, feedback_request, middle[4]),
     ):
-        found = sorted(await at_rate(port, requests, rate / 2, 2 * seconds))
+        found = sorted(await at_rate(port.port, requests, rate / 2, 2 * seconds))
         ms[name] = (1000 * statistics.median(found), 1000 * found[int(0.99 * len(found))])
     first.close()
     return Found(
@@ -288,8 +321,17 @@ async def measure(service: int, other: int, folder: str, seconds: float, rounds:
         decide=middle[2],
         feedback=middle[4],
         decide_in_process_ms=1000 * middle[3],
-        route_of_bare=statistics.median(turn[1] / turn[0] for turn in turns),
-        decide_beyond_in_bare_calls=statistics.median((1 / t[2] - t[3]) * t[0] for t in turns),
+        route_of_bare=statistics.median(turn[1].rate / turn[0].rate for turn in turns),
+        decide_beyond_in_bare_calls=statistics.median((1 / t[2].rate - t[3][0]) * t[0].rate for t in turns),
+        bare_processor_us=1e6 * computed[0],
+        route_processor_us=1e6 * computed[1],
+        decide_processor_us=1e6 * computed[2],
+        decide_in_process_processor_us=1e6 * computed[3],
+        feedback_processor_us=1e6 * computed[4],
+        route_of_bare_by_processor=statistics.median(t[0].processor / t[1].processor for t in turns),
+        decide_beyond_in_bare_calls_by_processor=statistics.median(
+            (t[2].processor - t[3][1]) / t[0].processor for t in turns
+        ),
         bare_p50_ms=ms["bare"][0],
         bare_p99_ms=ms["bare"][1],
         route_p50_ms=ms["route"][0],
@@ -303,11 +345,12 @@ async def measure(service: int, other: int, folder: str, seconds: float, rounds:
 
 def show(found: Found) -> None:
     """Print what was measured beside what is wanted."""
-    print(f"{'':10}{'rate a second':>15}{'p50 at half':>13}{'p99 at half':>13}")
+    print(f"{'':10}{'rate a second':>15}{'p50 at half':>13}{'p99 at half':>13}{'processor, µs':>16}")
     for name in ("bare", "route", "decide", "feedback"):
         values = asdict(found)
         middle, most = values[f"{name}_p50_ms"], values[f"{name}_p99_ms"]
-        print(f"{name:10}{values[name]:15.0f}{middle:10.2f} ms{most:10.2f} ms")
+        used = values[f"{name}_processor_us"]
+        print(f"{name:10}{values[name]:15.0f}{middle:10.2f} ms{most:10.2f} ms{used:16.0f}")
     for what, value, wanted, good in (
         (
             "route, of the bare rate",
@@ -330,6 +373,12 @@ def show(found: Found) -> None:
         ("durable feedback a second", f"{found.feedback:.0f}", "1,000 at least", found.feedback >= 1000),
     ):
         print(f"{what}: {value} (wanted: {wanted}{'' if good else '; MISSED'})")
+    print(
+        "by the servers' processor time, which other work on the machine hardly changes: route "
+        f"{found.route_of_bare_by_processor:.0%} of bare, decide beyond the "
+        f"{found.decide_in_process_processor_us / 1000:.2f} ms in process "
+        f"{found.decide_beyond_in_bare_calls_by_processor:.2f} bare calls"
+    )
 
 
 def main() -> None:
@@ -346,10 +395,16 @@ def main() -> None:
         service, other = free_port(), free_port()
         memory = os.path.join(folder, "memory.db")
         flags = ("--port", str(service), "--path", memory, "--no-access-log")
-        with server("-c", SERVICE, "serve", *flags), server(__file__, "bare", str(other)):
+        with (
+            server("-c", SERVICE, "serve", *flags) as first,
+            server(__file__, "bare", str(other)) as second,
+        ):
             wait_for(service)
             wait_for(other)
-            found = asyncio.run(measure(service, other, folder, given.seconds, given.rounds))
+            measured = measure(
+                Server(service, first), Server(other, second), folder, given.seconds, given.rounds
+            )
+            found = asyncio.run(measured)
     if given.json:
         print(json.dumps(asdict(found)))
     else:

@@ -15,12 +15,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as pytest does
 from browser.conftest import CHROMIUM, ROOT, prepare, serving_wheel
 from browser.streams import RECORDED
 
-DESK, PHONE = {"width": 1200, "height": 860}, {"width": 390, "height": 844}
+DESK, TALL = {"width": 1200, "height": 860}, {"width": 1200, "height": 1110}
+PHONE = {"width": 390, "height": 844}
 VIEWS = ("trust", "topics", "relation", "cost", "decisions", "decision", "inbox", "sources")
 IN_THE_DOCS = {
-    "dashboard-trust": ("trust", DESK, "light"),
+    "dashboard-trust": ("trust", TALL, "light"),
     "dashboard-topics": ("topics", DESK, "dark"),
-    "dashboard-decision": ("decision", DESK, "light"),
+    "dashboard-decision": ("decision", TALL, "light"),
     "dashboard-phone": ("trust", PHONE, "light"),
 }
 EVERYTHING = {

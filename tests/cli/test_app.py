@@ -50,6 +50,7 @@ COMMANDS = (
     "serve",
     "config",
     "mcp",
+    "db",
     "peers",
     "bench",
     "train",

@@ -100,8 +100,8 @@ def test_every_vote(memory: Path, capsys: pytest.CaptureFixture[str], read: str)
     answers = ["-a", "ann=391", "-a", "bob=5", "-a", "cy=5"]
     found = values(capsys, "vote", "--memory", str(memory), QUESTION, *answers, "--read", read)
     assert found["read"].startswith(read)
-    # Six labels are few: a majority still comes first where a vote is tempered.
-    assert found["peer"] == ("bob" if read in ("majority", "calibrated-vote", "adaptive") else "ann")
+    # Six labels tell peers apart of which one is always right and the others never.
+    assert found["peer"] == ("bob" if read == "majority" else "ann")
 
 
 def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:

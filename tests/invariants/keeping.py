@@ -6,10 +6,18 @@ one to a real memory and `NaiveMemory.apply` the same to the list.
 
 from __future__ import annotations
 
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
+import sigma_mem
 from sigma_mem import Settings, SigmaMem
 
 RANK = 3
@@ -224,3 +232,68 @@ def step(
         if mem:
             getattr(mem, kind)(source)
         (naive.revoked.add if kind == "revoke" else naive.revoked.discard)(source)
+
+
+PACKAGE = str(Path(sigma_mem.__file__).parent)
+
+
+class Interrupted(Exception):
+    """What a signal handler raises."""
+
+
+@contextmanager
+def interrupt_after(lines: int | None) -> Iterator[None]:
+    """Raise Interrupted before one line of the package's code in this thread, after so many others; or never.
+
+    A signal handler runs between two steps of the main thread: this chooses between which two. Not before a
+    ``with``, whose line counts again when its block ends: no signal is handled between a block and its exit.
+    """
+    left = lines
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line" and left is not None and not _begins_with(frame):
+            left -= 1
+            if left < 0:
+                left = None
+                raise Interrupted
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(None if lines is None else trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _begins_with(frame: FrameType) -> bool:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+
+
+def lines_of(mem: SigmaMem) -> list[str]:
+    """Every line of the ledger: its kind, and the id that it has."""
+    return [f"{record.kind} {record.id}" for record in mem.store.records("default")]
+
+
+def interrupted_step(
+    mem: SigmaMem, naive: NaiveMemory, operation: tuple, clock: list[float], after: int | None
+) -> bool:
+    """Do one operation, interrupted after some lines of code; return whether it was done.
+
+    It was where the ledger has its line: then it counts as if nobody had been interrupted.
+    """
+    before, time = lines_of(mem) if after is not None else [], clock[0]
+    try:
+        with interrupt_after(after):
+            step(mem, naive, operation, clock)
+        return True
+    except Interrupted:
+        new = lines_of(mem)[len(before) :]
+        assert len(new) <= 1, new
+        if new:
+            clock[0] = time
+            step(None, naive, operation, clock, new[0].removeprefix("decision "))
+        return bool(new)

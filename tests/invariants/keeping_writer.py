@@ -1,16 +1,19 @@
 r"""Does operations of `keeping` to memories in files, and notes each in a log, until it is killed.
 
+Two handles on one namespace take turns, and every third operation may be interrupted.
+
 Imports everything once, then forks a writer per line of its input, ``path\tlog\tseed\tseconds``,
 kills it with SIGKILL after so many seconds, and answers ``killed`` or ``done``.
 """
 
 import os
+import random
 import signal
 import sys
 import time
 import traceback
 
-from invariants.keeping import FIRST, RANK, SETTINGS, START, NaiveMemory, drawn, step
+from invariants.keeping import FIRST, RANK, SETTINGS, START, NaiveMemory, drawn, interrupted_step
 from sigma_mem import SigmaMem
 
 
@@ -18,10 +21,13 @@ def write(path: str, log: str, seed: int) -> None:
     clock, naive = [START], NaiveMemory()
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     how = {"peers": FIRST, "rank": RANK, "settings": SETTINGS, "snapshot_every": 7, "durable": "all"}
+    rng = random.Random(seed)
     with SigmaMem(path=path, clock=lambda: clock[0], **how) as mem:
-        for number, operation in enumerate(drawn(seed)):
-            step(mem, naive, operation, clock)
-            os.write(out, b"%d\n" % number)
+        handles = [mem, mem.namespace("default", durable="all")]
+        for operation in drawn(seed):
+            after = int(10 ** rng.uniform(0, 3.5)) if rng.random() < 0.3 else None
+            done = interrupted_step(handles[rng.randrange(2)], naive, operation, clock, after)
+            os.write(out, b"done\n" if done else b"not done\n")
 
 
 for request in sys.stdin:

@@ -27,6 +27,7 @@ from invariants.keeping import (
     arrays_of,
     assert_equal,
     drawn,
+    interrupted_step,
     step,
 )
 from sigma_mem import SigmaMem
@@ -71,6 +72,45 @@ def test_a_memory_in_a_file_is_what_the_definition_says(todo) -> None:
         mem, naive, _ = played(todo, Path(folder) / "memory.db")
         assert_equal(mem, naive)
         mem.close()
+
+
+handled = st.lists(
+    st.tuples(
+        st.tuples(st.sampled_from([kind for kind in KINDS if kind != "reopen"]), small, small, small),
+        st.booleans(),
+        st.none() | st.integers(0, 200) | st.integers(0, 3000),
+    ),
+    max_size=20,
+)
+
+
+def played_by_two(todo, path: Path | None = None) -> None:
+    """Two handles take turns, any call may be interrupted anywhere, and a reader follows them."""
+    clock, naive = [START], NaiveMemory()
+    mem = memory(path, clock)
+    handles = [mem, mem.namespace("default", durable="all")]
+    reader = None if path is None else SigmaMem(path=path, readonly=True, clock=lambda: clock[0])
+    for operation, second, after in todo:
+        interrupted_step(handles[second], naive, operation, clock, after)
+    for each in handles if reader is None else [*handles, reader]:
+        assert_equal(each, naive)
+    if path is not None:
+        reader.close()
+        mem.close()
+        with memory(path, clock) as again:
+            assert_equal(again, naive)
+
+
+@given(todo=handled)
+def test_two_handles_and_interrupts_in_the_process(todo) -> None:
+    played_by_two(todo)
+
+
+@settings(max_examples=500 if ROUNDS else 6, suppress_health_check=list(HealthCheck))
+@given(todo=handled)
+def test_two_handles_and_interrupts_in_a_file(todo) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        played_by_two(todo, Path(folder) / "memory.db")
 
 
 @given(todo=operations)
@@ -136,22 +176,25 @@ def killed_round(writer, folder: Path, seed: int) -> tuple[int, str]:
     writer.stdin.write(f"{path}\t{log}\t{seed}\t{seconds}\n")
     writer.stdin.flush()
     outcome = writer.stdout.readline().strip()
-    acknowledged = len(log.read_text().splitlines()) if log.exists() else 0
+    noted = [line == "done" for line in log.read_text().splitlines()] if log.exists() else []
     if not has_memory(path):
-        assert acknowledged == 0
+        assert noted == []
         return 0, outcome
-    for done in (acknowledged, acknowledged + 1):  # what was in flight when the kill came was done, or not
+    for last in ([], [True]):  # what was in flight when the kill came was not done, or it was
         naive, clock = NaiveMemory(), [START]
         with memory(path, clock) as mem:
             every = iter([r.id for r in mem.store.records("default") if r.kind == "decision"])
-            for operation in todo[:done]:
+            for operation, done in zip(todo, noted + last, strict=False):
+                if not done:
+                    clock[0] += 1.0
+                    continue
                 made = next(every, "none") if operation[0] in ("decide", "route") else None
                 step(None, naive, operation, clock, made)
             try:
                 assert_equal(mem, naive)
-                return done, outcome
+                return sum(noted + last), outcome
             except AssertionError:
-                if done > acknowledged:
+                if last:
                     raise
     raise AssertionError("not reached")
 

@@ -34,10 +34,10 @@ def services():
     started.communicate(timeout=60)
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def store_path(request, tmp_path):
     """What a service is given as its path, for every kind of store: a file, or the address of a database."""
-    return {"sqlite": lambda: str(tmp_path / "memory.db")}[request.param]()
+    return str(tmp_path / "memory.db") if request.param == "sqlite" else request.getfixturevalue("postgres")
 
 
 class Writer:
@@ -50,7 +50,7 @@ class Writer:
         self.open = None  # what was sent, and perhaps taken
 
     def work(self, url):
-        client = Client(url, key="", timeout=10.0)
+        client = Client(url, key="", timeout=60.0)
         try:
             memory = client.namespace("default", PEERS, encoder="hashed")
             while True:
@@ -58,6 +58,7 @@ class Writer:
         except ServiceError as gone:
             if gone.status:
                 raise
+            return str(gone)
         finally:
             client.close()
 
@@ -80,7 +81,7 @@ class Writer:
 
 def check(path, writers, bits):  # noqa: F811
     """All acknowledged feedback is in the ledger, nothing is there twice; the state is the ledger's."""
-    store = open_store(path)
+    store = open_store(path, readonly=True)
     try:
         store.verify()
         lines = [record for record in store.records("default") if record.kind == "feedback"]
@@ -112,7 +113,7 @@ def test_no_acknowledged_feedback_is_lost_or_doubled(services, store_path, tmp_p
         with ThreadPoolExecutor(WRITERS) as pool:
             working = [pool.submit(writer.work, url) for writer in writers]
             while told(writers) < enough:
-                assert not all(each.done() for each in working)
+                assert not all(each.done() for each in working), [each.result() for each in working]
                 time.sleep(0.002)
             assert ask(services, "kill") == "killed"
         for each in working:

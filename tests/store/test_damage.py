@@ -67,3 +67,14 @@ def test_a_damaged_snapshot_is_ignored_and_replaced(filled, change, raw):
     store.save_snapshot("ns", Snapshot(40, b"again"))
     assert store.load_snapshot("ns") == Snapshot(40, b"again")
     store.close()
+
+
+def test_damage_in_the_schema_is_one_line(filled):
+    """SQLite quotes the statement that it cannot read, with all its lines."""
+    raw = filled.read_bytes()
+    at = raw.index(b"seq       INTEGER")
+    filled.write_bytes(raw[:at] + b"\x01" + raw[at + 1 :])
+    with pytest.raises(StoreCorruptError, match="malformed database schema") as caught:
+        SqliteStore(filled)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500

@@ -3,7 +3,7 @@
 import pytest
 
 from sigma_mem.errors import InputError
-from sigma_mem.store import InMemoryStore, SqliteStore, open_store
+from sigma_mem.store import InMemoryStore, PostgresStore, SqliteStore, open_store
 
 
 def test_none_is_in_memory_and_a_path_is_sqlite(tmp_path):
@@ -18,10 +18,11 @@ def test_none_is_in_memory_and_a_path_is_sqlite(tmp_path):
     store.close()
 
 
-@pytest.mark.parametrize("path", ["postgresql://host/db", "postgres://host/db"])
-def test_postgresql_says_that_it_is_not_here_yet(path):
-    with pytest.raises(InputError, match="comes with the service"):
-        open_store(path)
+def test_an_address_of_postgresql_is_one(postgres):
+    for url in (postgres, postgres.replace("postgresql://", "postgres://")):
+        store = open_store(url)
+        assert isinstance(store, PostgresStore)
+        store.close()
 
 
 @pytest.mark.parametrize("path", ["", ":memory:", "sqlite:///memory.db"])

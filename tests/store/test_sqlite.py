@@ -145,6 +145,9 @@ def test_an_older_file_is_upgraded_in_place(path, record, raw, version):
         SqliteStore(path, readonly=True)
     store = SqliteStore(path)
     assert raw(path, "PRAGMA user_version") == [(len(migrations()),)]
+    copy = path.with_name(f"{path.name}.version-{version}")
+    assert raw(copy, "PRAGMA user_version") == [(version,)]
+    assert raw(copy, "SELECT count(*) FROM record") == [(9,)]
     assert [r.id for r in store.of_source("ns", "s1")] == ["1", "3", "5", "7", "9"]
     assert store.sources("ns") == {"s0": 4, "s1": 5}
     assert store.append("ns", [record("10")])[0] == 10

@@ -160,7 +160,8 @@ def prepare_answers(
     if not answers:
         raise InputError("answers are empty; expected {peer: text} for at least one peer")
     read = canon_function(canon)
-    found = {peer: _answer(peer, given, read) for peer, given in answers.items()}
+    named = isinstance(canon, str)
+    found = {peer: _answer(peer, given, read, named) for peer, given in answers.items()}
     readable = [peer for peer, answer in found.items() if answer.canon is not None]
     if not with_features or len(readable) < 2:
         return Answers(found, {})
@@ -170,14 +171,15 @@ def prepare_answers(
 
 def read_answer(peer: str, given: str | Answer | None, canon: Canon) -> Answer:
     """A peer's answer with its canon; no text and no canon where it gave none."""
-    return _answer(peer, given, canon_function(canon))
+    return _answer(peer, given, canon_function(canon), isinstance(canon, str))
 
 
-def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | None]) -> Answer:
+def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | None], named: bool) -> Answer:
     if given is None:
         return Answer("", None)
     if isinstance(given, str):
-        given = Answer(checked_text(given, f"the answer of peer {peer!r}"), _read(peer, given, read))
+        checked = checked_text(given, f"the answer of peer {peer!r}")
+        given = Answer(checked, read(checked) if named else _read(peer, checked, read))
     if not isinstance(given, Answer) or not isinstance(given.text, str):
         raise InputError(
             f"the answer of peer {peer!r} is {brief(given)}; "
@@ -189,6 +191,7 @@ def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | N
 
 
 def _read(peer: str, text: str, read: Callable[[str], str | None]) -> str | None:
+    """What a function of the caller's makes of an answer; its errors are named with the peer."""
     try:
         return read(text)
     except BaseException as error:

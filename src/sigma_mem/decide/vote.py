@@ -16,7 +16,8 @@ from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
 
 _LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
-_FEW = 25.0  # labelled events at which a vote is half way from a majority to its full weights
+_NOISE = 4.0  # variance of log-odds that one label tells, at least
+_LEAST_SPREAD = 0.01  # variance of the weights that is taken for granted
 _LEAST_TRUST = 1e-6  # in weights before any label: enough to break the ties of a majority
 _LEAST_WEIGHT = 0.3  # of an average vote while there are few labels: a majority counts for its answer
 _MOST_LOG = 700.0  # of what can be exponentiated
@@ -109,19 +110,24 @@ def calibrated_weights(
 
 
 def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | None) -> FloatArray:
-    """Weights drawn towards their mean while few events are labelled: w̄ + λ(w − w̄), λ = n²/(n² + 25²).
+    """Weights drawn towards their mean while labels may not tell them apart: w̄ + λ(w − w̄).
 
-    Before the first label this is a majority, whose ties go to the larger sum of weights.
+    λ = x²/(1 + x²), where x is the variance of the weights, and 0.01, over 4/n, that of an estimate from
+    n labelled events. So peers that differ much are told apart after a few labels, peers that hardly
+    differ after many. Before the first label this is a majority, whose ties go to the larger sum of weights.
 
     >>> import numpy as np
-    >>> tempered(np.array([1.0, 3.0]), np.array([0, 1]), labelled=25.0).tolist()
+    >>> tempered(np.array([1.0, 3.0]), np.array([0, 1]), labelled=4.0).round(2).tolist()
     [1.5, 2.5]
     """
     there = weights[groups >= 0]
     if labelled is None or not len(there):
         return weights
-    mean = max(float(there.mean()), _LEAST_WEIGHT)
-    trust = max(labelled**2 / (labelled**2 + _FEW**2), _LEAST_TRUST)
+    average = np.add.reduce(there) / len(there)
+    beside = there - average
+    told = labelled * (float(beside.dot(beside)) / len(there) + _LEAST_SPREAD) / _NOISE
+    trust = max(told**2 / (1.0 + told**2), _LEAST_TRUST)
+    mean = max(float(average), _LEAST_WEIGHT)
     out: FloatArray = mean + trust * (weights - mean)
     return out
 

@@ -103,11 +103,12 @@ class Horizons:
     def __init__(self, n_peers: int, rates: Sequence[float]) -> None:
         # tot of every peer, n of every peer, and the level, by horizon: views of one block, so that all
         # horizons are read and written at once.
-        self._sums = np.zeros((2 * n_peers + 3, len(rates)))
-        self._total, self._labels, self._level = np.split(self._sums, [n_peers, 2 * n_peers])
+        self._sums = np.zeros((len(rates), 2 * n_peers + 3))
+        self._both = self._sums[:, :-3].reshape(len(rates), 2, n_peers)
+        self._level = self._sums[:, -3:]
         self._decayed = [
-            DecayedSum(rate, {"labels": column[:-3].reshape(2, n_peers), "level": column[-3:]})
-            for rate, column in zip(rates, self._sums.T, strict=True)
+            DecayedSum(rate, {"labels": both, "level": level})
+            for rate, both, level in zip(rates, self._both, self._level, strict=True)
         ]
 
     def write(
@@ -134,8 +135,8 @@ class Horizons:
                 if a == a:  # NaN differs from itself
                     beyond -= w * a / n
                     alone -= w / n
-        column = np.array([labels + weights + [beyond, events, alone]])
-        self._sums += column.T * np.array([decayed.weight(tick) for decayed in self._decayed])
+        row = np.array([*labels, *weights, beyond, events, alone])
+        self._sums += np.array([[decayed.weight(tick)] for decayed in self._decayed]) * row
 
     def write_many(
         self,
@@ -159,53 +160,53 @@ class Horizons:
 
     def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tot and n of every peer, (P, H)."""
-        factors = np.array([decayed.factor(now) for decayed in self._decayed])
-        return self._total * factors, self._labels * factors
+        factors = np.array([[[decayed.factor(now)]] for decayed in self._decayed])
+        total, labels = (self._both * factors).transpose(1, 2, 0)
+        return total, labels
 
     def means_by_pool(self, prior: float, prior_labels: float, strength: float, now: float) -> FloatArray:
-        """over_g,p, (P, H), shrunk to the pool's mean label, and that to a prior worth `prior_labels`."""
-        factors = self._factors(now)
-        totals, labels = np.add.reduce(self._total).tolist(), np.add.reduce(self._labels).tolist()
-        levels = [
-            shrunk_mean(total, n, prior, prior_labels / factor)
-            for total, n, factor in zip(totals, labels, factors, strict=True)
-        ]
-        return self._means(levels, [strength / factor for factor in factors])
+        """over_g,p, (H, P), shrunk to the pool's mean label, and that to a prior worth `prior_labels`."""
+        grown = []
+        for (total, labels), decayed in zip(self._both.sum(axis=2).tolist(), self._decayed, strict=True):
+            factor = max(decayed.factor(now), LEAST)
+            own = strength / factor
+            grown.append((own * shrunk_mean(total, labels, prior, prior_labels / factor), own))
+        return self._means(grown)
 
     def means_by_agreement(
         self, pool: float, agreed: FloatArray | None, strength: float, now: float
     ) -> FloatArray:
-        """over_g,p, (P, H), shrunk to agreement at the level that labels have shown.
+        """over_g,p, (H, P), shrunk to agreement at the level that labels have shown.
 
         Parameters
         ----------
         pool, agreed : float and array (P,)
             Mean agreement of the pool, and by how much each peer's is larger; None for by nothing.
         """
-        grown = [strength / factor for factor in self._factors(now)]
-        levels = [
-            pool + shift(beyond, events, alone, pool, own)
-            for beyond, events, alone, own in zip(*self._level.tolist(), grown, strict=True)
-        ]
-        return self._means(levels, grown, agreed)
-
-    def _factors(self, now: float) -> list[float]:
-        return [max(decayed.factor(now), LEAST) for decayed in self._decayed]
+        grown = []
+        for (beyond, events, alone), decayed in zip(self._level.tolist(), self._decayed, strict=True):
+            own = strength / max(decayed.factor(now), LEAST)
+            grown.append((own * (pool + shift(beyond, events, alone, pool, own)), own))
+        return self._means(grown, agreed)
 
     def _means(
-        self, levels: Sequence[float], grown: Sequence[float], differences: FloatArray | None = None
+        self, grown: Sequence[tuple[float, float]], differences: FloatArray | None = None
     ) -> FloatArray:
-        """Sums stay undecayed and the prior's strength grows: numerator and denominator share the factor."""
-        own = np.array(grown)
-        means: FloatArray = self._total + own * np.array(levels)
+        """Means from the prior of every horizon, times its strength, and the strength.
+
+        Sums stay undecayed and the strength grows: numerator and denominator share the factor.
+        """
+        prior = np.array(grown)[:, :, None]
+        sums = self._both + prior
+        means: FloatArray = sums[:, 0]
         if differences is not None:
-            means += differences[:, None] * own
-        means /= self._labels + own
+            means += differences * prior[:, 1]
+        means /= sums[:, 1]
         return means
 
     def labelled_events(self, now: float) -> float:
         """Decayed number of labelled events at the slowest horizon."""
-        return self._sums.item(-1 - len(self._decayed)) * self._decayed[-1].factor(now)
+        return self._sums.item(-2) * self._decayed[-1].factor(now)
 
     def decayed(self) -> dict[str, DecayedSum]:
         """Every sum by name."""
@@ -220,8 +221,7 @@ class Horizons:
 
     def scale(self, factors: FloatArray) -> None:
         """Multiply the sums of every peer by a factor, (P,); the level of agreement stays."""
-        self._total *= factors[:, None]
-        self._labels *= factors[:, None]
+        self._both *= factors
 
     def merge(self, other: Horizons, now: float) -> None:
         """Add what another memory of the same peers holds at `now`."""
@@ -242,8 +242,9 @@ def rounded(near: FloatArray, overall: FloatArray, local: FloatArray) -> NDArray
 
     Claims are scored as rounded, so that live and replay agree.
     """
-    parts = (near[..., None], overall, local[..., None])
-    return np.concatenate(parts, axis=-1, dtype=np.float16, casting="same_kind")
+    out = np.empty((*near.shape, overall.shape[-1] + 2), dtype=np.float16)
+    out[..., 0], out[..., 1:-1], out[..., -1] = near, overall, local
+    return out
 
 
 def with_local(recorded: NDArray[np.float16]) -> NDArray[np.float16]:
@@ -305,13 +306,15 @@ class Mixing:
 
     def __init__(self, n_peers: int, n_claims: int, rate: float) -> None:
         self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_claims))})
-        self.weights = mixture(np.zeros(n_claims))
+        self._set_weights(mixture(np.zeros(n_claims)))
         self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
 
-    @property
-    def local(self) -> float:
-        """The weight of the local claim."""
-        return self.weights.item(-1)
+    def _set_weights(self, weights: FloatArray) -> None:
+        self.weights = weights
+        self.local: float = weights.item(-1)  # of the local claim
+        # Σ_g u_g·(over_g − over_slow), as weights of over_g, (H, 1)
+        self.of_means: FloatArray = weights[:-1, None].copy()
+        self.of_means[-1] = -np.add.reduce(weights[:-2])
 
     @property
     def slowest(self) -> float:
@@ -360,13 +363,13 @@ class Mixing:
             scored = weight[:, :, None] * log_likelihood(claims(recorded), c)
             self.decayed.arrays["likelihood"] += scored.sum(axis=0)
             self._waiting.clear()
-        self.weights = mixture(self.decayed.value("likelihood", now).sum(axis=0))
+        self._set_weights(mixture(self.decayed.value("likelihood", now).sum(axis=0)))
 
     def take(self, order: Sequence[int]) -> Mixing:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Mixing(len(order), len(self.weights), self.decayed.rate)
         out.decayed = self.decayed.take(order, {"likelihood": [0]})
-        out.weights = self.weights
+        out._set_weights(self.weights)
         new = np.array(order) < 0
         for recorded, c, weight, tick in self._waiting:
             claimed, label = recorded[list(order)], c[list(order)]
@@ -403,7 +406,7 @@ class Mixing:
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
         self.decayed.unpack(packed)
-        self.weights = packed["weights"].copy()
+        self._set_weights(packed["weights"].copy())
         n_peers, n_claims = self.decayed.arrays["likelihood"].shape
         self._waiting = []
         for row in packed["waiting"].reshape(-1, (n_claims + 3) * n_peers + 1):

@@ -51,6 +51,7 @@ class StateParts:
         self.rank = rank
         self.settings = settings or Settings()
         self._eta = self.settings.step
+        self._strength = self.settings.local_strength(len(self.peers))
         self.clock = 0  # decided events
         self.now = 0.0  # where the memory stands on its decay axis
         self._begun = self.settings.decay != "time"
@@ -173,7 +174,7 @@ class StateParts:
         order = [self.peers.index(name) if name in self.peers else -1 for name in names]
         for name, part in self._of_peers().items():
             setattr(self, name, part.take(order))
-        self.peers = names
+        self.peers, self._strength = names, self.settings.local_strength(len(names))
         self._overall_known = None
 
     def rename_peer(self, peer: str, name: str) -> None:

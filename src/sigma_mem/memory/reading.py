@@ -54,7 +54,8 @@ class OverallReading(NamedTuple):
     """What the memory says of every peer whatever the φ."""
 
     now: float
-    by_horizon: FloatArray  # mean label, (P, H)
+    means: FloatArray  # mean label at every horizon, (H, P)
+    slowest: FloatArray  # at the slowest one, (P,)
     change: FloatArray  # Σ_g u_g·(over_g − over_slow), (P,); 0 with one horizon
     recent: FloatArray  # over_fast − over_slow, (P,)
     agreed: FloatArray | None = None  # mean agreement, (P,); None where none was seen

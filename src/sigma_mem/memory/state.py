@@ -61,11 +61,11 @@ class SigmaState(StateParts):
         """
         now = self.now if at is None else at
         overall = self._overall(now)
-        strength = self.settings.local_strength(len(self.peers))
+        strength = self._strength
         sums = self.competence.undecayed_scores(phi)  # where the strength of a prior can grow instead
-        score, effective = sums[0]
-        np.abs(effective, effective)  # what is taken back may leave a rounding error below 0 behind
-        prior = overall.by_horizon[:, -1]
+        score, effective = sums[0, 0], sums[0, 1]
+        np.abs(effective, out=effective)  # what is taken back may leave a rounding error below 0 behind
+        prior = overall.slowest
         compared: tuple[FloatArray, FloatArray] | None = None
         if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
             agreements, asked = self.agreement.score(phi, now)
@@ -76,16 +76,15 @@ class SigmaState(StateParts):
         near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
         local = mean = near
         if self.mixing is not None:
-            total, labels = sums[1]
             fast = max(self.competence.by_rate[1].factor(now), LEAST)
-            local = shrunk_mean(total, labels, near + overall.recent, strength / fast)
+            local = shrunk_mean(sums[1, 0], sums[1, 1], near + overall.recent, strength / fast)
             mean = near + overall.change
             if self.mixing.local:
                 mean += self.mixing.local * (local - near)
             bounded(mean)
         score *= factor * self._eta
         effective *= factor
-        prob, by_horizon = probability(mean), overall.by_horizon
+        prob, by_horizon = probability(mean), overall.means.T
         reading = Reading(score, effective, prob, strength, near, by_horizon, local, compared=compared)
         return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
 
@@ -120,17 +119,18 @@ class SigmaState(StateParts):
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
         overall.flags.writeable = False  # readings hand it out, and it is read again
-        beyond = overall - overall[:, -1:]
-        recent = change = beyond[:, -1]
-        if self.mixing is not None:  # term by term, so that equal peers get equal bits
-            change = np.add.reduce(self.mixing.weights[:-1] * beyond, axis=1)
-            recent = beyond[:, fast_horizon(beyond.shape[1])]
-        return OverallReading(now, overall, change, recent, agreed, asked)
+        slowest = overall[-1]
+        if self.mixing is None:
+            change = recent = np.zeros(len(self.peers))
+        else:  # term by term, so that equal peers get equal bits
+            change = np.add.reduce(self.mixing.of_means * overall)
+            recent = overall[fast_horizon(len(overall))] - slowest
+        return OverallReading(now, overall, slowest, change, recent, agreed, asked)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
         overall = self._overall(self.now)
-        mean = overall.by_horizon[:, -1] + overall.change
+        mean = overall.slowest + overall.change
         if self.mixing is not None:
             mean += self.mixing.local * overall.recent
         return probability(mean), self.competence.trace(self.now)[1]
@@ -278,9 +278,9 @@ class SigmaState(StateParts):
 
 def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
-    total = np.add.reduce(c)
-    if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
-        return c, _ones(len(c)), c - total / len(c), len(c)
+    n, total = len(c), sum(c.tolist())
+    if total == total and n > 1 and not departed:  # no NaN: everyone is labelled, as most often
+        return c, _ones(n), c - total / n, n
     there = c == c  # NaN differs from itself
     n = int(np.count_nonzero(there)) + len(departed)
     return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed), n

@@ -15,6 +15,7 @@ from sigma_mem.serve.auth import seal
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.dashboard import page_routes, view_routes
+from sigma_mem.serve.direct import DirectRoutes
 from sigma_mem.serve.failures import on_bug, on_http_error, on_invalid_request, on_sigma_mem_error
 from sigma_mem.serve.gateway import router as gateway_router
 from sigma_mem.serve.guard import Guard
@@ -66,6 +67,8 @@ def create_app(config: ServerConfig) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(Exception, on_bug)
+    if not config.telemetry:  # the framework's spans know the routes that it took itself
+        app.add_middleware(DirectRoutes, routes=app.routes, is_open=context.memories.is_open)
     app.add_middleware(Guard, config=config, keys=keys, metrics=context.metrics)
     return app
 

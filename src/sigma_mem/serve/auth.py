@@ -69,10 +69,14 @@ class RoleGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
+        self.check(scope)
+        await self._app(scope, receive, send)
+
+    def check(self, scope: Scope) -> None:
+        """Refuse a request of who may not make it."""
         scope["sigma_mem.route"] = self._path  # with names in place of values, for metrics and log
         if self.access.role != "nobody":
             self._check(scope.get("principal"), self.access.role, scope["path_params"].get("namespace"))
-        await self._app(scope, receive, send)
 
     def _check(self, principal: Principal | None, role: Role, namespace: str | None) -> None:
         if principal is None:

@@ -4,6 +4,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
+from itertools import count
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -56,6 +57,7 @@ class Guard:
         self._open = not config.needs_keys and not config.keys
         self._hosts = allowed_hosts(config)
         self._origins = frozenset(config.allowed_origins)
+        self._request_id = _RequestIds()
         self._rate = RateLimit(config.limits.rate, clock)
         self._refused = RateLimit(config.limits.refused_rate, clock)
 
@@ -67,7 +69,7 @@ class Guard:
         if scope["type"] != "http":  # there are no websockets here
             return
         body = _LimitedBody(receive, self._limits.body_bytes)
-        request_id, begun, status = _request_id(scope), self._clock(), 0
+        request_id, begun, status = self._request_id(scope), self._clock(), 0
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -163,10 +165,17 @@ class Guard:
         return self._keys.find(key.strip()) if kind.lower() == "bearer" else None
 
 
-def _request_id(scope: Scope) -> str:
-    """The caller's own id of a request where it is harmless, else a new one."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+class _RequestIds:
+    """Ids of requests: the caller's own where it is harmless, else one that no other request has."""
+
+    def __init__(self) -> None:
+        self._boot, self._count = secrets.token_hex(5), count(1)  # to ask for chance every time costs more
+
+    def __call__(self, scope: Scope) -> str:
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                return str(value.decode())
+        return f"{self._boot}-{next(self._count):x}"
 
 
 def allowed_hosts(config: ServerConfig) -> frozenset[str]:

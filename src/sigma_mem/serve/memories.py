@@ -67,6 +67,10 @@ class Memories:
         found = self._opened.get(namespace)
         return found if found is not None else await self._once(namespace, lambda: self._open(namespace))
 
+    def is_open(self, namespace: str) -> bool:
+        """Whether a namespace was opened already."""
+        return namespace in self._opened
+
     async def create(
         self,
         namespace: str,

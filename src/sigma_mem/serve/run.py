@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -9,8 +10,11 @@ import uvicorn
 from sigma_mem.errors import InputError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.joined import JoinedProtocol
 from sigma_mem.serve.logs import log_event, start_log
 from sigma_mem.store.postgres import shown_path
+
+_SWITCH_SECONDS = 0.001
 
 
 class _Server(uvicorn.Server):
@@ -47,6 +51,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             server_header=False,
             date_header=False,
             lifespan="on",
+            http=JoinedProtocol,
             ws="none",
             limit_concurrency=config.limits.concurrency,
             h11_max_incomplete_event_size=config.limits.header_bytes + 4096,
@@ -54,6 +59,8 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             timeout_graceful_shutdown=round(config.shutdown_seconds),
         )
         path = None if config.path is None else shown_path(config.path)
+        # Who writes to the disk computes too, and may hold the interpreter that long before requests go on.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         log_event("start", address=address, path=path, keys=len(app.state.context.keys.keys))
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, lambda number, frame: None)  # uvicorn raises it again after a clean end

@@ -127,6 +127,8 @@ class Journal:
 
         Returns once it is durable. Holds the lock already.
         """
+        if self._turns is not None and self._turns.last_line(self.namespace) != self._fold.seq:
+            raise StoreError("another process appended meanwhile; nothing was forgotten. Try again")
         self._epoch = _STALE
         self.store.erase(self.namespace, small, record)
 

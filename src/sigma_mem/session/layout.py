@@ -20,11 +20,11 @@ from sigma_mem.memory.agreement import agreement_labels
 from sigma_mem.store.building import Place
 from sigma_mem.store.columns import Columns
 
-_OF_DECISION = frozenset((
-    "now", "tick", "time", "read", "peer", "answer", "scores", "probs", "effective", "confidence",
-    "propensity", "question", "canons", "features", "reads", "details", "claims", "confidence_claims",
-    "agreement", "evidence", "ref",
-))  # fmt: skip
+_OF_DECISION = frozenset(
+    {"now", "tick", "time", "read", "peer", "answer", "scores"}
+    | {"probs", "effective", "confidence", "propensity", "question", "canons", "features"}
+    | {"reads", "details", "claims", "confidence_claims", "agreement", "evidence", "ref"}
+)
 _OF_FEEDBACK = frozenset(["labels", "source", "amends", "tick", "time", "weight", "reliability"])
 NOT_ASKED = -2  # a group; −1 for an answer that could not be read
 

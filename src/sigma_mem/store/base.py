@@ -56,7 +56,10 @@ class Turns(Protocol):
     def append_after(
         self, namespace: str, records: Sequence[Record], epoch: int | None, after: int | None
     ) -> tuple[int, Ticket]:
-        """`Store.append`, refused with StoreError where another line than `after` is the last one."""
+        """`Store.append`, refused with StoreError where another line than `after` is the last one.
+
+        Who gives `after` knows all lines so far, and that no (kind, id) is among them; it is not looked up.
+        """
 
 
 class Store(Protocol):

@@ -19,6 +19,7 @@ from sigma_mem.store.scripts import named_queries, numbered_scripts
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
 _PAGES = 1024  # copied at a time, so that a writer is not held up
+_LONGEST = 120  # characters of SQLite's own words in a message
 CHAIN = 4  # the migration that copies every line
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
@@ -33,11 +34,18 @@ def store_error(path: Path, doing: str, error: Exception) -> StoreError:
         return _corrupt(path, "SQLite finds it damaged")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return _corrupt(path, str(error))
+        return _corrupt(path, _one_line(error))
     busy, full = "Close the other program that has the file open", "Free some space"
     remedies = {sqlite3.SQLITE_FULL: full, sqlite3.SQLITE_BUSY: busy}
     remedy = remedies.get(code, "Check the disk and the permissions")
-    return StoreError(f"could not {doing} {path}: {error}; the ledger is as before. {remedy}, then try again")
+    what = f"could not {doing} {path}: {_one_line(error)}"
+    return StoreError(f"{what}; the ledger is as before. {remedy}, then try again")
+
+
+def _one_line(error: Exception) -> str:
+    """What SQLite says, which may quote a whole statement."""
+    said = " ".join(str(error).split())
+    return said if len(said) <= _LONGEST else said[:_LONGEST] + "…"
 
 
 def check(path: Path) -> int:

@@ -68,11 +68,12 @@ class LedgerTables(ABC):
 
     def sources(self, number: int) -> list[SourceLines]:
         """Every source of a namespace; StoreCorruptError where one is missing."""
-        rows, found = self.read("sources", number), []
+        rows = self.read("sources", number)
+        found: list[SourceLines] = []
         for source, namespace, name, lines, crc, _ in rows:
             if source is not None:
                 line = SourceLines(source, namespace, bytes(name or b"").decode(errors="replace"), lines)
-                if crc != checksum(*line):
+                if crc != checksum(*line) or namespace != number or (found and source <= found[-1].number):
                     raise self.damaged(f"source {source} is damaged")
                 found.append(line)
         if not rows or sum(line.lines for line in found) != rows[0][-1]:

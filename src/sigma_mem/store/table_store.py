@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from sigma_mem.errors import InputError
+from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
 from sigma_mem.store.chain import START, Link, Space, follow, follow_all, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
@@ -102,16 +103,24 @@ class TableStore(ABC, Generic[T]):
         self._settle_queue(namespace)
         number = self._tables.number(namespace)
         found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
-        for line in found:
-            if self._tables.read("count_of_source", line.number)[0][0] < line.lines:
-                raise self._tables.damaged(f"feedback of source {source!r} is missing in an index")
         last = self._last(namespace)
-        end = last if until is None else min(until, last)
-        return (
-            self._tables.record(row)
-            for line in found
-            for row in self._rows("page_of_source", line.number, until=end)
-        )
+        end = last if until is None else until
+        rows = (row for line in found for row in self._rows_of_source(line, last))
+        return (self._tables.record(row) for row in rows if row.seq <= end)
+
+    def _rows_of_source(self, line: SourceLines, last: int) -> Iterator[StoredRow]:
+        """All rows of a source; StoreCorruptError unless the index leads to each of them once.
+
+        Also to those after the ones that are wanted: an entry that was damaged may stand among them.
+        """
+        found, before = 0, 0
+        for row in self._rows("page_of_source", line.number, until=last):
+            if row.source != line.number or row.seq <= before:
+                break
+            found, before = found + 1, row.seq
+            yield row
+        if found < line.lines:
+            raise self._tables.damaged(f"feedback of source {line.name!r} is missing in an index")
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""

@@ -24,6 +24,7 @@ from sigma_mem.store.ledger_tables import LedgerTables
 from sigma_mem.store.prints import SEGMENT, sealed
 from sigma_mem.store.rows import Queued, checksum
 from sigma_mem.store.upgrade import copy_lines
+from sigma_mem.store.wal import refuse_damaged_log
 
 Values = tuple[str | int | bytes | None, ...]
 
@@ -165,6 +166,7 @@ class Tables(LedgerTables):
 
 def open_to_write(path: Path) -> Tables:
     """Check the file before anything is written, create or migrate it, and open its tables."""
+    refuse_damaged_log(path)
     version = check(path)
     keep_older(path, version)
     try:
@@ -184,6 +186,7 @@ def open_to_write(path: Path) -> Tables:
 
 def open_to_read(path: Path) -> Tables:
     """Open the tables of an existing memory that needs no migration."""
+    refuse_damaged_log(path)
     refuse_absent_or_older(path)
     try:
         return Tables(path, connect(path, "ro"), None)

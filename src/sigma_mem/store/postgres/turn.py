@@ -13,7 +13,7 @@ from sigma_mem.store.rows import Queued, StoredRow, checksum
 _ROWS = 4096  # of one statement
 
 
-class Turn:
+class NamespaceTurn:
     """The advisory lock of a namespace, held by one connection, which also writes: it cannot outlive it.
 
     ``books`` are the namespace and its sources as the ledger has them.
@@ -89,11 +89,12 @@ class Turn:
         self._drop()
         self._db = writers.take("write to")
         try:
-            with self._db.pipeline():
-                self._db.execute(tables.statement("lock"), [self._key])
-                found = self._db.execute(
-                    tables.statement("space_named"), as_bytes([self._namespace]), binary=True
-                )
+            # Two statements in one message: the second sees what was committed before the lock was free.
+            found = self._db.execute(
+                f"SELECT pg_advisory_lock({self._key}); "
+                + tables.statement("space_named").replace("%s", f"'\\x{self._namespace.encode().hex()}'")
+            )
+            found.nextset()
             rows = found.fetchall()
         except writers.driver.Error as error:
             self._drop()
@@ -108,24 +109,23 @@ class Turn:
             raise
 
     def _write(self, records: Sequence[Queued], made: Assembly) -> None:
-        writers, name = self._tables.writers, self._namespace.encode()
-        space, sources = made.changed.spaces[self._namespace], made.changed.sources.values()
-        marks = [(name, queued.record.seq) for queued in records if queued.erases]
+        writers, space = self._tables.writers, made.changed.spaces[self._namespace]
+        sources = [(*line, checksum(*line)) for line in made.changed.sources.values()]
+        books = [*_columns(sources, 5), *space[:5], space.check()]
+        marks = [(self._namespace, queued.record.seq) for queued in records if queued.erases]
         try:
-            with self._db.pipeline():
-                self._db.execute("BEGIN")
+            if not marks and len(made.rows) <= _ROWS:
+                self._execute("append", [*_columns(made.rows, 9), *books])  # a transaction of its own
+                return
+            with self._db.transaction():
                 for first in range(0, len(made.rows), _ROWS):
-                    self._execute("append", _columns(made.rows[first : first + _ROWS]))
-                self._execute("save_space", (*space[:5], space.check()))
-                for line in sources:
-                    self._execute("save_source", (*line, checksum(*line)))
+                    self._execute("append", [*_columns(made.rows[first : first + _ROWS], 9), *books])
                 for row in made.erasures:
                     self._execute("erase", (row.body, row.phi, row.digest, row.namespace, row.line))
                 for mark in marks:
                     self._execute("mark_erasure", mark)
                 if marks:
-                    self._execute("drop_snapshot", (name,))
-                self._db.execute("COMMIT")
+                    self._execute("drop_snapshot", [self._namespace])
         except writers.driver.Error as error:
             self._drop()  # and with it whatever the transaction did
             raise writers.translated(f"append {len(made.rows)} record(s) to", error) from None
@@ -140,7 +140,7 @@ class Turn:
             raise writers.translated("write to", error) from None
 
     def _execute(self, statement: str, values: Sequence[Any]) -> None:
-        self._db.execute(self._tables.statement(statement), as_bytes(values), prepare=True)
+        self._db.execute(self._tables.statement(statement), as_bytes(values), prepare=True, binary=True)
 
     def _holds(self, row: StoredRow) -> bool:
         """Whether the ledger has this row: digests are salted, so no other line has its digest."""
@@ -154,17 +154,7 @@ class Turn:
                 self._tables.writers.drop(db)
 
 
-def _columns(rows: Sequence[StoredRow]) -> list[list[Any]]:
+def _columns(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
     """Rows as the arrays that one statement takes."""
-    texts = [(as_bytes((row.kind, row.id, row.event)), row) for row in rows]
-    return [
-        [row.namespace for row in rows],
-        [row.line for row in rows],
-        [text[0] for text, _ in texts],
-        [text[1] for text, _ in texts],
-        [text[2] for text, _ in texts],
-        [row.source for row in rows],
-        [row.body for row in rows],
-        [row.phi for row in rows],
-        [row.digest for row in rows],
-    ]
+    columns = [as_bytes(column) for column in zip(*rows, strict=True)] or [[] for _ in range(count)]
+    return columns[-count:]  # a record's first value is its line's number again

@@ -14,11 +14,12 @@ from sigma_mem.errors import StoreError
 from sigma_mem.store.assembly import Books
 from sigma_mem.store.base import Record
 from sigma_mem.store.postgres.tables import PostgresTables
-from sigma_mem.store.postgres.turn import Turn
+from sigma_mem.store.postgres.turn import NamespaceTurn
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.writer import Batch, refuse_known, refuse_other_epoch
 
-FAIR_SECONDS = 0.05  # after which a turn takes no more threads in: other processes may wait
+FAIR_SECONDS = 0.02  # after which a turn takes no more threads in: other processes may wait
+LINGER_SECONDS = 0.002  # that a turn waits for a thread that may append next
 LONGEST_SECONDS = 10.0  # that a thread can hold up the end of a turn
 _IDLE_SECONDS = 5.0  # after which the thread ends
 _CAPACITY = 4096  # records that may wait before `append` does
@@ -108,7 +109,8 @@ class NamespaceWriter:
                     f"another process appended to {self._namespace!r} meanwhile; nothing was changed. "
                     "Try again"
                 )
-            refuse_known(self._namespace, [q.record for q in unit], lambda key: self._is_known(*key))
+            look = self._is_known if after is None else self._is_queued  # who knows all lines chose new ids
+            refuse_known(self._namespace, [q.record for q in unit], lambda key: look(*key))
             numbered = enumerate(unit, self._newest + 1)
             queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in numbered]
             self._newest += len(queued)
@@ -161,8 +163,11 @@ class NamespaceWriter:
     def _batches(self) -> list[Batch]:
         return [self._filling] if self._writing is None else [self._writing, self._filling]
 
+    def _is_queued(self, kind: str, id: str) -> bool:
+        return self.find(kind, id) is not None
+
     def _is_known(self, kind: str, id: str) -> bool:
-        return self.find(kind, id) is not None or self._tables.exists(self._namespace, kind, id)
+        return self._is_queued(kind, id) or self._tables.exists(self._namespace, kind, id)
 
     def _wake(self) -> None:
         if self._thread is None:
@@ -174,8 +179,8 @@ class NamespaceWriter:
     # --- the thread that takes turns -----------------------------------------------------
 
     def _run(self) -> None:
+        rang = True
         while True:
-            rang = self._listen(_IDLE_SECONDS)
             with self._lock:
                 wanted = bool(self._waiting.seats)
                 if not wanted and (self._stopped or not rang):
@@ -183,6 +188,8 @@ class NamespaceWriter:
                     return
             if wanted:
                 self._take_turn()
+            else:
+                rang = self._listen(_IDLE_SECONDS)
 
     def _listen(self, seconds: float) -> bool:
         """Wait until somebody rings; whether somebody did."""
@@ -194,7 +201,7 @@ class NamespaceWriter:
 
     def _take_turn(self) -> None:
         try:
-            turn = Turn(self._tables, self._namespace, self._books)
+            turn = NamespaceTurn(self._tables, self._namespace, self._books)
         except StoreError as error:
             with self._lock:
                 waiting, self._waiting = self._waiting, _Waiting()
@@ -215,21 +222,23 @@ class NamespaceWriter:
             self._books = turn.books
             turn.end()
 
-    def _hold(self, turn: Turn) -> None:
+    def _hold(self, turn: NamespaceTurn) -> None:
         """Commit what is queued until the turn ends."""
-        start = time.monotonic()
+        start, lingered = time.monotonic(), False
         while True:
             with self._lock:
                 held = time.monotonic() - start
                 self._full = self._full or held > FAIR_SECONDS
-                batch = self._next_batch()
-                if batch is None and (not self._seats or held > LONGEST_SECONDS):
+                batch, taken = self._next_batch(), bool(self._seats)
+                if batch is None and (held > LONGEST_SECONDS or (not taken and (lingered or self._full))):
                     self._open = False
                     return
             if batch is None:
-                self._listen(0.05)
+                rang = self._listen(0.05 if taken else LINGER_SECONDS)
+                lingered = not taken and not rang
                 continue
             turn.commit(batch.records)
+            lingered = False
             with self._lock:
                 self._writing = None
             batch.settle()

@@ -51,6 +51,7 @@ function showPlace(names) {
   const links = LISTED.map((name) => el("li", {}, el("a", { href: memory(place.namespace).link(name),
     "aria-current": name === place.view || (name === "decisions" && place.view === "decision") ? "page" : null }, VIEWS[name].title)));
   document.getElementById("views").replaceChildren(...links);
+  document.querySelector("#views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${VIEWS[place.view].title} · ${place.namespace} · Σ-Mem`;
 }
 

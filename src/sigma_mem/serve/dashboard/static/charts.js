@@ -47,17 +47,18 @@ export function costChart(spots) {
   );
 }
 
-// Names beside their points, from top to bottom, moved down where two would lie on each other.
+// Names beside their points, from top to bottom, moved down where one would lie on a point or on another name.
 function placedNames(names) {
-  const [perLetter, line, placed] = [7, 14, []];
-  const from = (n) => (n.left ? n.x - 8 - perLetter * n.text.length : n.x - 5);
-  const to = (n) => (n.left ? n.x + 5 : n.x + 8 + perLetter * n.text.length);
-  for (const name of names.toSorted((a, b) => a.y - b.y)) {
-    const beside = placed.filter((other) => from(name) < to(other) && from(other) < to(name));
-    name.y = Math.max(name.y, ...beside.map((other) => other.y + line));
-    placed.push(name);
-  }
-  return placed;
+  const [perLetter, line] = [7, 14];
+  const taken = names.map(({ x, y }) => ({ from: x - 5, to: x + 5, y }));
+  return names.toSorted((a, b) => a.y - b.y).map((name) => {
+    const width = perLetter * name.text.length;
+    const place = { from: name.left ? name.x - 8 - width : name.x + 6, to: name.left ? name.x - 6 : name.x + 8 + width, y: name.y };
+    const inTheWay = () => taken.find((other) => place.from < other.to && other.from < place.to && Math.abs(place.y - other.y) < line);
+    for (let other = inTheWay(); other; other = inTheWay()) place.y = other.y + line;
+    taken.push(place);
+    return { ...name, y: place.y };
+  });
 }
 
 // G as a graph: who is right and wrong together (solid), or apart (dashed).

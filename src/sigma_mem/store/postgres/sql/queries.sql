@@ -1,15 +1,21 @@
--- lock --
-SELECT pg_advisory_lock(%s)
-
 -- unlock --
 SELECT pg_advisory_unlock(%s)
 
 -- append --
-INSERT INTO record (namespace, line, kind, id, event, source, body, phi, digest)
-SELECT * FROM unnest(
-    %s::integer[], %s::bigint[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[],
-    %s::bytea[], %s::bytea[], %s::bytea[]
+WITH lines AS (
+    INSERT INTO record (namespace, line, kind, id, event, source, body, phi, digest)
+    SELECT * FROM unnest(
+        %s::integer[], %s::bigint[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[],
+        %s::bytea[], %s::bytea[], %s::bytea[]
+    )
+), sources AS (
+    INSERT INTO source (number, namespace, name, lines, crc)
+    SELECT * FROM unnest(%s::bigint[], %s::integer[], %s::bytea[], %s::bigint[], %s::bigint[])
+    ON CONFLICT (number) DO UPDATE SET lines = excluded.lines, crc = excluded.crc
 )
+INSERT INTO namespace (number, name, lines, sourced, head, crc) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (number) DO UPDATE
+SET lines = excluded.lines, sourced = excluded.sourced, head = excluded.head, crc = excluded.crc
 
 -- erase --
 UPDATE record SET body = %s, phi = %s, digest = %s WHERE namespace = %s AND line = %s
@@ -29,11 +35,6 @@ SELECT nextval('namespace_number')
 -- next_source --
 SELECT nextval('source_number')
 
--- save_space --
-INSERT INTO namespace (number, name, lines, sourced, head, crc) VALUES (%s, %s, %s, %s, %s, %s)
-ON CONFLICT (number) DO UPDATE
-SET lines = excluded.lines, sourced = excluded.sourced, head = excluded.head, crc = excluded.crc
-
 -- spaces --
 SELECT number, name, lines, sourced, head, crc, lines FROM namespace ORDER BY number
 
@@ -42,10 +43,6 @@ SELECT number, name, lines, sourced, head, crc, lines FROM namespace WHERE numbe
 
 -- space_named --
 SELECT number, name, lines, sourced, head, crc, lines FROM namespace WHERE name = %s
-
--- save_source --
-INSERT INTO source (number, namespace, name, lines, crc) VALUES (%s, %s, %s, %s, %s)
-ON CONFLICT (number) DO UPDATE SET lines = excluded.lines, crc = excluded.crc
 
 -- sources --
 SELECT s.number, s.namespace, s.name, s.lines, s.crc, n.sourced

@@ -1,0 +1,106 @@
+"""A whole memory in PostgreSQL: forget, back up, export, restore, and a snapshot's tail."""
+
+import pytest
+
+from crash.conftest import bits  # noqa: F401
+from sigma_mem import SigmaMem
+from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
+from sigma_mem.store import open_store
+
+PEERS = ["ann", "bob", "cyd"]
+ANSWERS = {"ann": "391", "bob": "391", "cyd": "381"}
+
+
+@pytest.fixture
+def memory(postgres):
+    with SigmaMem(PEERS, postgres, encoder="hashed", snapshot_every=8) as mem:
+        for n in range(12):
+            decision = mem.decide(f"What is 17 * {n}?", ANSWERS, ref=f"task-{n}")
+            mem.feedback(decision.id, {"ann": True, "cyd": n % 2 == 0}, source=("tests", "judge")[n % 2])
+        yield mem
+
+
+def test_it_continues_from_a_snapshot_and_equals_a_replay(memory, postgres, bits):  # noqa: F811
+    live = bits(memory)
+    assert memory.store.load_snapshot("default").seq > 8
+    with SigmaMem(path=postgres) as again:
+        assert bits(again) == live == bits(again.replayed())
+        assert again.events == 12
+        assert again.explain("task-3").decision == memory.explain("task-3").decision
+
+
+def test_a_backup_is_a_file_with_every_namespace(memory, tmp_path, bits):  # noqa: F811
+    memory.namespace("tenant", ["ann", "dan"], encoder="hashed").route("Who?")
+    memory.forget("task-2")
+    memory.backup(tmp_path / "copy.db")
+    with SigmaMem(path=tmp_path / "copy.db") as copy:
+        assert bits(copy) == bits(memory)
+        assert copy.namespace("tenant").events == 1
+        with pytest.raises(UnknownDecisionError, match="forgotten"):
+            copy.explain("task-2")
+
+
+def test_export_and_restore_lose_nothing(memory, postgres, tmp_path, bits):  # noqa: F811
+    memory.revoke("judge")
+    lines = memory.export(tmp_path / "memory.jsonl.gz")
+    with SigmaMem.restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy") as copy:
+        assert bits(copy) == bits(memory) == bits(copy.replayed())
+        assert copy.store.verify() == 2 * lines
+        assert copy.export(tmp_path / "again.jsonl.gz") == lines
+    with pytest.raises(InputError, match="holds a memory already"):
+        SigmaMem.restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy")
+    with SigmaMem.restore(tmp_path / "memory.jsonl.gz", tmp_path / "file.db") as file:
+        assert bits(file) == bits(memory)
+
+
+def test_a_restart_never_changes_the_routing(memory, postgres):
+    before = memory.trust("What is 17 * 4?")
+    with SigmaMem(path=postgres, readonly=True) as again:
+        assert again.trust("What is 17 * 4?") == before
+
+
+def test_what_is_forgotten_is_gone_from_every_line(memory, postgres_server):
+    memory.forget("task-5")
+    text = memory.store.of_event("default", memory.store.find("default", "ref", "task-5").event)
+    assert all("17 * 5" not in repr(line) for line in text)
+    assert memory.store.verify() == len(list(memory.store.records("default")))
+
+
+def test_merge_and_refold_make_a_file(memory, postgres, tmp_path):
+    with (
+        SigmaMem(path=postgres, readonly=True) as mem,
+        SigmaMem(PEERS, tmp_path / "other.db", encoder="hashed") as other,
+    ):
+        other.route("Another one?")
+        with mem.merge(other, tmp_path / "both.db") as both:
+            assert both.events == 13
+        with pytest.raises(InputError, match="expected a new file"):
+            mem.merge(other, postgres)
+
+
+def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, bits):  # noqa: F811
+    from sigma_mem.store.postgres.turn import NamespaceTurn
+
+    before = bits(memory)
+
+    def full(turn, records, made):
+        turn._drop()
+        raise StoreError("could not extend file: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NamespaceTurn, "_write", full)
+        with pytest.raises(StoreError, match="No space left"):
+            memory.feedback("task-1", {"bob": True})
+    assert bits(memory) == before
+    assert memory.store.epoch == 1
+    memory.feedback("task-1", {"bob": True})
+    assert bits(memory) != before
+    assert bits(memory) == bits(memory.replayed())
+
+
+def test_opening_without_peers_where_there_is_nothing_is_refused(postgres):
+    with pytest.raises(InputError, match="holds no memory yet"):
+        SigmaMem(path=postgres)
+    store = open_store(postgres)
+    assert store.namespaces() == []
+    store.close()
