@@ -10,7 +10,7 @@ from sigma_mem.session.snapshot import pack_fold
 from sigma_mem.store import table_store
 
 PEERS = ["ann", "bob", "cat", "dan", "eve"]
-TEXTS = ["42", "I say 42, since 6 * 7 = 42", "it is 41", "maybe 7", "it is é", None]
+TEXTS = ["42", "6 * 7 = 42", "it is 41", "maybe 7", "it is é", None]
 
 
 @pytest.fixture(autouse=True)
