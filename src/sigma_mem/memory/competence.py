@@ -94,7 +94,7 @@ class Competence:
             part = columns[:, i]
             part *= decayed.weights(ticks)[:, None, None]
         add_rows(self._traces, columns[:, 0])
-        flat, done = columns.reshape(len(phis), -1), 0
+        flat, done = columns.reshape(len(phis), len(self._coefficients)), 0
         while done < len(phis):
             if self._filled == WINDOW:
                 self._fold()

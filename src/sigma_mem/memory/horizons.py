@@ -154,9 +154,9 @@ class Horizons:
             there = a == a  # NaN differs from itself
             beyond = np.where(there, beyond - w * a / n, beyond)
             alone = np.where(there, alone - w / n, alone)
-        columns = np.column_stack((label, weight, beyond, events, alone))
+        rows = np.column_stack((label, weight, beyond, events, alone))
         weights = np.column_stack([decayed.weights(ticks) for decayed in self._decayed])
-        add_rows(self._sums, weights[:, :, None] * columns[:, None, :])
+        add_rows(self._sums, weights[:, :, None] * rows[:, None, :])
 
     def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tot and n of every peer, (P, H)."""
