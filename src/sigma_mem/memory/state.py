@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import horizons as horizons_
 from sigma_mem.memory.agreement import deviation
-from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean
+from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_of
 from sigma_mem.memory.horizons import LEAST, bounded, fast_horizon
 from sigma_mem.memory.parts import StateParts
 from sigma_mem.memory.reading import OverallReading, Reading
 from sigma_mem.memory.relation import centred
+from sigma_mem.memory.symmetric import pair_products
 
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
@@ -62,13 +63,14 @@ class SigmaState(StateParts):
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self._strength
-        sums = self.competence.undecayed_scores(phi)  # where the strength of a prior can grow instead
+        pairs = pair_products(phi)
+        sums = self.competence.undecayed_scores(phi, pairs)  # where the strength of a prior can grow instead
         score, effective = sums[0, 0], sums[0, 1]
         np.abs(effective, out=effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.slowest
         compared: tuple[FloatArray, FloatArray] | None = None
         if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
-            agreements, asked = self.agreement.score(phi, now)
+            agreements, asked = self.agreement.score(phi, now, pairs)
             compared = asked, overall.compared
             near = deviation(agreements, asked, overall.agreed, strength)
             prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
@@ -115,7 +117,7 @@ class SigmaState(StateParts):
             overall = self.horizons.means_by_agreement(none_known, None, s.strength, now)
         else:
             agreements, asked = self.agreement.trace(now)
-            pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
+            pool = shrunk_mean(sum(agreements.tolist()), sum(asked.tolist()), none_known, s.prior_labels)
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
         overall.flags.writeable = False  # readings hand it out, and it is read again

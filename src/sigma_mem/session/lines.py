@@ -104,7 +104,9 @@ def decision_record(
         else dict(decision.canons)
         if keep_text
         else _numbered(decision.canons),
-        "features": [FEATURES_VERSION, _own(decision.features)] if decision.features else _NO_FEATURES,
+        "features": [FEATURES_VERSION, {peer: list(x) for peer, x in decision.features.items()}]
+        if decision.features
+        else _NO_FEATURES,
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": _kept_details(decision.details, keep_text) if decision.details else _NONE,
     }
