@@ -136,7 +136,8 @@ class Horizons:
                     beyond -= w * a / n
                     alone -= w / n
         row = np.array([*labels, *weights, beyond, events, alone])
-        self._sums += np.array([[decayed.weight(tick)] for decayed in self._decayed]) * row
+        weight_of = np.array([decayed.weight(tick) for decayed in self._decayed])
+        self._sums += weight_of[:, None] * row
 
     def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tot and n of every peer, (P, H)."""
@@ -146,11 +147,11 @@ class Horizons:
 
     def means_by_pool(self, prior: float, prior_labels: float, strength: float, now: float) -> FloatArray:
         """over_g,p, (H, P), shrunk to the pool's mean label, and that to a prior worth `prior_labels`."""
-        grown = []
+        grown: list[float] = []
         for (total, labels), decayed in zip(self._both.sum(axis=2).tolist(), self._decayed, strict=True):
             factor = max(decayed.factor(now), LEAST)
             own = strength / factor
-            grown.append((own * shrunk_mean(total, labels, prior, prior_labels / factor), own))
+            grown += own * shrunk_mean(total, labels, prior, prior_labels / factor), own
         return self._means(grown)
 
     def means_by_agreement(
@@ -163,20 +164,18 @@ class Horizons:
         pool, agreed : float and array (P,)
             Mean agreement of the pool, and by how much each peer's is larger; None for by nothing.
         """
-        grown = []
+        grown: list[float] = []
         for (beyond, events, alone), decayed in zip(self._level.tolist(), self._decayed, strict=True):
             own = strength / max(decayed.factor(now), LEAST)
-            grown.append((own * (pool + shift(beyond, events, alone, pool, own)), own))
+            grown += own * (pool + shift(beyond, events, alone, pool, own)), own
         return self._means(grown, agreed)
 
-    def _means(
-        self, grown: Sequence[tuple[float, float]], differences: FloatArray | None = None
-    ) -> FloatArray:
-        """Means from the prior of every horizon, times its strength, and the strength.
+    def _means(self, grown: Sequence[float], differences: FloatArray | None = None) -> FloatArray:
+        """Means from, for every horizon in turn, its prior times the prior's strength, and this strength.
 
         Sums stay undecayed and the strength grows: numerator and denominator share the factor.
         """
-        prior = np.array(grown)[:, :, None]
+        prior = np.array(grown).reshape(-1, 2, 1)
         sums = self._both + prior
         means: FloatArray = sums[:, 0]
         if differences is not None:

@@ -320,7 +320,8 @@ class Fold:
         fair = event.evidence(c)
         if fair:
             if self.labelled is not None:
-                (self.labelled.update if sign > 0.0 else self.labelled.subtract)(fair.keys())
+                for peer in fair:
+                    self.labelled[peer] += 1 if sign > 0.0 else -1
             state, kept = self._state_to_write(event)
             left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
             groups = event.groups((*state.peers, *left))
