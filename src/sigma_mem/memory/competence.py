@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.decayed import DecayedSum, add_rows
 from sigma_mem.memory.symmetric import pack_symmetric, packed_size, pair_products, unpack_symmetric
 
 WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer window slows reads
@@ -84,6 +84,25 @@ class Competence:
             decayed.arrays["coefficients"][:, :, self._filled] = part
         self._traces += by_rate[0]  # tr φφᵀ = 1
         self._filled += 1
+
+    def write_many(self, phis: FloatArray, c: FloatArray, seen: FloatArray, ticks: Sequence[float]) -> None:
+        """Write events, a row each, one after another: bit for bit as `write` does."""
+        columns = np.zeros((len(phis), *self._shape))
+        columns[:, :, 0, : self.n_peers] = c[:, None]
+        columns[:, :, 1, : self.n_peers] = seen[:, None]
+        for i, decayed in enumerate(self.by_rate):
+            part = columns[:, i]
+            part *= decayed.weights(ticks)[:, None, None]
+        add_rows(self._traces, columns[:, 0])
+        flat, done = columns.reshape(len(phis), -1), 0
+        while done < len(phis):
+            if self._filled == WINDOW:
+                self._fold()
+            end = min(len(phis), done + WINDOW - self._filled)
+            places = slice(self._filled, self._filled + end - done)
+            self._phis[places] = phis[done:end]
+            self._coefficients[:, places] = flat[done:end].T
+            self._filled, done = places.stop, end
 
     def _fold(self) -> None:
         for total, update in zip(self._sums, self._window(self._coefficients), strict=True):

@@ -49,7 +49,7 @@ class EventState:
     agreement: Mapping[str, float] = _NONE
     topics: tuple[str, ...] = ()
     confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
-    first: str | None = None  # asked first by a panel of which only those asked are labelled
+    fair: Sequence[str] | None = None  # asked by an exploring panel whatever others said; None: all
     standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
     lines = 0  # of feedback
     served: Mapping[str, str] = _NONE  # decision → the peer that really answered
@@ -131,10 +131,11 @@ class EventState:
             self._claims = _claims(record)
             self._topic_claims = _claims(record, "topic_claims")
             recorded = _recorded_agreement(body)
-            self.first = body["details"].get("panel", {}).get("first")
+            panel = body["details"].get("panel", {})
+            self.fair = panel.get("fair", [panel["first"]] if panel.get("first") else None)
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
-            if self.first is not None:
-                self.agreement = _NONE
+            if self.fair is not None:
+                self.agreement = agreement_of({peer: body["canons"][peer] for peer in self.fair})
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = recorded_features(record)
@@ -142,18 +143,18 @@ class EventState:
 
     @property
     def compared_canons(self) -> Mapping[str, str | None]:
-        """Answers that tell who copies whom: none where a panel asked some because of what others said."""
-        return self.canons if self.first is None else _NONE
+        """Answers that tell who copies whom: not of peers that a panel asked because of what others said."""
+        return self.canons if self.fair is None else {peer: self.canons[peer] for peer in self.fair}
 
     def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
         """The labels that say how good their peers are.
 
         A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
-        those who were asked are labelled, the first one's label alone is a fair sample.
+        those who were asked are labelled, the first ones' labels alone are a fair sample.
         """
-        if self.first is None or any(peer not in self.canons for peer in labels):
+        if self.fair is None or any(peer not in self.canons for peer in labels):
             return labels
-        return {self.first: labels[self.first]} if self.first in labels else _NONE
+        return {peer: labels[peer] for peer in self.fair if peer in labels}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""

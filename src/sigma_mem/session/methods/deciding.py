@@ -197,8 +197,9 @@ class DecidingMethods(HeldMemory):
         ----------
         question, phi, topic, explore, canon, among, after, ref
             As for `route` and `vote`, but `explore` says that only those who were asked will be labelled. A
-            panel asks on where a task looks hard, so that those asked later seem worse than they are: one
-            panel in ten then asks everyone, and of the others only the label of the first peer counts.
+            panel asks on where a task looks hard, so that those asked later seem worse than they are: the
+            labels of the first two count, of which the second is sometimes drawn, and three panels in a
+            hundred ask everyone.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
@@ -217,7 +218,7 @@ class DecidingMethods(HeldMemory):
             same = TaskRequest(task.question, after=first.event)
             return self._made(self._decider.decide(same, None, given, step=step))
 
-        panel = Panel(first, limits, canon, decide)
+        panel = Panel(first, limits, canon, decide, self._rng)
         if first.id != first.event:
             lines = self.store.of_event(self._namespace, first.event)
             panel.resume(decision_from(line) for line in lines if _is_step(line))
