@@ -191,6 +191,11 @@ def is_forgotten(record: Record) -> bool:
     return "forgotten" in record.body
 
 
+def asks_on(record: Record) -> bool:
+    """Whether a line is a step of a panel that goes on: its answer is not the outcome."""
+    return bool(record.body["details"].get("panel", {}).get("next"))
+
+
 def forget_record(events: Sequence[str], time: float) -> Record:
     """These events were forgotten; their lines keep their places only."""
     return Record("forget", f"{events[0]}+{len(events) - 1}", "", {"events": list(events), "time": time})
