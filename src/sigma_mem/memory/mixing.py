@@ -98,11 +98,17 @@ class Mixing:
 
     def __init__(self, n_peers: int, n_claims: int, rate: float) -> None:
         self.decayed = DecayedSum(rate, {"likelihood": np.zeros((n_peers, n_claims))})
-        self._set_weights(mixture(np.zeros(n_claims)))
+        self.weights = mixture(np.zeros(n_claims))
         self._waiting: list[tuple[NDArray[np.float16], FloatArray, FloatArray, float]] = []
 
-    def _set_weights(self, weights: FloatArray) -> None:
-        self.weights = weights
+    @property
+    def weights(self) -> FloatArray:
+        """u of every claim, (H + 1,)."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: FloatArray) -> None:
+        self._weights = weights
         self.local: float = weights.item(-1)  # of the local claim
         # Σ_g u_g·(over_g − over_slow), as weights of over_g, (H, 1)
         self.of_means: FloatArray = weights[:-1, None].copy()
@@ -143,7 +149,7 @@ class Mixing:
             scored = weighted[:, :, None] * log_likelihood(claims(recorded[here]), c[here])
             blocks = scored.reshape(-1, BATCH, *scored.shape[1:])
             add_rows(self.decayed.arrays["likelihood"], np.add.accumulate(blocks, axis=1)[:, -1])
-            self._set_weights(mixture(self.decayed.value("likelihood", nows[end - 1]).sum(axis=0)))
+            self.weights = mixture(self.decayed.value("likelihood", nows[end - 1]).sum(axis=0))
         for i in range(end, len(c)):
             self.write(recorded[i], c[i], weight[i], ticks[i], nows[i])
 
@@ -155,13 +161,13 @@ class Mixing:
             scored = weight[:, :, None] * log_likelihood(claims(recorded), c)
             self.decayed.arrays["likelihood"] += scored.sum(axis=0)
             self._waiting.clear()
-        self._set_weights(mixture(self.decayed.value("likelihood", now).sum(axis=0)))
+        self.weights = mixture(self.decayed.value("likelihood", now).sum(axis=0))
 
     def take(self, order: Sequence[int]) -> Mixing:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Mixing(len(order), len(self.weights), self.decayed.rate)
         out.decayed = self.decayed.take(order, {"likelihood": [0]})
-        out._set_weights(self.weights)
+        out.weights = self.weights
         new = np.array(order) < 0
         for recorded, c, weight, tick in self._waiting:
             claimed, label = recorded[list(order)], c[list(order)]
@@ -198,7 +204,7 @@ class Mixing:
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
         self.decayed.unpack(packed)
-        self._set_weights(packed["weights"].copy())
+        self.weights = packed["weights"].copy()
         n_peers, n_claims = self.decayed.arrays["likelihood"].shape
         self._waiting = []
         for row in packed["waiting"].reshape(-1, (n_claims + 3) * n_peers + 1):
