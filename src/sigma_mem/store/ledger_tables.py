@@ -68,7 +68,7 @@ class LedgerTables(ABC):
 
     def sources(self, number: int) -> list[SourceLines]:
         """Every source of a namespace; StoreCorruptError where one is missing."""
-        rows, found = self.read("sources", number), []
+        rows, found = self.read("sources", number), list[SourceLines]()
         for source, namespace, name, lines, crc, _ in rows:
             if source is not None:
                 line = SourceLines(source, namespace, bytes(name or b"").decode(errors="replace"), lines)
