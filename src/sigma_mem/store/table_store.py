@@ -1,7 +1,8 @@
 """The half of a store that reads tables, whatever database they are in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 from sigma_mem.errors import InputError
@@ -9,9 +10,10 @@ from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
 from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.rows import StoredRow, checksum, encoded
+from sigma_mem.store.rows import PackedLine, StoredRow, checksum, encoded
 from sigma_mem.store.writer import refuse_unwritable
 
+_LARGE_PAGE = 4096  # records that are handed out at once
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 T = TypeVar("T", bound=LedgerTables)
 
@@ -39,6 +41,13 @@ class TableStore(ABC, Generic[T]):
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
         self._settle_queue(namespace)
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
+
+    def packed_lines(self, namespace: str, after: int = 0) -> Iterator[Sequence[PackedLine]]:
+        """The same, page by page, with bodies as they are stored."""
+        self._settle_queue()
+        rows = self._lines(namespace, after)
+        while page := list(islice(rows, _LARGE_PAGE)):
+            yield [PackedLine(row, self._tables.packing_of(row)) for row in page]
 
     def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
         """Rows of a namespace in order; StoreCorruptError unless all of them are there.
