@@ -53,19 +53,33 @@ def test_disagreement_asks_on():
     assert len(differ.answers) > len(agree.answers)
 
 
-def test_where_only_those_asked_are_labelled_the_first_one_alone_is_a_fair_sample(mem, monkeypatch):
+def test_where_only_those_asked_are_labelled_the_first_two_are_a_fair_sample(mem, monkeypatch):
     monkeypatch.setattr("sigma_mem.session.methods.deciding.EXPLORED", 0.0)
     answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
     panel = ask_all(mem.ask(QUESTION, explore=True, change=0.0), answers)
-    first, *later = panel.answers
+    first, second, *later = panel.answers
+    assert later
     before = mem.trust(QUESTION)
     mem.feedback(panel.decision, dict.fromkeys(panel.answers, False))
     after = mem.trust(QUESTION)
     assert after[first].effective > before[first].effective
+    assert after[second].effective > before[second].effective
     assert all(after[peer].effective == before[peer].effective for peer in later)
+    live, replayed = mem.state, mem.replayed().state
+    for name, array in live.pack().items():
+        np.testing.assert_array_equal(array, replayed.pack()[name], err_msg=name)
 
 
-def test_one_exploring_panel_in_ten_asks_everyone():
+def test_where_all_are_labelled_all_labels_count(mem):
+    panel = ask_all(mem.ask(QUESTION, explore=True, calls=2), dict.fromkeys(PEERS, "391"))
+    before = mem.trust(QUESTION)
+    mem.feedback(panel.decision, dict.fromkeys(PEERS, True))
+    after = mem.trust(QUESTION)
+    assert all(after[peer].effective > before[peer].effective for peer in PEERS)
+
+
+def test_an_exploring_panel_asks_everyone_now_and_then(monkeypatch):
+    monkeypatch.setattr("sigma_mem.session.methods.deciding.EXPLORED", 0.1)
     memory = SigmaMem(PEERS, rank=2, seed=0)
     asked = [
         len(ask_all(memory.ask(phi=[1.0, 0.0], explore=True, change=1.0), dict.fromkeys(PEERS, "1")).answers)
@@ -73,6 +87,18 @@ def test_one_exploring_panel_in_ten_asks_everyone():
     ]
     assert set(asked) == {1, len(PEERS)}
     assert 2 <= asked.count(len(PEERS)) <= 20
+
+
+def test_the_second_of_an_exploring_panel_is_sometimes_drawn(mem):
+    def second(explore):
+        panel = mem.ask(QUESTION, explore=explore, change=0.0)
+        panel.add(panel.next, "391")
+        return panel.next
+
+    assert len({second(False) for _ in range(5)}) == 1
+    drawn = [second(True) for _ in range(60)]
+    assert set(drawn) == {"bob", "cat", "dan"}
+    assert drawn.count(second(False)) > 30  # most often it is the one that an ordinary panel asks
 
 
 def test_limits(mem):

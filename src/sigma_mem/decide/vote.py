@@ -112,10 +112,9 @@ def calibrated_weights(
 def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | None) -> FloatArray:
     """Weights drawn towards their mean while labels may not tell them apart: w̄ + λ(w − w̄).
 
-    λ = x²/(1 + x²), where x is the variance of the weights, and 0.01, over that of an estimate from n
-    labelled events, 4/n. So peers that differ much are told apart after a few labels, peers that hardly
-    differ after many.
-    Before the first label this is a majority, whose ties go to the larger sum of weights.
+    λ = x²/(1 + x²), where x is the variance of the weights, and 0.01, over 4/n, that of an estimate from
+    n labelled events. So peers that differ much are told apart after a few labels, peers that hardly
+    differ after many. Before the first label this is a majority, whose ties go to the larger sum of weights.
 
     >>> import numpy as np
     >>> tempered(np.array([1.0, 3.0]), np.array([0, 1]), labelled=4.0).round(2).tolist()

@@ -13,7 +13,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import is_forgotten, phi_from_bytes, recorded_features
+from sigma_mem.session.lines import is_forgotten, phi_in, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -41,57 +41,39 @@ class Charge(NamedTuple):
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
-    __slots__ = (
-        "_claims",
-        "_phi",
-        "_topic_claims",
-        "agreement",
-        "canons",
-        "charges",
-        "confidence",
-        "expected",
-        "features",
-        "first",
-        "guess",
-        "lines",
-        "question",
-        "reads",
-        "said",
-        "seq",
-        "served",
-        "served_lines",
-        "standings",
-        "tick",
-        "topics",
-    )
+    # What most events never have costs them nothing: these are set when a line brings them.
+    canons: Mapping[str, str | None] = _NONE
+    reads: Mapping[str, str] = _NONE  # read → the peer it chose
+    features: Mapping[str, Sequence[float]] = _NONE
+    expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
+    agreement: Mapping[str, float] = _NONE
+    topics: tuple[str, ...] = ()
+    confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
+    fair: Sequence[str] | None = None  # asked by an exploring panel whatever others said; None: all
+    standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
+    lines = 0  # of feedback
+    served: Mapping[str, str] = _NONE  # decision → the peer that really answered
+    served_lines = 0
+    charges: Mapping[str, Charge] = _NONE  # by peer
+    guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
+    _topic_claims: tuple[str, Mapping[str, float]] | None = None
 
     def __init__(self, record: Record) -> None:
+        body = record.body
         self._phi = record.phi
         self.seq = record.seq  # of its first decision
-        self.tick: float = record.body["tick"]
-        self.question: str | None = record.body["question"]
-        self.canons: Mapping[str, str | None] = _NONE
-        self.reads: Mapping[str, str] = _NONE  # read → the peer it chose
-        self.features: Mapping[str, Sequence[float]] = _NONE
-        self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
-        self.agreement: Mapping[str, float] = _NONE
-        self.topics: tuple[str, ...] = tuple(record.body.get("topics", ()))
-        self._claims = _claims(record)
-        self._topic_claims = _claims(record, "topic_claims")
-        self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
-        self.first: str | None = None  # asked first by a panel of which only those asked are labelled
+        self.tick: float = body["tick"]
+        self.question: str | None = body["question"]
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
-        self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
-        self.lines = 0  # of feedback
-        self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
-        self.served_lines = 0
-        self.charges: Mapping[str, Charge] = _NONE  # by peer
-        self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
+        self._claims = _claims(record)
+        if "topics" in body:
+            self.topics = tuple(body["topics"])
+            self._topic_claims = _claims(record, "topic_claims")
 
     @property
     def phi(self) -> FloatArray:
-        """φ of the event; decoded when asked for, since most events are never labelled."""
-        return phi_from_bytes(self._phi)
+        """φ of the event, to read; decoded when asked for, since most events are never labelled."""
+        return phi_in(self._phi)
 
     def apply(self, record: Record) -> None:
         """Take in one of the event's lines."""
@@ -149,10 +131,11 @@ class EventState:
             self._claims = _claims(record)
             self._topic_claims = _claims(record, "topic_claims")
             recorded = _recorded_agreement(body)
-            self.first = body["details"].get("panel", {}).get("first")
+            panel = body["details"].get("panel", {})
+            self.fair = panel.get("fair", [panel["first"]] if panel.get("first") else None)
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
-            if self.first is not None:
-                self.agreement = _NONE
+            if self.fair is not None:
+                self.agreement = agreement_of({peer: body["canons"][peer] for peer in self.fair})
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
             self.features = recorded_features(record)
@@ -160,18 +143,18 @@ class EventState:
 
     @property
     def compared_canons(self) -> Mapping[str, str | None]:
-        """Answers that tell who copies whom: none where a panel asked some because of what others said."""
-        return self.canons if self.first is None else _NONE
+        """Answers that tell who copies whom: not of peers that a panel asked because of what others said."""
+        return self.canons if self.fair is None else {peer: self.canons[peer] for peer in self.fair}
 
     def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
         """The labels that say how good their peers are.
 
         A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
-        those who were asked are labelled, the first one's label alone is a fair sample.
+        those who were asked are labelled, the first ones' labels alone are a fair sample.
         """
-        if self.first is None or any(peer not in self.canons for peer in labels):
+        if self.fair is None or any(peer not in self.canons for peer in labels):
             return labels
-        return {self.first: labels[self.first]} if self.first in labels else _NONE
+        return {peer: labels[peer] for peer in self.fair if peer in labels}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, H + 2); NaN for one not in the pool then."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.features import read_answer
@@ -16,7 +17,9 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
 
-EXPLORED = 0.1  # share of the exploring panels that ask everyone
+EXPLORED = 0.03  # share of the exploring panels that ask everyone
+_FAIR = 2  # answers that an exploring panel asks for whatever they say
+_DRAWN = 0.3  # how often the second of them is drawn, so that everyone is seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +104,13 @@ class Panel:
         limits: PanelLimits,
         canon: Canon,
         decide: Callable[[Mapping[str, Answer], Step], Decision],
+        rng: np.random.Generator,
     ) -> None:
         self.decision = decision
         self.next = decision.peer
         self.change = 1.0
         self.answers: Mapping[str, Answer] = {}
-        self._limits, self._canon, self._decide = limits, canon, decide
+        self._limits, self._canon, self._decide, self._rng = limits, canon, decide, rng
 
     def __repr__(self) -> str:
         asked = f"{len(self.answers)} of {len(self.decision.probs)} asked"
@@ -144,18 +148,25 @@ class Panel:
         """What to keep beside a decision on these answers: whom to ask next, and what the rest may change."""
 
         def step(state: SigmaState, view: View, confidence: float, costs: FloatArray) -> Mapping[str, Any]:
-            names, first = state.peers, next(iter(answers))
+            names = state.peers
             left = [i for i, peer in enumerate(names) if peer not in answers and self._limits.may_ask(peer)]
             rest = np.array(left, dtype=np.intp)
             change = change_probability(view, rest)
             stop = not left or self._limits.reached(change, confidence, len(answers))
             price = costs if costs[rest].all() else None  # prices decide where all have one
-            noted = {
-                "next": None if stop else names[next_peer(view, rest, price)],
+            noted: dict[str, Any] = {
+                "next": None if stop else names[self._next(view, rest, price)],
                 "change": change,
                 "added": [added, answers[added].text, answers[added].canon],
             }
-            # Whoever is asked later is asked because the task looks hard (`EventState.evidence`).
-            return {**noted, "first": first} if self._limits.explore and not self._limits.everyone else noted
+            if self._limits.everyone or not self._limits.explore:
+                return noted
+            return {**noted, "fair": list(answers)[:_FAIR]}  # see `EventState.evidence`
 
         return step
+
+    def _next(self, view: View, rest: NDArray[np.intp], price: FloatArray | None) -> int:
+        """Whom to ask next; the second of an exploring panel is now and then anybody."""
+        if not self.answers and self._limits.explore and self._rng.random() < _DRAWN:
+            return int(self._rng.choice(rest))
+        return next_peer(view, rest, price)

@@ -126,8 +126,12 @@ def renamed(record: Record, names: Mapping[str, str]) -> Record:
     if "pacing" in body:
         body["pacing"] = {**body["pacing"], "at": {of(p): x for p, x in body["pacing"]["at"].items()}}
     if "panel" in body.get("details", {}):
-        panel = body["details"]["panel"]
-        body["details"] = {**body["details"], "panel": {**panel, "first": of(panel.get("first"))}}
+        panel = dict(body["details"]["panel"])
+        if "fair" in panel:
+            panel["fair"] = [of(peer) for peer in panel["fair"]]
+        if "first" in panel:  # of lines from before there was more than one
+            panel["first"] = of(panel["first"])
+        body["details"] = {**body["details"], "panel": panel}
     if "charges" in body:
         body["charges"] = [[of(peer), *charge] for peer, *charge in body["charges"]]
     for key in ("features", "signs"):

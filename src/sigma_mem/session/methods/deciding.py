@@ -12,7 +12,7 @@ from sigma_mem.answers.features import Answers, prepare_answers
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.session.costs import Budget
 from sigma_mem.session.deciding import TaskRequest, checked_share, named_read
-from sigma_mem.session.limits import RouteLimits
+from sigma_mem.session.limits import limits_given
 from sigma_mem.session.lines import decision_from
 from sigma_mem.session.methods.held import HeldMemory
 from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
@@ -81,7 +81,7 @@ class DecidingMethods(HeldMemory):
             `after` take in place of an id, also after a restart. The same ref again is the same event.
         """
         chosen = named_read(self._registry.routes, read)
-        limits = RouteLimits(among, max_cost, max_latency, value, min_prob, budget)
+        limits = limits_given(among, max_cost, max_latency, value, min_prob, budget)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
         return self._made(self._decider.decide(task, chosen, explore=explore, limits=limits))
 
@@ -197,8 +197,9 @@ class DecidingMethods(HeldMemory):
         ----------
         question, phi, topic, explore, canon, among, after, ref
             As for `route` and `vote`, but `explore` says that only those who were asked will be labelled. A
-            panel asks on where a task looks hard, so that those asked later seem worse than they are: one
-            panel in ten then asks everyone, and of the others only the label of the first peer counts.
+            panel asks on where a task looks hard, so that those asked later seem worse than they are: the
+            labels of the first two count, of which the second is sometimes drawn, and three panels in a
+            hundred ask everyone.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
@@ -209,7 +210,7 @@ class DecidingMethods(HeldMemory):
         everyone = explore and self._rng.random() < EXPLORED
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        route, within = self._registry["calibrated-route"], RouteLimits(among)
+        route, within = self._registry["calibrated-route"], limits_given(among)
         first = self._made(self._decider.decide(task, route, limits=within))
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
@@ -217,7 +218,7 @@ class DecidingMethods(HeldMemory):
             same = TaskRequest(task.question, after=first.event)
             return self._made(self._decider.decide(same, None, given, step=step))
 
-        panel = Panel(first, limits, canon, decide)
+        panel = Panel(first, limits, canon, decide, self._rng)
         if first.id != first.event:
             lines = self.store.of_event(self._namespace, first.event)
             panel.resume(decision_from(line) for line in lines if _is_step(line))
