@@ -156,7 +156,7 @@ class Horizons:
             alone = np.where(there, alone - w / n, alone)
         columns = np.column_stack((label, weight, beyond, events, alone))
         weights = np.column_stack([decayed.weights(ticks) for decayed in self._decayed])
-        add_rows(self._sums, columns[:, :, None] * weights[:, None, :])
+        add_rows(self._sums, weights[:, :, None] * columns[:, None, :])
 
     def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tot and n of every peer, (P, H)."""
