@@ -46,6 +46,7 @@ class Measured:
     writers: int
     lines_a_second: float
     feedback_p50_ms: float
+    processor_us_a_line: float  # of all writing processes, without the server
     beside_sqlite: float
 
 
@@ -68,20 +69,20 @@ def work(path: str, namespace: str, writers: int, seconds: float, peers: int) ->
             lines[n] += 2
 
     threads = [threading.Thread(target=write, args=[n]) for n in range(writers)]
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     rate = sum(lines) / (time.perf_counter() - start)
-    print(json.dumps([rate, statistics.median(took)]), flush=True)
+    print(json.dumps([rate, statistics.median(took), time.process_time() - busy, sum(lines)]), flush=True)
     mem.close()
 
 
 def run(
     path: str, processes: int, apart: bool, writers: int, options: argparse.Namespace
-) -> tuple[float, float]:
-    """Lines a second of all processes together, and the median time of durable feedback."""
+) -> tuple[float, float, float]:
+    """Lines a second of all processes, the median time of durable feedback, processor time a line."""
     share = max(writers // processes, 1)
     started = []
     for n in range(min(processes, writers)):
@@ -97,7 +98,8 @@ def run(
         process.stdin.write("go\n")
         process.stdin.flush()
     found = [json.loads(process.communicate()[0]) for process in started]
-    return sum(rate for rate, _ in found), statistics.median(took for _, took in found)
+    rates, took, busy, lines = zip(*found, strict=True)
+    return sum(rates), statistics.median(took), sum(busy) / sum(lines)
 
 
 @contextmanager
@@ -119,7 +121,7 @@ def measure(options: argparse.Namespace) -> list[Measured]:
     found = []
     with database(options.url) as url, tempfile.TemporaryDirectory() as folder:
         for writers in WRITERS:
-            rounds: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+            rounds: dict[str, list[tuple[float, float, float]]] = {way: [] for way in WAYS}
             for n in range(options.rounds):
                 for way, (processes, apart) in WAYS.items():
                     if processes <= writers:
@@ -129,8 +131,8 @@ def measure(options: argparse.Namespace) -> list[Measured]:
                 if results:
                     pairs = zip(results, rounds[SQLITE], strict=True)
                     ratio = statistics.median(mine[0] / sqlite[0] for mine, sqlite in pairs)
-                    rate, took = (statistics.median(result[k] for result in results) for k in (0, 1))
-                    found.append(Measured(way, writers, rate, 1e3 * took, ratio))
+                    rate, took, busy = (statistics.median(result[k] for result in results) for k in range(3))
+                    found.append(Measured(way, writers, rate, 1e3 * took, 1e6 * busy, ratio))
     return found
 
 
@@ -152,10 +154,15 @@ def main() -> None:
     if options.json:
         print(json.dumps([asdict(row) for row in rows]))
         return
-    print(f"{'':42} {'writers':>7} {'lines/s':>8} {'feedback p50':>13} {'of SQLite':>10}")
+    print(
+        f"{'':42} {'writers':>7} {'lines/s':>8} {'feedback p50':>13} {'processor/line':>14} {'of SQLite':>10}"
+    )
     for row in rows:
-        took, ratio = f"{row.feedback_p50_ms:.1f} ms", f"{row.beside_sqlite:.2f}"
-        print(f"{row.way:42} {row.writers:7} {row.lines_a_second:8.0f} {took:>13} {ratio:>10}")
+        took, busy = f"{row.feedback_p50_ms:.1f} ms", f"{row.processor_us_a_line:.0f} µs"
+        print(
+            f"{row.way:42} {row.writers:7} {row.lines_a_second:8.0f} {took:>13} {busy:>14} "
+            f"{row.beside_sqlite:10.2f}"
+        )
 
 
 if __name__ == "__main__":

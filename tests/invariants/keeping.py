@@ -6,6 +6,7 @@ one to a real memory and `NaiveMemory.apply` the same to the list.
 
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -244,7 +245,8 @@ class Interrupted(Exception):
 def interrupt_after(lines: int | None) -> Iterator[None]:
     """Raise Interrupted before one line of the package's code in this thread, after so many others; or never.
 
-    A signal handler runs between two steps of the main thread: this chooses between which two.
+    A signal handler runs between two steps of the main thread: this chooses between which two. Not before a
+    ``with``, whose line counts again when its block ends: no signal is handled between a block and its exit.
     """
     left = lines
 
@@ -252,7 +254,7 @@ def interrupt_after(lines: int | None) -> Iterator[None]:
         nonlocal left
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if event == "line" and left is not None:
+        if event == "line" and left is not None and not _begins_with(frame):
             left -= 1
             if left < 0:
                 left = None
@@ -265,6 +267,10 @@ def interrupt_after(lines: int | None) -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
+
+
+def _begins_with(frame: FrameType) -> bool:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
 
 
 def lines_of(mem: SigmaMem) -> list[str]:

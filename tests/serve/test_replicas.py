@@ -1,5 +1,6 @@
 """Two services on one PostgreSQL: clients use either, and a restart of the database is waited for."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -28,7 +29,7 @@ def addresses(postgres):
         for _ in range(2)
     ]
     for service in started:
-        service.stdin.write(f"{postgres}\n")
+        service.stdin.write(json.dumps({"path": postgres}) + "\n")
         service.stdin.flush()
     yield [service.stdout.readline().strip() for service in started]
     for service in started:

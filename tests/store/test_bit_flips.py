@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -91,23 +92,33 @@ def files_of(make: Callable[[SigmaMem], None], folder: Path, log: bool) -> dict[
 
 
 def flips(files: dict[str, bytes], where: list[str], folder: Path, rounds: int) -> Iterator[str]:
-    """Flip a random bit, every second time of a byte that is not zero, and look at everything."""
+    """Flip a random bit and look at everything: anywhere, of what is written, of what leads to records."""
     rng = random.Random(rounds)
     right = told_after(files, folder)
-    written = {name: [at for at, byte in enumerate(files[name]) if byte] for name in where}
+    written = [(name, at) for name in where for at, byte in enumerate(files[name]) if byte]
+    leading = [("m.db", at) for at in beside_records(files["m.db"], folder)] if len(where) == 1 else written
     for number in range(rounds):
         name = rng.choice(where)
-        at, bit = (
-            rng.choice(written[name]) if number % 2 else rng.randrange(len(files[name])),
-            1 << number % 8,
-        )
+        anywhere = [(name, rng.randrange(len(files[name])))]
+        name, at = rng.choice((anywhere, written, leading)[number % 3])
+        bit = 1 << rng.randrange(8)
         flipped = files[name][:at] + bytes([files[name][at] ^ bit]) + files[name][at + 1 :]
         try:
-            said = told_after({**files, name: flipped}, folder, readonly=number % 3 == 0)
+            said = told_after({**files, name: flipped}, folder, readonly=rng.random() < 0.3)
         except SigmaMemError as error:
             yield "refused" if "\n" not in str(error) else f"more than one line: {error}"
         else:
             yield "right" if said == right else f"silently wrong: byte {at} of {name}, bit {bit}"
+
+
+def beside_records(database: bytes, folder: Path) -> Iterator[int]:
+    """Where the bytes are of indexes and of small tables, which have no digest of their own."""
+    (folder / "closed.db").write_bytes(database)
+    with closing(sqlite3.connect(folder / "closed.db")) as db:
+        size = db.execute("PRAGMA page_size").fetchone()[0]
+        pages = db.execute("SELECT pageno FROM dbstat WHERE name <> 'record'").fetchall()
+    for (page,) in pages:
+        yield from (at for at in range((page - 1) * size, page * size) if database[at])
 
 
 def told_after(files: dict[str, bytes], folder: Path, readonly: bool = True) -> dict[str, Any]:

@@ -128,6 +128,13 @@ def test_forgotten_bytes_leave_the_tables_files(postgres_server, postgres, recor
     store.close()
 
 
+def test_many_lines_at_once_are_one_unit(postgres, record):
+    store = PostgresStore(postgres)
+    assert store.append("ns", [record(n, phi=b"") for n in range(4_200)])[0] == 4_200
+    assert store.verify() == 4_200
+    store.close()
+
+
 # --- versions ----------------------------------------------------------------------------
 
 
@@ -355,11 +362,11 @@ def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
     postgres_server, postgres, record, done, monkeypatch
 ):
     """The connection ends just before or just after the server commits; the ledger is asked which it was."""
-    from sigma_mem.store.postgres.turn import Turn
+    from sigma_mem.store.postgres.turn import NamespaceTurn
 
     store = PostgresStore(postgres)
     store.append("ns", [record(1)])[1].wait()
-    write, broken = Turn._write, []
+    write, broken = NamespaceTurn._write, []
 
     def break_once(turn, records, made):
         if broken:
@@ -372,7 +379,7 @@ def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
         turn._drop()
         raise StoreUnavailableError("the connection is gone")
 
-    monkeypatch.setattr(Turn, "_write", break_once)
+    monkeypatch.setattr(NamespaceTurn, "_write", break_once)
     seq, ticket = store.append("ns", [record(2)])
     ticket.wait()
     assert broken

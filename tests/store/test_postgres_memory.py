@@ -79,7 +79,7 @@ def test_merge_and_refold_make_a_file(memory, postgres, tmp_path):
 
 
 def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, bits):  # noqa: F811
-    from sigma_mem.store.postgres.turn import Turn
+    from sigma_mem.store.postgres.turn import NamespaceTurn
 
     before = bits(memory)
 
@@ -88,7 +88,7 @@ def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, 
         raise StoreError("could not extend file: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Turn, "_write", full)
+        patch.setattr(NamespaceTurn, "_write", full)
         with pytest.raises(StoreError, match="No space left"):
             memory.feedback("task-1", {"bob": True})
     assert bits(memory) == before

@@ -27,7 +27,7 @@ _PRIOR = 0.25  # q before anything was seen: as with five options
 _PRIOR_PAIRS = 4.0  # prior strength of that in version 0.1, in pairs
 _STRENGTH = 10.0  # prior strength of the overall rate at φ, in pairs
 _READABLE_PRIOR = 2.0  # readable answers that every peer is credited with
-_READABLE_ASKED = np.array([[0], [-1]])  # the least group of an answer that was read, and that was asked for
+READABLE_ASKED = np.array([[0], [-1]])  # the least group of an answer that was read, and that was asked for
 
 
 def prior_pairs(n_peers: int, revision: int) -> float:
@@ -146,7 +146,7 @@ class Readability:
         groups : int array (P,)
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
         """
-        self.decayed.add("counts", (groups >= _READABLE_ASKED) * seen, tick)
+        self.decayed.add("counts", (groups >= READABLE_ASKED) * seen, tick)
 
     def rates(self, now: float) -> FloatArray:
         """ρ of every peer, shape (P,)."""

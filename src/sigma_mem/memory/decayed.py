@@ -72,6 +72,17 @@ class DecayedSum:
         contribution *= self.weight(tick)
         self.arrays[name] += contribution
 
+    def weights(self, ticks: Sequence[float]) -> FloatArray:
+        """The `weight` of every tick."""
+        halvings, origin, bits, exp2 = self._halvings, self.origin, self.bits, math.exp2
+        return np.array([exp2(halvings * (tick - origin) - bits) for tick in ticks])
+
+    def add_many(self, name: str, contributions: FloatArray, ticks: Sequence[float]) -> None:
+        """Add what events at these ticks contribute, one after another: bit for bit as `add` does."""
+        weights = self.weights(ticks)
+        contributions *= weights.reshape(-1, *[1] * (contributions.ndim - 1))
+        add_rows(self.arrays[name], contributions)
+
     def value(self, name: str, now: float) -> FloatArray:
         """The sum as of `now`."""
         return self.arrays[name] * self.factor(now)
@@ -83,6 +94,11 @@ class DecayedSum:
             self.bits += int(due)
             for array in self.arrays.values():
                 array *= math.ldexp(1.0, -int(due))
+
+    @property
+    def moves_at(self) -> float:
+        """The tick at which `advance` moves the anchor, up to rounding."""
+        return self.origin + (self.bits + _MAX_BITS) / self._halvings if self._halvings else math.inf
 
     @property
     def due(self) -> float:
@@ -117,6 +133,12 @@ class DecayedSum:
         for name, array in self.arrays.items():
             array[...] = packed[name].reshape(array.shape)
         self.origin, self.bits = float(packed["anchor"][0]), int(packed["anchor"][1])
+
+
+def add_rows(total: FloatArray, rows: FloatArray) -> None:
+    """Add rows to a total in place, one after another, so that rounding is that of so many additions."""
+    if len(rows):
+        total[...] = np.add.accumulate(np.concatenate((total[None], rows)), axis=0)[-1]
 
 
 def _taken(array: FloatArray, order: FloatArray, axes: Sequence[int]) -> FloatArray:

@@ -13,6 +13,8 @@ answer. A label that comes late, is corrected or revoked counts in J exactly as 
 expected at a decision stays what it was.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -127,6 +129,27 @@ class TextFeatures:
         evidence, compared = _evidence_of(features, residual)
         self.decayed.add("sum", weight * evidence, tick)
         self.decayed.add("compared", np.array([weight * compared]), tick)
+
+    def write_many(self, features: FloatArray, residuals: FloatArray, ticks: Sequence[float]) -> None:
+        """Add the answers of events, a row each, one after another: bit for bit as `write` does.
+
+        Parameters
+        ----------
+        features : array (events, P, S)
+        residuals : array (events, P)
+            NaN where there is no label, or no answer that could be read.
+        """
+        z = np.concatenate((features, residuals[:, :, None]), axis=2)
+        whole = (residuals == residuals).all(axis=1)
+        z[whole] -= np.add.reduce(z[whole], axis=1, keepdims=True) / z.shape[1]
+        evidence, compared = np.zeros((len(z), z.shape[2], z.shape[2])), np.full(len(z), z.shape[1] - 1.0)
+        for i, all_there in enumerate(whole.tolist()):
+            if all_there and z.shape[1] > 1:
+                evidence[i] = z[i].T @ z[i]
+            else:
+                evidence[i], compared[i] = _evidence_of(features[i], residuals[i])
+        self.decayed.add_many("sum", evidence, ticks)
+        self.decayed.add_many("compared", compared[:, None], ticks)
 
     def weights(self, now: float) -> FloatArray:
         """w of every feature, in units of c."""

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.calibration import probability, shrunk_mean
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.decayed import DecayedSum, add_rows
 
 Number = TypeVar("Number", float, FloatArray)
 
@@ -138,6 +138,26 @@ class Horizons:
         row = np.array([*labels, *weights, beyond, events, alone])
         self._sums += np.array([[decayed.weight(tick)] for decayed in self._decayed]) * row
 
+    def write_many(
+        self,
+        label: FloatArray,
+        weight: FloatArray,
+        agreement: FloatArray,
+        n: FloatArray,
+        ticks: Sequence[float],
+    ) -> None:
+        """Add the labels of events, a row each, one after another: bit for bit as `write` does."""
+        beyond = np.array([sum(row) for row in label.tolist()]) / n
+        events = np.array([sum(row) for row in weight.tolist()]) / n
+        alone = events
+        for a, w in zip(agreement.T, weight.T, strict=True):
+            there = a == a  # NaN differs from itself
+            beyond = np.where(there, beyond - w * a / n, beyond)
+            alone = np.where(there, alone - w / n, alone)
+        columns = np.column_stack((label, weight, beyond, events, alone))
+        weights = np.column_stack([decayed.weights(ticks) for decayed in self._decayed])
+        add_rows(self._sums, columns[:, :, None] * weights[:, None, :])
+
     def labels(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tot and n of every peer, (P, H)."""
         factors = np.array([[[decayed.factor(now)]] for decayed in self._decayed])
@@ -222,8 +242,9 @@ def rounded(near: FloatArray, overall: FloatArray, local: FloatArray) -> NDArray
 
     Claims are scored as rounded, so that live and replay agree.
     """
-    parts = (near[..., None], overall, local[..., None])
-    return np.concatenate(parts, axis=-1, dtype=np.float16, casting="same_kind")
+    out = np.empty((*near.shape, overall.shape[-1] + 2), dtype=np.float16)
+    out[..., 0], out[..., 1:-1], out[..., -1] = near, overall, local
+    return out
 
 
 def with_local(recorded: NDArray[np.float16]) -> NDArray[np.float16]:
@@ -309,6 +330,30 @@ class Mixing:
         self._waiting.append((recorded, c, weight, tick))
         if len(self._waiting) == BATCH:
             self.score_waiting(now)
+
+    def write_many(
+        self,
+        recorded: NDArray[np.float16],
+        c: FloatArray,
+        weight: FloatArray,
+        ticks: Sequence[float],
+        nows: Sequence[float],
+    ) -> None:
+        """Take events, a row each, one after another: bit for bit as `write` does."""
+        at = 0
+        while at < len(c) and (self._waiting or len(c) - at < BATCH):
+            self.write(recorded[at], c[at], weight[at], ticks[at], nows[at])
+            at += 1
+        end = at + (len(c) - at) // BATCH * BATCH
+        if end > at:
+            here = slice(at, end)
+            weighted = weight[here] * self.decayed.weights(ticks[here])[:, None]
+            scored = weighted[:, :, None] * log_likelihood(claims(recorded[here]), c[here])
+            blocks = scored.reshape(-1, BATCH, *scored.shape[1:])
+            add_rows(self.decayed.arrays["likelihood"], np.add.accumulate(blocks, axis=1)[:, -1])
+            self.weights = mixture(self.decayed.value("likelihood", nows[end - 1]).sum(axis=0))
+        for i in range(end, len(c)):
+            self.write(recorded[i], c[i], weight[i], ticks[i], nows[i])
 
     def score_waiting(self, now: float) -> None:
         """Add how likely the labels of waiting events were, and bring the weights up to date."""

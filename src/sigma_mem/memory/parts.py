@@ -22,6 +22,7 @@ from sigma_mem.memory.relation import Relation
 from sigma_mem.memory.settings import Settings
 from sigma_mem.memory.topics import Topics
 
+_HARDLY = 1e-3  # ticks, beyond any rounding of where an anchor moves
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
 
@@ -132,6 +133,18 @@ class StateParts:
         for decayed in self._sums():
             decayed.origin = time
         self._begun = True  # last: an interrupt may come in between
+
+    @property
+    def due(self) -> float:
+        """A tick before which no anchor moves, and hardly less than the one at which the first does."""
+        return min(decayed.moves_at for decayed in self._sums()) - _HARDLY
+
+    def begin_many(self, events: int) -> None:
+        """Count so many decided events, the last of them before `due`; with decay by event only."""
+        self.clock += events
+        self.now += events
+        self._ahead = math.inf
+        self._overall_known = None
 
     def _advance(self, now: float) -> None:
         self.now = now

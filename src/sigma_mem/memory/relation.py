@@ -82,6 +82,18 @@ class Relation:
         self.decayed.arrays["weights"][self._filled] = sign * self.decayed.weight(tick)
         self._filled += 1
 
+    def write_many(self, q: FloatArray, ticks: Sequence[float]) -> None:
+        """Add qqᵀ of events, a row each, one after another: bit for bit as `write` does."""
+        weights, done = self.decayed.weights(ticks), 0
+        while done < len(q):
+            if self._filled == WINDOW:
+                self._fold()
+            end = min(len(q), done + WINDOW - self._filled)
+            places = slice(self._filled, self._filled + end - done)
+            self._q[places] = q[done:end]
+            self.decayed.arrays["weights"][places] = weights[done:end]
+            self._filled, done = places.stop, end
+
     def _fold(self) -> None:
         self.decayed.arrays["sum"] += self._window()
         self.decayed.arrays["weights"][:] = 0.0

@@ -278,9 +278,9 @@ class SigmaState(StateParts):
 
 def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
-    total = np.add.reduce(c)
-    if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
-        return c, _ones(len(c)), c - total / len(c), len(c)
+    n, total = len(c), sum(c.tolist())
+    if total == total and n > 1 and not departed:  # no NaN: everyone is labelled, as most often
+        return c, _ones(n), c - total / n, n
     there = c == c  # NaN differs from itself
     n = int(np.count_nonzero(there)) + len(departed)
     return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed), n

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,7 +221,7 @@ class Costs:
     ) -> tuple[FloatArray, FloatArray]:
         """What a call to every peer will cost, and what its price alone says; 0 without a price."""
         if not self.prices:
-            return np.zeros(len(peers)), np.zeros(len(peers))
+            return _free(len(peers)), _free(len(peers))
         free = Price()
         base = np.array([self.prices.get(peer, free).of_call(characters) for peer in peers])
         if not base.any():
@@ -272,6 +273,13 @@ class Costs:
             self.budgets[name] = Pacing(*values)
             self.budgets[name].window.extend(arrays[f"window{i}"])
         self.sums.unpack(arrays)
+
+
+@lru_cache
+def _free(n_peers: int) -> FloatArray:
+    free = np.zeros(n_peers)
+    free.flags.writeable = False
+    return free
 
 
 def window_row(at: Mapping[str, Sequence[float]], peers: Sequence[str]) -> FloatArray:

@@ -137,7 +137,7 @@ class Decider:
             view = view_of(state, reading, place.phi, answers, utility, copying)
             costs, price = fold.costs.expected(state.peers, len(place.question or ""), place.phi, moment)
             pacing = None
-            if limits is not None and read is not None and (limits.restrict or limits.weigh_costs):
+            if limits is not None and read is not None:
                 outcome, details, pacing = route_within(
                     limits, fold, read, view, reading, costs, price, explore, self._rng, time
                 )
@@ -150,7 +150,7 @@ class Decider:
             details = _read_details(state, view, outcome, details)
             peer, confidence, claims = _sureness(state, view, outcome, answers, min_confidence, details)
             called = answers.by_peer or ((peer,) if peer else ())
-            charged = _charges(state.peers, called, costs, price) if costs.any() else {}
+            charged = _charges(state.peers, called, costs, price) if fold.costs.prices and costs.any() else {}
             if step is not None:
                 details |= {"panel": step(state, view, confidence, costs)}
             decision = Decision(
@@ -171,7 +171,7 @@ class Decider:
                 canons=answers.canons() if answers.by_peer else {},
                 features=answers.features,
                 reads={} if read else _choices_by_name(state.peers, outcome),
-                details=details | share_details(reading.topics),
+                details=details if reading.topics is None else details | share_details(reading.topics),
                 ref=task.ref,
                 topics=place.topics,
                 cost=math.fsum(amount for amount, _ in charged.values()) if charged else None,

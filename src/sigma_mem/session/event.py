@@ -13,7 +13,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import is_forgotten, phi_from_bytes, recorded_features
+from sigma_mem.session.lines import is_forgotten, phi_in, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -41,57 +41,39 @@ class Charge(NamedTuple):
 class EventState:
     """An event as its lines tell it: where it stands, what was answered, and its labels by source."""
 
-    __slots__ = (
-        "_claims",
-        "_phi",
-        "_topic_claims",
-        "agreement",
-        "canons",
-        "charges",
-        "confidence",
-        "expected",
-        "fair",
-        "features",
-        "guess",
-        "lines",
-        "question",
-        "reads",
-        "said",
-        "seq",
-        "served",
-        "served_lines",
-        "standings",
-        "tick",
-        "topics",
-    )
+    # What most events never have costs them nothing: these are set when a line brings them.
+    canons: Mapping[str, str | None] = _NONE
+    reads: Mapping[str, str] = _NONE  # read → the peer it chose
+    features: Mapping[str, Sequence[float]] = _NONE
+    expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
+    agreement: Mapping[str, float] = _NONE
+    topics: tuple[str, ...] = ()
+    confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
+    fair: Sequence[str] | None = None  # asked by an exploring panel whatever others said; None: all
+    standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
+    lines = 0  # of feedback
+    served: Mapping[str, str] = _NONE  # decision → the peer that really answered
+    served_lines = 0
+    charges: Mapping[str, Charge] = _NONE  # by peer
+    guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
+    _topic_claims: tuple[str, Mapping[str, float]] | None = None
 
     def __init__(self, record: Record) -> None:
+        body = record.body
         self._phi = record.phi
         self.seq = record.seq  # of its first decision
-        self.tick: float = record.body["tick"]
-        self.question: str | None = record.body["question"]
-        self.canons: Mapping[str, str | None] = _NONE
-        self.reads: Mapping[str, str] = _NONE  # read → the peer it chose
-        self.features: Mapping[str, Sequence[float]] = _NONE
-        self.expected: Mapping[str, float] = _NONE  # p̂ at the decision, of peers with features
-        self.agreement: Mapping[str, float] = _NONE
-        self.topics: tuple[str, ...] = tuple(record.body.get("topics", ()))
-        self._claims = _claims(record)
-        self._topic_claims = _claims(record, "topic_claims")
-        self.confidence: Sequence[Any] = ()  # the peer, claims of every temperature, their mixture
-        self.fair: Sequence[str] | None = None  # asked by an exploring panel whatever others said; None: all
+        self.tick: float = body["tick"]
+        self.question: str | None = body["question"]
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
-        self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
-        self.lines = 0  # of feedback
-        self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
-        self.served_lines = 0
-        self.charges: Mapping[str, Charge] = _NONE  # by peer
-        self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
+        self._claims = _claims(record)
+        if "topics" in body:
+            self.topics = tuple(body["topics"])
+            self._topic_claims = _claims(record, "topic_claims")
 
     @property
     def phi(self) -> FloatArray:
-        """φ of the event; decoded when asked for, since most events are never labelled."""
-        return phi_from_bytes(self._phi)
+        """φ of the event, to read; decoded when asked for, since most events are never labelled."""
+        return phi_in(self._phi)
 
     def apply(self, record: Record) -> None:
         """Take in one of the event's lines."""

@@ -115,6 +115,8 @@ def _check_id(id: str | None, event: str, fold: Fold) -> None:
 
 
 def _checked_label(peer: str, label: object) -> float:
+    if type(label) is float and -1.0 <= label <= 1.0:  # the most frequent one; False for NaN
+        return label
     if isinstance(label, (bool, np.bool_)):
         return 1.0 if label else -1.0
     if isinstance(label, (int, np.integer)) and label == 0:  # wrong to some, undecided to others

@@ -26,6 +26,7 @@ from sigma_mem.session.lines import Opening, is_forgotten
 from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
 
+_NO_NAMES: Mapping[str, str] = {}
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
@@ -236,7 +237,7 @@ class Fold:
 
     def aliases(self) -> Mapping[str, str]:
         """Names that peers had before, and what those peers are called now."""
-        return self.pool.names_since(0)
+        return self.pool.names_since(0) if len(self.pool) else _NO_NAMES
 
     def used_names(self) -> Collection[str]:
         """Every name that a peer has or had."""

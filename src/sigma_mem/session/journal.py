@@ -17,9 +17,11 @@ from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.lines import Opening
 from sigma_mem.session.logs import LOG
+from sigma_mem.session.replaying import apply_lines
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket, Turns
 from sigma_mem.store.forking import Level, fork_safe
+from sigma_mem.store.table_store import TableStore
 
 _STALE = -1  # an epoch that no store has
 _FRESH_SECONDS = 0.25  # that a read may lag behind what other processes appended
@@ -125,6 +127,8 @@ class Journal:
 
         Returns once it is durable. Holds the lock already.
         """
+        if self._turns is not None and self._turns.last_line(self.namespace) != self._fold.seq:
+            raise StoreError("another process appended meanwhile; nothing was forgotten. Try again")
         self._epoch = _STALE
         self.store.erase(self.namespace, small, record)
 
@@ -187,6 +191,11 @@ class Journal:
     def _replay(self, fold: Fold) -> int:
         """Apply the lines that follow; return how many."""
         lines = 0
+        if isinstance(self.store, TableStore):
+            for page in self.store.packed_lines(self.namespace, after=fold.seq):
+                apply_lines(fold, page)
+                lines += len(page)
+            return lines
         for record in self.store.records(self.namespace, after=fold.seq):
             fold.apply(record, record.seq)
             lines += 1

@@ -61,6 +61,22 @@ class RouteLimits:
         return not (self.value is None and self.min_prob is None and self.budget is None)
 
 
+def limits_given(
+    among: Sequence[str] | None = None,
+    max_cost: float | None = None,
+    max_latency: float | None = None,
+    value: float | None = None,
+    min_prob: float | None = None,
+    budget: Budget | None = None,
+) -> RouteLimits | None:
+    """The limits of a route; None where everything is allowed, as most often."""
+    given = (among, max_cost, max_latency, value, min_prob, budget)
+    for limit in given:
+        if limit is not None:
+            return RouteLimits(*given)
+    return None
+
+
 class Routed(NamedTuple):
     """A route within limits: the outcome, what to keep with the decision, and what its budget needs."""
 

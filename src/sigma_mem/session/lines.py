@@ -26,6 +26,7 @@ _ONLY_IN_LINES = (
 )  # fmt: skip
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
+_PHI = np.dtype("<f8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +293,16 @@ def single_precision(phi: FloatArray) -> FloatArray:
 
 def phi_to_bytes(phi: FloatArray) -> bytes:
     """Raw little-endian float64 of a vector, as `Record.phi` holds it."""
-    return phi.astype("<f8", copy=False).tobytes()
+    return phi.astype(_PHI, copy=False).tobytes()
 
 
 def phi_from_bytes(raw: bytes) -> FloatArray:
     """The vector of `phi_to_bytes`, as an array of its own."""
+    return phi_in(raw).astype(np.float64)
+
+
+def phi_in(raw: bytes) -> FloatArray:
+    """The same without a copy, to read."""
     if len(raw) % 8:
         raise StoreCorruptError(f"got a φ of {len(raw)} bytes, expected a multiple of 8; restore the file")
-    return np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    return np.frombuffer(raw, _PHI)

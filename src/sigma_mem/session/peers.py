@@ -129,4 +129,5 @@ def current_names(labels: dict[str, float], fold: Fold) -> dict[str, float]:
 
 def known_names(fold: Fold) -> Collection[str]:
     """Names that feedback may use: of the pool, of those who left, and those from before a renaming."""
-    return {*fold.known_peers(), *fold.aliases()} if fold.aliases() else fold.known_peers()
+    aliases = fold.aliases()
+    return {*fold.known_peers(), *aliases} if aliases else fold.known_peers()

@@ -21,9 +21,7 @@ def topics_of_event(event: EventState, earlier: str, given: tuple[str, ...]) -> 
     return event.topics
 
 
-def share_details(reading: TopicReading | None) -> dict[str, Any]:
+def share_details(reading: TopicReading) -> dict[str, Any]:
     """What a decision keeps of how far the topics counted: the weight of every share."""
-    if reading is None:
-        return {}
     names = [f"{share:g}" for share in SHARES.tolist()]
     return {"topic_shares": dict(zip(names, reading.weights.tolist(), strict=True))}

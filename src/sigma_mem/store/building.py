@@ -10,16 +10,25 @@ _MOST_DIGITS = 1000  # of a number
 Build = Callable[[list[Any]], Any]
 
 
-class _Place(int):
+class Place(int):
     """Where a value stands among all of them."""
 
 
-def builder(between: list[bytes]) -> Build | None:
-    """What puts values in the places between these texts; None where that is not what the texts mean.
+def builder(tree: Any) -> Build:
+    """What puts values in their places of a tree.
 
-    >>> build = builder([b'{"a":', b',"b":[', b"," , b'],"c":null}'])
+    >>> build = builder(tree_of([b'{"a":', b',"b":[', b"," , b'],"c":null}']))
     >>> build([1.0, 2.0, "x"])
     {'a': 1.0, 'b': [2.0, 'x'], 'c': None}
+    """
+    return _built(tree)
+
+
+def tree_of(between: list[bytes]) -> Any | None:
+    """JSON values with a `Place` where a value stands between texts; None where texts do not mean that.
+
+    >>> tree_of([b'{"a":', b',"b":[', b"," , b'],"c":null}'])
+    {'a': 0, 'b': [1, 2], 'c': None}
     """
     count = len(between) - 1
     longest = max((len(digits) for text in between for digits in _DIGITS.findall(text)), default=0)
@@ -30,18 +39,18 @@ def builder(between: list[bytes]) -> Build | None:
 
     def placed(token: str) -> int:
         value = int(token)
-        return _Place(value - beyond) if value >= beyond else value
+        return Place(value - beyond) if value >= beyond else value
 
     try:
         tree = json.loads(b"".join(parts), parse_int=placed)
     except ValueError:
         return None
     # A value inside a key or a longer number would be missing here.
-    return _built(tree) if [int(place) for place in _places(tree)] == list(range(count)) else None
+    return tree if [int(place) for place in _places(tree)] == list(range(count)) else None
 
 
-def _places(tree: Any) -> Iterator[_Place]:
-    if isinstance(tree, _Place):
+def _places(tree: Any) -> Iterator[Place]:
+    if isinstance(tree, Place):
         yield tree
     elif isinstance(tree, dict | list):
         for inner in tree.values() if isinstance(tree, dict) else tree:
@@ -50,14 +59,14 @@ def _places(tree: Any) -> Iterator[_Place]:
 
 def _built(tree: Any) -> Build:
     """What builds a part of the tree."""
-    if isinstance(tree, _Place):
+    if isinstance(tree, Place):
         at = int(tree)
         return lambda values: values[at]
     if not isinstance(tree, dict | list):
         return lambda values: tree
     inner = list(tree.values()) if isinstance(tree, dict) else tree
     keys = list(tree) if isinstance(tree, dict) else None
-    if inner and all(isinstance(part, _Place) for part in inner):
+    if inner and all(isinstance(part, Place) for part in inner):
         run = slice(int(inner[0]), int(inner[-1]) + 1)
         return (
             (lambda values: values[run])

@@ -8,7 +8,7 @@ from sigma_mem.errors import StoreCorruptError, StoreError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record
 from sigma_mem.store.chain import Space
-from sigma_mem.store.rows import Packing, StoredRow, checksum, short_kind
+from sigma_mem.store.rows import Packing, StoredRow, checksum, short_kind, whole_row
 
 
 class LedgerTables(ABC):
@@ -68,11 +68,12 @@ class LedgerTables(ABC):
 
     def sources(self, number: int) -> list[SourceLines]:
         """Every source of a namespace; StoreCorruptError where one is missing."""
-        rows, found = self.read("sources", number), []
+        rows = self.read("sources", number)
+        found: list[SourceLines] = []
         for source, namespace, name, lines, crc, _ in rows:
             if source is not None:
                 line = SourceLines(source, namespace, bytes(name or b"").decode(errors="replace"), lines)
-                if crc != checksum(*line):
+                if crc != checksum(*line) or namespace != number or (found and source <= found[-1].number):
                     raise self.damaged(f"source {source} is damaged")
                 found.append(line)
         if not rows or sum(line.lines for line in found) != rows[0][-1]:
@@ -88,19 +89,18 @@ class LedgerTables(ABC):
 
     def row(self, values: Sequence[Any]) -> StoredRow:
         """A row whose digest holds; StoreCorruptError for any other."""
-        seq, namespace, line, kind, id, event, source, body, phi, digest = values
-        blobs = (kind, id, b"" if event is None else event, body, phi, digest)
-        if all(isinstance(part, bytes) for part in blobs):
-            texts = (kind.decode(errors="replace"), id.decode(errors="replace"))
-            about = None if event is None else event.decode(errors="replace")
-            row = StoredRow(seq, namespace, line, *texts, about, source, body, phi, digest)
-            if row.is_whole():
-                return row
-        raise self.damaged(f"record {seq} is damaged (its digest does not match)")
+        row = whole_row(values)
+        if row is None:
+            raise self.damaged(f"record {values[0]} is damaged (its digest does not match)")
+        return row
 
     def record(self, row: StoredRow) -> Record:
         """The record in a row that is whole."""
         return self._packing(row.namespace, row.line - 1).record(row)
+
+    def packing_of(self, row: StoredRow) -> Packing:
+        """What packs the line of a row."""
+        return self._packing(row.namespace, row.line - 1)
 
     def _packing(self, number: int, lines: int) -> Packing:
         """What packs the lines of a namespace after so many: its first line's body has the words."""

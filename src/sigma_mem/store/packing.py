@@ -50,6 +50,10 @@ class BodyPacking:
         rest = self._inflate.copy().decompress(packed[end:], _LARGEST)
         return _inserted(rest, packed[3:end])
 
+    def shapes(self, packed: bytes, at: int) -> ShapePacking | None:
+        """What packed a body by its shape, which stands behind its first byte; None where nothing did."""
+        return self._shapes if packed[at] == _SHAPED else None
+
     def loads(self, packed: bytes) -> Any:
         """The body as JSON values."""
         return self._shapes.loads(packed, 1) if packed[0] == _SHAPED else json.loads(self.unpack(packed))

@@ -8,14 +8,16 @@ that nobody can guess what it said.
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sigma_mem.events import FloatArray
 from sigma_mem.store.base import Record
 from sigma_mem.store.packing import BodyPacking
+from sigma_mem.store.shapes import Shape, ShapePacking
 
 DIGEST = 16  # bytes
 SALT = 8
@@ -49,16 +51,44 @@ class StoredRow(NamedTuple):
 
     def computed(self) -> bytes:
         """The digest of what is stored here."""
-        texts = [text.encode() for text in (self.kind, self.id, self.event or "")]
-        sizes = (len(part) for part in (*texts, self.body))
-        head = (self.seq, self.namespace, self.line, self.source, self.event is None, *sizes)
-        return blake2b(
-            b"".join([repr(head).encode(), *texts, self.body, self.phi]), digest_size=DIGEST
-        ).digest()
+        kind, id, event = (
+            self.kind.encode(),
+            self.id.encode(),
+            None if self.event is None else self.event.encode(),
+        )
+        return _digest(self.seq, self.namespace, self.line, kind, id, event, self.source, self.body, self.phi)
 
-    def is_whole(self) -> bool:
-        """Whether every byte is as it was written."""
-        return len(self.digest) in (DIGEST, 2 * DIGEST) and self.computed() == self.digest[-DIGEST:]
+
+def _digest(
+    seq: int,
+    namespace: int,
+    line: int,
+    kind: bytes,
+    id: bytes,
+    event: bytes | None,
+    source: int | None,
+    body: bytes,
+    phi: bytes,
+) -> bytes:
+    """The digest of a row: H(numbers and sizes ‖ texts ‖ body ‖ φ)."""
+    about = event or b""
+    sizes = f"{len(kind)}, {len(id)}, {len(about)}, {len(body)}"
+    head = f"({seq}, {namespace}, {line}, {source}, {event is None}, {sizes})".encode()
+    return blake2b(b"".join((head, kind, id, about, body, phi)), digest_size=DIGEST).digest()
+
+
+def whole_row(values: Sequence[Any]) -> StoredRow | None:
+    """A row as a database gives it, if every byte is as it was written; None for any other."""
+    seq, namespace, line, kind, id, event, source, body, phi, digest = values
+    if not type(kind) is type(id) is type(body) is type(phi) is type(digest) is bytes:
+        return None
+    if event is not None and type(event) is not bytes:
+        return None
+    if len(digest) not in (DIGEST, 2 * DIGEST) or _digest(*values[:9]) != digest[-DIGEST:]:
+        return None
+    about = None if event is None else event.decode(errors="replace")
+    names = kind.decode(errors="replace"), id.decode(errors="replace")
+    return StoredRow(seq, namespace, line, *names, about, source, body, phi, digest)
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
@@ -99,6 +129,11 @@ class Packing:
         event = row.id if row.event is None else row.event
         return Record(kind, row.id, event, self._bodies.loads(row.body[SALT + 1 :]), phi, row.seq)
 
+    def shaped(self, row: StoredRow) -> tuple[ShapePacking, Shape, int] | None:
+        """What packed a body, its shape, and where its values begin in the row; None where it has none."""
+        packing = self._bodies.shapes(row.body, SALT + 1) if len(row.digest) == DIGEST else None
+        return None if packing is None else (packing, *packing.shape(row.body, SALT + 2))
+
     def json(self, row: StoredRow) -> bytes:
         """The body of a row that is whole."""
         return self._bodies.unpack(row.body[SALT + 1 :])
@@ -107,6 +142,23 @@ class Packing:
         narrow = _as_float32(phi)
         packed = os.urandom(SALT) + bytes([_FLOAT32 * (narrow is not None)]) + self._bodies.pack(body)
         return packed, phi if narrow is None else narrow
+
+
+class PackedLine(NamedTuple):
+    """A line whose body is read when it is asked for."""
+
+    row: StoredRow
+    packing: Packing
+
+    @property
+    def record(self) -> Record:
+        """The line as a record."""
+        return self.packing.record(self.row)
+
+    def phi(self) -> FloatArray:
+        """Its φ."""
+        narrow = self.row.body[SALT] & _FLOAT32
+        return np.frombuffer(self.row.phi, "<f4" if narrow else "<f8").astype(np.float64)
 
 
 def _as_float32(phi: bytes) -> bytes | None:

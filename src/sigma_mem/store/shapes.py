@@ -19,7 +19,7 @@ from importlib.resources import files
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
-from sigma_mem.store.building import Build, builder
+from sigma_mem.store.building import Build, builder, tree_of
 from sigma_mem.store.numbers import coded_integer, coded_number, read_integer, read_number, read_numbers
 
 DOUBLE, NUMBER, INTEGER, AGAIN, BASE64, TEXT = (bytes([mark]) for mark in range(1, 7))
@@ -51,14 +51,16 @@ class Shape(NamedTuple):
     marks: bytes
     doubles: struct.Struct
     runs: list[tuple[int, int]]  # marks that are the same one after another, and how many
-    build: Build | None  # puts values in their places; None where only the text shows where these are
+    tree: Any  # JSON values with a place for every mark; None where only the text shows where these are
+    build: Build | None  # puts values in their places
 
     @classmethod
     def of(cls, text: bytes) -> "Shape":
         """The shape of a text with marks."""
         between, marks = _MARK.split(text), b"".join(_MARK.findall(text))
         runs = [(mark, len(list(same))) for mark, same in groupby(marks)]
-        return cls(between, marks, struct.Struct(f"<{marks.count(DOUBLE)}d"), runs, builder(between))
+        doubles, tree = struct.Struct(f"<{marks.count(DOUBLE)}d"), tree_of(between)
+        return cls(between, marks, doubles, runs, tree, None if tree is None else builder(tree))
 
 
 class ShapePacking:
@@ -126,6 +128,10 @@ class ShapePacking:
                 self._shapes.clear()
             self._shapes[key] = known
         return known, end
+
+    def word(self, number: int) -> str:
+        """The string that has this number, from 1."""
+        return self._strings[number - 1]
 
     def _text(self, inner: bytes, codes: bytearray, long: bytearray) -> bytes:
         """The mark of a string, whose value goes to the codes."""

@@ -1,16 +1,19 @@
 """The half of a store that reads tables, whatever database they are in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 from sigma_mem.errors import InputError
+from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
 from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.rows import StoredRow, checksum, encoded
+from sigma_mem.store.rows import PackedLine, StoredRow, checksum, encoded
 from sigma_mem.store.writer import refuse_unwritable
 
+_LARGE_PAGE = 4096  # records that are handed out at once
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 T = TypeVar("T", bound=LedgerTables)
 
@@ -38,6 +41,13 @@ class TableStore(ABC, Generic[T]):
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
         self._settle_queue(namespace)
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
+
+    def packed_lines(self, namespace: str, after: int = 0) -> Iterator[Sequence[PackedLine]]:
+        """The same, page by page, with bodies as they are stored."""
+        self._settle_queue()
+        rows = self._lines(namespace, after)
+        while page := list(islice(rows, _LARGE_PAGE)):
+            yield [PackedLine(row, self._tables.packing_of(row)) for row in page]
 
     def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
         """Rows of a namespace in order; StoreCorruptError unless all of them are there.
@@ -84,16 +94,24 @@ class TableStore(ABC, Generic[T]):
         self._settle_queue(namespace)
         number = self._tables.number(namespace)
         found = [] if number is None else [x for x in self._tables.sources(number) if x.name == source]
-        for line in found:
-            if self._tables.read("count_of_source", line.number)[0][0] < line.lines:
-                raise self._tables.damaged(f"feedback of source {source!r} is missing in an index")
         last = self._last(namespace)
-        end = last if until is None else min(until, last)
-        return (
-            self._tables.record(row)
-            for line in found
-            for row in self._rows("page_of_source", line.number, until=end)
-        )
+        end = last if until is None else until
+        rows = (row for line in found for row in self._rows_of_source(line, last))
+        return (self._tables.record(row) for row in rows if row.seq <= end)
+
+    def _rows_of_source(self, line: SourceLines, last: int) -> Iterator[StoredRow]:
+        """All rows of a source; StoreCorruptError unless the index leads to each of them once.
+
+        Also to those after the ones that are wanted: an entry that was damaged may stand among them.
+        """
+        found, before = 0, 0
+        for row in self._rows("page_of_source", line.number, until=last):
+            if row.source != line.number or row.seq <= before:
+                break
+            found, before = found + 1, row.seq
+            yield row
+        if found < line.lines:
+            raise self._tables.damaged(f"feedback of source {line.name!r} is missing in an index")
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""

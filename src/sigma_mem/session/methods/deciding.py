@@ -12,7 +12,7 @@ from sigma_mem.answers.features import Answers, prepare_answers
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.session.costs import Budget
 from sigma_mem.session.deciding import TaskRequest, checked_share, named_read
-from sigma_mem.session.limits import RouteLimits
+from sigma_mem.session.limits import limits_given
 from sigma_mem.session.lines import decision_from
 from sigma_mem.session.methods.held import HeldMemory
 from sigma_mem.session.panel import Panel, PanelLimits, Step, exploring_share
@@ -81,7 +81,7 @@ class DecidingMethods(HeldMemory):
             `after` take in place of an id, also after a restart. The same ref again is the same event.
         """
         chosen = named_read(self._registry.routes, read)
-        limits = RouteLimits(among, max_cost, max_latency, value, min_prob, budget)
+        limits = limits_given(among, max_cost, max_latency, value, min_prob, budget)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
         return self._made(self._decider.decide(task, chosen, explore=explore, limits=limits))
 
@@ -210,7 +210,7 @@ class DecidingMethods(HeldMemory):
         everyone = explore and self._rng.random() < exploring_share(self.state.labelled or 0.0)
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        route, within = self._registry["calibrated-route"], RouteLimits(among)
+        route, within = self._registry["calibrated-route"], limits_given(among)
         first = self._made(self._decider.decide(task, route, limits=within))
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:

@@ -39,7 +39,7 @@ class Connections:
         self.address, self.driver = address, psycopg()
         self._readonly, self._for_turns = readonly, for_turns
         self._free = threading.BoundedSemaphore(most)
-        self._idle: list[Any] = []
+        self._idle: list[tuple[Any, float]] = []  # with when they were given back
         self._closed = False
 
     @contextmanager
@@ -61,9 +61,10 @@ class Connections:
         self._free.acquire()
         try:
             while self._idle:
-                db = self._idle.pop()
-                if not db.closed:
+                db, since = self._idle.pop()
+                if not db.closed and time.monotonic() - since < 0.5 * IDLE_SECONDS:
                     return db
+                db.close()
             return self._connected()
         except self.driver.Error as error:
             self._free.release()
@@ -77,7 +78,7 @@ class Connections:
         if self._closed:
             db.close()
         elif not db.closed:
-            self._idle.append(db)
+            self._idle.append((db, time.monotonic()))
         self._free.release()
 
     def drop(self, db: Any) -> None:
@@ -89,8 +90,11 @@ class Connections:
     def close(self) -> None:
         """Close what is idle now, and the others when they are given back."""
         self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
     def leave_open(self) -> list[Any]:
         """In a forked child: the parent's connections, never to be used or closed here."""
@@ -106,6 +110,7 @@ class Connections:
             except StoreUnavailableError:
                 if self._closed or time.monotonic() + pause > deadline:
                     raise
+            self._close_idle()  # they are gone as well
             time.sleep(pause)
             pause = min(2 * pause, 0.5)
 

@@ -10,8 +10,10 @@ from sigma_mem.store.postgres.migrating import advisory_key
 from sigma_mem.store.postgres.tables import PostgresTables, as_bytes
 from sigma_mem.store.rows import Queued, StoredRow, checksum
 
+_ROWS = 4096  # of one statement
 
-class Turn:
+
+class NamespaceTurn:
     """The advisory lock of a namespace, held by one connection, which also writes: it cannot outlive it.
 
     ``books`` are the namespace and its sources as the ledger has them.
@@ -109,19 +111,21 @@ class Turn:
     def _write(self, records: Sequence[Queued], made: Assembly) -> None:
         writers, space = self._tables.writers, made.changed.spaces[self._namespace]
         sources = [(*line, checksum(*line)) for line in made.changed.sources.values()]
-        rows = [*_columns(made.rows, 9), *_columns(sources, 5), *space[:5], space.check()]
+        books = [*_columns(sources, 5), *space[:5], space.check()]
         marks = [(self._namespace, queued.record.seq) for queued in records if queued.erases]
         try:
-            if not marks:
-                self._execute("append", rows)  # a transaction of its own
+            if not marks and len(made.rows) <= _ROWS:
+                self._execute("append", [*_columns(made.rows, 9), *books])  # a transaction of its own
                 return
             with self._db.transaction():
-                self._execute("append", rows)
+                for first in range(0, len(made.rows), _ROWS):
+                    self._execute("append", [*_columns(made.rows[first : first + _ROWS], 9), *books])
                 for row in made.erasures:
                     self._execute("erase", (row.body, row.phi, row.digest, row.namespace, row.line))
                 for mark in marks:
                     self._execute("mark_erasure", mark)
-                self._execute("drop_snapshot", [self._namespace])
+                if marks:
+                    self._execute("drop_snapshot", [self._namespace])
         except writers.driver.Error as error:
             self._drop()  # and with it whatever the transaction did
             raise writers.translated(f"append {len(made.rows)} record(s) to", error) from None

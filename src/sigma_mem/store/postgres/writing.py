@@ -14,7 +14,7 @@ from sigma_mem.errors import StoreError
 from sigma_mem.store.assembly import Books
 from sigma_mem.store.base import Record
 from sigma_mem.store.postgres.tables import PostgresTables
-from sigma_mem.store.postgres.turn import Turn
+from sigma_mem.store.postgres.turn import NamespaceTurn
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.writer import Batch, refuse_known, refuse_other_epoch
 
@@ -201,7 +201,7 @@ class NamespaceWriter:
 
     def _take_turn(self) -> None:
         try:
-            turn = Turn(self._tables, self._namespace, self._books)
+            turn = NamespaceTurn(self._tables, self._namespace, self._books)
         except StoreError as error:
             with self._lock:
                 waiting, self._waiting = self._waiting, _Waiting()
@@ -222,7 +222,7 @@ class NamespaceWriter:
             self._books = turn.books
             turn.end()
 
-    def _hold(self, turn: Turn) -> None:
+    def _hold(self, turn: NamespaceTurn) -> None:
         """Commit what is queued until the turn ends."""
         start, lingered = time.monotonic(), False
         while True:

@@ -53,9 +53,6 @@ SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM rec
 WHERE namespace = ?1 AND kind = 'd' AND id = ?2 AND event IS NULL
 ORDER BY seq
 
--- count_of_source --
-SELECT count(*) FROM record WHERE source = ?
-
 -- page_of_source --
 SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
 WHERE source = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?

@@ -1,0 +1,176 @@
+"""The shorter way to busy endpoints: the same answers as the framework's, and the same refusals."""
+
+import asyncio
+import json
+
+import pytest
+
+from serve.conftest import LOCAL, bearer, served
+from sigma_mem.serve.direct import DirectRoutes
+from sigma_mem.serve.joined import _Joining
+
+AT = "/v1/memory/default"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """Which requests took the shorter way, as a list that grows."""
+    taken = []
+    before = DirectRoutes.__call__
+
+    async def watched(self, scope, receive, send):
+        if scope["type"] != "http":
+            await before(self, scope, receive, send)
+            return
+        framework = self._app
+
+        async def longer(*args):
+            taken.append("framework")
+            await framework(*args)
+
+        self._app = longer
+        count = len(taken)
+        try:
+            await before(self, scope, receive, send)
+        finally:
+            self._app = framework
+            if len(taken) == count:
+                taken.append("direct")
+
+    monkeypatch.setattr(DirectRoutes, "__call__", watched)
+    return taken
+
+
+@pytest.fixture
+def http(ways):
+    with served() as http:
+        assert http.put(AT, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+        ways.clear()
+        yield http
+
+
+def test_decisions_and_feedback_take_the_shorter_way(http, ways):
+    made = http.post(f"{AT}/route", json={"question": "1 + 1?", "topic": "sums"})
+    said = {"decision": made.json()["id"], "labels": {"ann": True}}
+    taken = http.post(f"{AT}/feedback", json=said, headers={"idempotency-key": "once"})
+    again = http.post(f"{AT}/feedback", json=said, headers={"idempotency-key": "once"})
+    assert taken.json()["id"] == "once"
+    assert taken.json() | {"time": None} == again.json() | {"time": None}
+    for path in ("vote", "decide"):
+        assert http.post(f"{AT}/{path}", json={"question": "?", "answers": {"ann": "2"}}).status_code == 200
+    assert ways == ["direct"] * 5
+    assert made.headers["content-security-policy"].startswith("default-src 'none'")
+    counted = http.get("/metrics").text
+    assert (
+        'sigma_mem_requests_total{method="POST",route="/v1/memory/{namespace}/route",status="200"} 1.0'
+        in counted
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "way"),
+    [
+        ({"path": "/route", "content": b'{"question": 7}', "headers": JSON}, 422, "framework"),
+        (
+            {"path": "/route", "content": b'{"unknown": 7, "question": "?"}', "headers": JSON},
+            422,
+            "framework",
+        ),
+        ({"path": "/route", "content": b"{", "headers": JSON}, 422, "framework"),
+        ({"path": "/route", "content": b'"\xff"', "headers": JSON}, 400, "framework"),
+        ({"path": "/route", "content": b'{"question": "?"}', "headers": {}}, 422, "framework"),
+        ({"path": "/route", "content": iter([b'{"question": "?"}']), "headers": JSON}, 200, "framework"),
+        (
+            {"path": "/route", "content": b'{"question": "?", "among": ["eve"]}', "headers": JSON},
+            400,
+            "direct",
+        ),
+        (
+            {
+                "path": "/feedback",
+                "content": b'{"decision": "none", "labels": {"ann": true}}',
+                "headers": JSON,
+            },
+            404,
+            "direct",
+        ),
+        (
+            {
+                "path": "/feedback",
+                "content": b'{"decision": "none", "labels": {"ann": true}}',
+                "headers": JSON | {"idempotency-key": "x" * 257},
+            },
+            422,
+            "framework",
+        ),
+        ({"path": "/nothing", "content": b"{}", "headers": JSON}, 404, "framework"),
+    ],
+)
+def test_what_does_not_fit_is_answered_by_the_framework(http, ways, request_, status, way):
+    path = request_.pop("path")
+    response = http.post(f"{AT}{path}", **request_)
+    assert response.status_code == status
+    if status != 200:
+        assert response.json()["error"]["message"]
+    assert ways == [way]
+
+
+def test_a_namespace_that_is_not_open_takes_the_longer_way_once(tmp_path, ways):
+    path = str(tmp_path / "memory.db")
+    with served(path=path) as http:
+        assert http.put(AT, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+    ways.clear()
+    with served(path=path) as http:
+        for _ in range(2):
+            assert http.post(f"{AT}/route", json={"question": "?"}).status_code == 200
+        assert http.post("/v1/memory/other/route", json={"question": "?"}).status_code == 404
+    assert ways[-3:] == ["framework", "direct", "framework"]
+
+
+def test_the_gate_stands_before_the_shorter_way_too(locked_service, keys):
+    asked = {"json": {"question": "?"}}
+    status = {
+        name: locked_service.post("/v1/memory/mine/route", headers=bearer(keys[name]), **asked).status_code
+        for name in ("read", "write")
+    }
+    assert status == {"read": 403, "write": 200}
+    assert locked_service.post("/v1/memory/mine/route", **asked).status_code == 401
+    theirs = locked_service.post("/v1/memory/theirs/route", headers=bearer(keys["write"]), **asked)
+    assert theirs.status_code == 404
+    assert LOCAL not in json.dumps(theirs.json())
+
+
+class Wire:
+    """A transport that keeps what is written."""
+
+    def __init__(self):
+        self.sent, self.closed = [], False
+
+    def write(self, data):
+        assert not self.closed
+        self.sent.append(data)
+
+    def close(self):
+        self.closed = True
+
+    def is_closing(self):
+        return self.closed
+
+
+def test_writes_of_one_step_leave_together_and_before_the_end():
+    async def play():
+        wire = Wire()
+        transport = _Joining(wire)
+        transport.write(b"head ")
+        transport.write(b"body")
+        assert wire.sent == []
+        await asyncio.sleep(0)
+        transport.write(b"x" * 70_000)  # much does not wait
+        transport.write(b"last")
+        transport.close()
+        await asyncio.sleep(0)
+        assert wire.sent == [b"head body", b"x" * 70_000, b"last"]
+        assert transport.is_closing()
+
+    asyncio.run(play())
