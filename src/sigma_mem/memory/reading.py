@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import horizons as horizons_
 from sigma_mem.memory.calibration import wilson
+from sigma_mem.memory.mixing import rounded
 from sigma_mem.memory.topics import TopicReading
 
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
     def recorded(self) -> NDArray[np.float16]:
         """What is claimed, as a ledger keeps it, (P, H + 2)."""
-        return horizons_.rounded(self.near, self.overall, self.local)
+        return rounded(self.near, self.overall, self.local)
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
