@@ -80,7 +80,8 @@ def restore(
     check_folder("--memory", memory)
     with SigmaMem.restore(file, memory, namespace=namespace) as mem:
         values = {"memory": str(memory), "events": mem.events, "peers": list(mem.peers)}
-    _say(json, values, f"{memory}: {values['events']} events of {', '.join(mem.peers)}")
+        said = f"{memory}: {mem.events} events of {', '.join(mem.peers)}"
+    _say(json, values, said)
 
 
 def learn(
@@ -208,7 +209,8 @@ def merge(
         first.merge(second, output, namespace=namespace) as merged,
     ):
         values = {"memory": str(output), "events": merged.events, "peers": list(merged.peers)}
-    _say(json, values, f"{output}: {values['events']} events of {', '.join(merged.peers)}")
+        said = f"{output}: {merged.events} events of {', '.join(merged.peers)}"
+    _say(json, values, said)
 
 
 def _say(as_json: bool, values: dict[str, object], text: str) -> None:
