@@ -3,9 +3,12 @@
 import asyncio
 import json
 
+import openai
 import pytest
 
 from serve.conftest import LOCAL, bearer, served
+from serve.gateway.conftest import ASK, ask, starter
+from serve.gateway.upstreams import says
 from sigma_mem.serve.direct import DirectRoutes
 from sigma_mem.serve.joined import _Joining
 
@@ -40,6 +43,12 @@ def ways(monkeypatch):
 
     monkeypatch.setattr(DirectRoutes, "__call__", watched)
     return taken
+
+
+@pytest.fixture
+def start():
+    with starter() as begin:
+        yield begin
 
 
 @pytest.fixture
@@ -114,6 +123,19 @@ def test_what_does_not_fit_is_answered_by_the_framework(http, ways, request_, st
     if status != 200:
         assert response.json()["error"]["message"]
     assert ways == [way]
+
+
+def test_the_gateway_is_called_the_shorter_way(start, ways):
+    gateway = start({"ann": says("391")})
+    assert ask(gateway).model == "ann"
+    chunks = list(gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True))
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert gateway.client.embeddings.create(model="ann", input="cat", encoding_format="float").data
+    with pytest.raises(openai.NotFoundError):
+        ask(gateway, model="nobody")
+    assert ways == ["direct"] * 4
+    gateway.client.models.list()
+    assert ways[-1] == "framework"
 
 
 def test_a_namespace_that_is_not_open_takes_the_longer_way_once(tmp_path, ways):

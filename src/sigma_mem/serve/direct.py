@@ -1,8 +1,8 @@
-"""The memory's calls that come thousands of times a second, without the framework's detours.
+"""The calls that come thousands of times a second, without the framework's detours.
 
-A request goes straight to its endpoint if it is a POST with a JSON body of known length, to a namespace that
-is open. Whatever else comes, or does not fit its schema, takes the framework's way to the same endpoint, with
-the same checks; so this is only a shorter way, never another answer.
+A request goes straight to its endpoint if it is a POST with a JSON body of known length, to the gateway or to
+a namespace that is open. Whatever else comes, or does not fit its schema, takes the framework's way to the
+same endpoint, with the same checks; so this is only a shorter way, never another answer.
 """
 
 import inspect
@@ -46,21 +46,30 @@ class DirectRoutes:
 
     def __init__(self, app: ASGIApp, routes: list[BaseRoute], is_open: Callable[[str], bool]) -> None:
         self._app, self._is_open = app, is_open
+        posts = [route for route in routes if isinstance(route, APIRoute) and route.methods == {"POST"}]
         self._endpoints = {
-            route.path.removeprefix(_PATH): _Direct(route)
-            for route in routes
-            if isinstance(route, APIRoute) and _is_direct(route)
+            route.path.removeprefix(_PATH): _Direct(route) for route in posts if _is_direct(route)
         }
+        self._readers = {route.path: route for route in posts if _reads_itself(route)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request by the shorter way, or by the longer one."""
-        found = _ASKED.fullmatch(scope["path"]) if scope["type"] == "http" else None
-        endpoint = None if found is None else self._endpoints.get(found[2])
-        if found is None or endpoint is None or scope["method"] != "POST" or not self._is_open(found[1]):
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
+        headers = dict(scope["headers"]) if scope["type"] == "http" and scope["method"] == "POST" else {}
         if headers.get(b"content-type") not in _JSON or b"content-length" not in headers:
+            await self._app(scope, receive, send)
+        elif (route := self._readers.get(scope["path"])) is not None:
+            scope["path_params"] = {}
+            _gate_of(route).check(scope)
+            answer: Response = await route.endpoint(request=Request(scope, receive))
+            await answer(scope, receive, send)
+        else:
+            await self._call(scope, receive, send, headers)
+
+    async def _call(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]) -> None:
+        """Call an endpoint of the memory, where the request fits it."""
+        found = _ASKED.fullmatch(scope["path"])
+        endpoint = None if found is None else self._endpoints.get(found[2])
+        if found is None or endpoint is None or not self._is_open(found[1]):
             await self._app(scope, receive, send)
             return
         sent = await _whole(receive)
@@ -78,9 +87,7 @@ class _Direct:
     """One endpoint, its gate, and what a request must hold to be called with."""
 
     def __init__(self, route: APIRoute) -> None:
-        if not isinstance(route.app, RoleGate):
-            raise TypeError(f"route {route.path!r} has no gate; seal the application first")
-        self.gate, self.call = route.app, route.endpoint
+        self.gate, self.call = _gate_of(route), route.endpoint
         self._parameters = set(inspect.signature(route.endpoint).parameters)
         self._model = _model_of(route)
 
@@ -105,11 +112,21 @@ class _Direct:
         return arguments
 
 
+def _gate_of(route: APIRoute) -> RoleGate:
+    if not isinstance(route.app, RoleGate):
+        raise TypeError(f"route {route.path!r} has no gate; seal the application first")
+    return route.app
+
+
+def _reads_itself(route: APIRoute) -> bool:
+    """Whether an endpoint takes the request as it came."""
+    return set(inspect.signature(route.endpoint).parameters) == {"request"} and "{" not in route.path
+
+
 def _is_direct(route: APIRoute) -> bool:
     parameters = set(inspect.signature(route.endpoint).parameters)
     return (
-        route.methods == {"POST"}
-        and route.path.startswith(f"{_PATH}/")
+        route.path.startswith(f"{_PATH}/")
         and {"namespace", "body"} <= parameters <= _PARAMETERS
         and _model_of(route) is not None
     )

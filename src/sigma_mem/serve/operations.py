@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from sigma_mem.errors import StoreError
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.context import Context
+from sigma_mem.serve.examples import add_examples
 from sigma_mem.serve.failures import error_body
 from sigma_mem.serve.schemas.responses import ErrorBody
 
@@ -68,8 +69,9 @@ def operation_routes(context: Context, app: FastAPI) -> APIRouter:
 
 
 def _documented(app: FastAPI) -> dict[str, Any]:
-    """The schema of the API, with the refusals that any route may answer."""
+    """The schema of the API, with examples, and with the refusals that any route may answer."""
     schema = app.openapi()
+    add_examples(schema)
     body = ErrorBody.model_json_schema(ref_template="#/components/schemas/{model}")
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     components |= {**body.pop("$defs"), "ErrorBody": body}
