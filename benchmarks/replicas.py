@@ -80,13 +80,13 @@ def work(path: str, namespace: str, writers: int, seconds: float, peers: int) ->
 
 
 def run(
-    path: str, processes: int, apart: bool, writers: int, options: argparse.Namespace
+    name: str, path: str, processes: int, apart: bool, writers: int, options: argparse.Namespace
 ) -> tuple[float, float, float]:
     """Lines a second of all processes, the median time of durable feedback, processor time a line."""
     share = max(writers // processes, 1)
     started = []
     for n in range(min(processes, writers)):
-        arguments = ["--work", path, f"bench{n if apart else 0}", str(share)]
+        arguments = ["--work", path, f"{name}-{n if apart else 0}", str(share)]
         arguments += ["--seconds", str(options.seconds), "--peers", str(options.peers)]
         command = [sys.executable, __file__, *arguments]
         started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -126,7 +126,9 @@ def measure(options: argparse.Namespace) -> list[Measured]:
                 for way, (processes, apart) in WAYS.items():
                     if processes <= writers:
                         path = f"{folder}/{writers}-{n}.db" if way == SQLITE else url
-                        rounds[way].append(run(path, processes, apart, writers, options))
+                        rounds[way].append(
+                            run(f"{writers}-{n}-{way}", path, processes, apart, writers, options)
+                        )
             for way, results in rounds.items():
                 if results:
                     pairs = zip(results, rounds[SQLITE], strict=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from sigma_mem import SigmaMem
 from sigma_mem.center.errors import CenterError, SteeringMismatchError
 from sigma_mem.center.phi import CenterEncoder, CenterFeatures, EncoderFeatures, cached_features
 from sigma_mem.center.project import Steering
@@ -154,3 +157,19 @@ def test_features_are_computed_once(tmp_path: Path) -> None:
         file.write_bytes(b"damaged")
     np.testing.assert_array_equal(cached_features(source, texts, tmp_path), first)
     assert len(source.asked) == 7
+
+
+def test_the_program_of_the_page_runs(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a tiny model in place of the one that it names, and this checkpoint."""
+    page = (Path(__file__).parents[2] / "docs" / "center.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(trained.out, tmp_path / "steering.safetensors")
+    scope: dict[str, object] = {}
+    exec(program.replace('"smollm2"', repr(trained.model)), scope)
+    mem = scope["mem"]
+    assert isinstance(mem, SigmaMem)
+    assert mem.events == 2
+    mem.close()

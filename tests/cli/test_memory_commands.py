@@ -346,3 +346,32 @@ def test_topics_are_taken_alone_and_shown(tmp_path: Path, capsys: pytest.Capture
     assert seen["decisions"][0]["topics"] == ["law"]
     assert run(["inspect", *file]) == 0
     assert "By topic alone" in capsys.readouterr().out
+
+
+def test_the_integer_0_is_refused_and_the_message_says_what_to_write(
+    memory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with SigmaMem(path=memory, readonly=True) as mem:
+        decision = next(iter(mem.decisions())).id
+    feedback = ["feedback", decision, "--memory", str(memory), "--source", "people"]
+    assert run([*feedback, "ann=1", "bob=0"]) == 2
+    said = capsys.readouterr().err
+    assert "bob=false for wrong, bob=0.0 for undecided, or --scores" in said
+    assert values(capsys, *feedback, "ann=1", "bob=0", "--scores")["labels"] == {"ann": 1.0, "bob": -1.0}
+    assert values(capsys, *feedback, "cy=0.0")["labels"] == {"cy": 0.0}
+
+
+def test_a_memory_without_text_is_made_and_refolded(
+    memory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = ["--memory", str(tmp_path / "new.db")]
+    route = ["route", *new, "--peers", "ann,bob", "--encoder", "hashed", "--no-text", QUESTION]
+    assert run(route) == run(["route", *new, QUESTION]) == 0
+    assert run(["refold", "--memory", str(memory), "--no-text", str(tmp_path / "bare.db")]) == 0
+    for file, events in (("new.db", 2), ("bare.db", 6)):
+        with SigmaMem(path=tmp_path / file, readonly=True) as mem:
+            assert (mem.keep_text, mem.events) == (False, events)
+            assert not any(QUESTION in repr(record.body) for record in mem.store.records("default"))
+    capsys.readouterr()
+    assert run(["route", "--memory", str(memory), "--no-text", QUESTION]) == 2
+    assert "keep_text" in capsys.readouterr().err

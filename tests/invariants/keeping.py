@@ -245,8 +245,8 @@ class Interrupted(Exception):
 def interrupt_after(lines: int | None) -> Iterator[None]:
     """Raise Interrupted before one line of the package's code in this thread, after so many others; or never.
 
-    A signal handler runs between two steps of the main thread: this chooses between which two. Not before a
-    ``with``, whose line counts again when its block ends: no signal is handled between a block and its exit.
+    A signal handler runs between two steps of the main thread: this chooses between which two. Not before
+    ``try`` and ``with``, whose line counts again when the block ends: no signal is handled at either place.
     """
     left = lines
 
@@ -254,7 +254,7 @@ def interrupt_after(lines: int | None) -> Iterator[None]:
         nonlocal left
         if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if event == "line" and left is not None and not _begins_with(frame):
+        if event == "line" and left is not None and not _begins_block(frame):
             left -= 1
             if left < 0:
                 left = None
@@ -269,8 +269,9 @@ def interrupt_after(lines: int | None) -> Iterator[None]:
         sys.settrace(before)
 
 
-def _begins_with(frame: FrameType) -> bool:
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+def _begins_block(frame: FrameType) -> bool:
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    return line.lstrip().startswith(("with ", "try:"))
 
 
 def lines_of(mem: SigmaMem) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
-from sigma_mem.memory.horizons import Mixing, mixture, with_local
+from sigma_mem.memory.mixing import Mixing, mixture, with_local
 
 from . import naive
 

@@ -54,7 +54,7 @@ def test_disagreement_asks_on():
 
 
 def test_where_only_those_asked_are_labelled_the_first_two_are_a_fair_sample(mem, monkeypatch):
-    monkeypatch.setattr("sigma_mem.session.methods.deciding.EXPLORED", 0.0)
+    monkeypatch.setattr("sigma_mem.session.methods.deciding.exploring_share", lambda labelled: 0.0)
     answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
     panel = ask_all(mem.ask(QUESTION, explore=True, change=0.0), answers)
     first, second, *later = panel.answers
@@ -78,15 +78,17 @@ def test_where_all_are_labelled_all_labels_count(mem):
     assert all(after[peer].effective > before[peer].effective for peer in PEERS)
 
 
-def test_an_exploring_panel_asks_everyone_now_and_then(monkeypatch):
-    monkeypatch.setattr("sigma_mem.session.methods.deciding.EXPLORED", 0.1)
+def test_exploring_panels_ask_everyone_ever_less_often():
     memory = SigmaMem(PEERS, rank=2, seed=0)
-    asked = [
-        len(ask_all(memory.ask(phi=[1.0, 0.0], explore=True, change=1.0), dict.fromkeys(PEERS, "1")).answers)
-        for _ in range(100)
-    ]
+    asked = []
+    for _ in range(200):
+        panel = ask_all(memory.ask(phi=[1.0, 0.0], explore=True, change=1.0), dict.fromkeys(PEERS, "1"))
+        asked.append(len(panel.answers))
+        memory.feedback(panel.decision, dict.fromkeys(panel.answers, True))
+    assert asked[0] == len(PEERS)
     assert set(asked) == {1, len(PEERS)}
-    assert 2 <= asked.count(len(PEERS)) <= 20
+    early, late = asked[:50].count(len(PEERS)), asked[150:].count(len(PEERS))
+    assert early > late > 0
 
 
 def test_the_second_of_an_exploring_panel_is_sometimes_drawn(mem):

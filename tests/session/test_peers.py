@@ -211,6 +211,8 @@ def test_the_commands(tmp_path, capsys) -> None:
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()[-4:]] == ["ann", "rob", "dan", "kit"]
     assert run(["peers", "add", "kit", "-m", path]) == 2
+    assert run(["peers", "sync", "kit", "ann", "eve", "-m", path]) == 0
+    assert capsys.readouterr().out == "peers: ann, kit, eve\n"
 
 
 def test_a_reset_counts_in_topics_too() -> None:

@@ -48,6 +48,9 @@ Gamma = Annotated[
     float | None,
     typer.Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
 ]
+NoText = Annotated[
+    bool, typer.Option("--no-text", help="For a new memory: keep numbers only, no questions and answers.")
+]
 After = Annotated[
     str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
 ]
@@ -95,6 +98,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         ref: Ref = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
+        no_text: NoText = False,
         json: Json = False,
     ) -> None:
         """Choose a peer for a question, before anyone answers.
@@ -108,7 +112,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem route --memory memory.db --explore --budget 5 --over 86400s "What is 17 * 23?"
         """
-        with opened_memory(memory, namespace, peers, encoder, gamma, reads) as mem:
+        with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
             decision = mem.route(
                 text_of(question),
                 read=read,
@@ -144,6 +148,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         ref: Ref = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
+        no_text: NoText = False,
         json: Json = False,
     ) -> None:
         """Choose among the peers' answers; equal ones vote together.
@@ -156,7 +161,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
         """
         answers, kind = named_values(answer, "answer"), cast(Kind, canon)
-        with opened_memory(memory, namespace, peers, encoder, gamma, reads) as mem:
+        with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
             if read == "adaptive":
                 decision = mem.decide(
                     text_of(question),
@@ -200,6 +205,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         ref: Annotated[str | None, typer.Option(help="Your own name of the task, to go on with.")] = None,
         encoder: EncoderName = None,
         gamma: Gamma = None,
+        no_text: NoText = False,
         json: Json = False,
     ) -> None:
         """Ask only as many peers as needed: say whom to ask next, or that the answers so far are enough.
@@ -210,7 +216,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?" --answer gemma=391
         """
         kind = cast(Kind, canon)
-        with opened_memory(memory, namespace, peers, encoder, gamma, reads) as mem:
+        with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
             panel = mem.ask(
                 text_of(question),
                 topic=topic,
@@ -265,7 +271,7 @@ def feedback(
     """
     from sigma_mem.session import SigmaMem
 
-    said = {peer: _label(peer, text) for peer, text in named_values(labels, "label").items()}
+    said = {peer: _label(peer, text, scores) for peer, text in named_values(labels, "label").items()}
     with SigmaMem(path=existing(memory), namespace=namespace) as mem:
         shares, signed = (said, None) if scores else (None, said)
         taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
@@ -287,11 +293,19 @@ def _budget(amount: float, over: str) -> Budget:
     return Budget(amount, seconds=float(number)) if number != over else Budget(amount, events=int(number))
 
 
-def _label(peer: str, text: str) -> bool | float:
+def _label(peer: str, text: str, is_score: bool) -> bool | float:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:
-        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+        number = int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
+        if number == 0 and isinstance(number, int) and not is_score:
+            raise InputError(
+                f"got {peer}={text}, which could mean wrong or undecided; expected {peer}=false for wrong, "
+                f"{peer}=0.0 for undecided, or --scores for scores from 0 to 1"
+            )
+        return number
+    except InputError:
+        raise
     except ValueError:
         raise InputError(
             f"label of {peer!r} is {text!r}; expected true, false or a number from -1 (wrong) to 1 (right)"
@@ -305,6 +319,7 @@ def opened_memory(
     encoder: str | None,
     gamma: float | None = None,
     reads: Reads = READS,
+    no_text: bool = False,
 ) -> SigmaMem:
     """Open a memory for decisions; with peers, make it where there is none."""
     from sigma_mem.session import SigmaMem
@@ -316,7 +331,13 @@ def opened_memory(
     check_folder("--memory", path)
     settings = None if gamma is None else Settings(gamma=gamma)
     return SigmaMem(
-        names_of(peers), path, encoder=encoder, settings=settings, namespace=namespace, reads=reads
+        names_of(peers),
+        path,
+        encoder=encoder,
+        settings=settings,
+        namespace=namespace,
+        keep_text=False if no_text else None,
+        reads=reads,
     )
 
 

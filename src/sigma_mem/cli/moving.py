@@ -159,6 +159,9 @@ def refold(
     encoder: Annotated[
         str | None, typer.Option(help="Encode the questions again, with this encoder.")
     ] = None,
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Keep numbers only in the new memory, no questions and answers.")
+    ] = False,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -173,7 +176,8 @@ def refold(
     if half_life is not None:
         settings = replace(settings or Settings(), decay="time", half_life=half_life)
     with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
-        found = mem.refold(target, settings=settings, encoder=encoder, namespace=namespace)
+        keep = False if no_text else None
+        found = mem.refold(target, settings=settings, encoder=encoder, keep_text=keep, namespace=namespace)
         found.memory.close()
     if json:
         print_json({"memory": str(target), **found.to_dict()})

@@ -99,6 +99,20 @@ def replace(
         _say(mem.peers, json)
 
 
+@app.command()
+def sync(
+    peers: Annotated[list[str], typer.Argument(help="All names of the pool.", show_default=False)],
+    memory: MemoryFile,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Match the pool to names: who is missing is added, who is not named is removed."""
+    from sigma_mem.session import SigmaMem
+
+    with SigmaMem(peers, existing(memory), sync=True, namespace=namespace) as mem:
+        _say(mem.peers, json)
+
+
 def _say(peers: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json({"peers": list(peers)})

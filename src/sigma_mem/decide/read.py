@@ -97,13 +97,8 @@ class Read:
     def outcome(self, view: View) -> Outcome:
         """What this read alone decides."""
         choice = self.choose(view)
-        return Outcome(
-            self.name,
-            choice.peer,
-            self.sure(view, choice),
-            choices={self.name: choice},
-            used_text=self.uses_text_features,
-        )
+        sure = self.sure(view, choice)
+        return Outcome(self.name, choice.peer, sure, 1.0, {self.name: choice}, self.uses_text_features)
 
     def sure(self, view: View, choice: Choice) -> float:
         """`confidence`, and 0 where nobody was chosen."""

@@ -36,12 +36,12 @@ def _of_candidates(view: View, values: FloatArray) -> FloatArray:
 
 def peer_choice(view: View, peer: int) -> Choice:
     """The choice of a read that picks a peer rather than an answer."""
-    return Choice(peer, int(view.groups[peer]), _NO_TOTALS)
+    return Choice(peer, view.groups.item(peer), _NO_TOTALS)
 
 
 def peer_prob(view: View, choice: Choice) -> float:
     """Confidence of a read that picks a peer: its p̂."""
-    return float(view.prob[choice.peer])
+    return view.prob.item(choice.peer)
 
 
 ROUTES = (

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
-from sigma_mem.decide.read import NOBODY, Choice, Read, View
+from sigma_mem.decide.read import NOBODY, Choice, Outcome, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
 from sigma_mem.events import FloatArray
 
@@ -222,9 +222,10 @@ def vote_confidence(choice: Choice, alternatives: float) -> float:
     return float(1.0 / (np.exp(choice.totals - total).sum() + unseen))
 
 
-def vote_totals(view: View) -> FloatArray:
-    """What every answer weighs in the calibrated vote."""
-    return VOTES[0].choose(view).totals
+def vote_totals(view: View, outcome: Outcome | None = None) -> FloatArray:
+    """What every answer weighs in the calibrated vote, which may be among what was computed already."""
+    known = None if outcome is None else outcome.choices.get(VOTES[0].name)
+    return (VOTES[0].choose(view) if known is None else known).totals
 
 
 def _posterior_on_scores(view: View, w_g: float) -> Choice:

@@ -94,7 +94,7 @@ class Competence:
             part = columns[:, i]
             part *= decayed.weights(ticks)[:, None, None]
         add_rows(self._traces, columns[:, 0])
-        flat, done = columns.reshape(len(phis), -1), 0
+        flat, done = columns.reshape(len(phis), len(self._coefficients)), 0
         while done < len(phis):
             if self._filled == WINDOW:
                 self._fold()
@@ -133,15 +133,23 @@ class Competence:
         """Whether nothing was ever written."""
         return self._filled == 0 and not self._folded
 
-    def score(self, phi: FloatArray, now: float) -> tuple[FloatArray, FloatArray]:
+    def score(
+        self, phi: FloatArray, now: float, pairs: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """φᵀM_pφ/η and φᵀN_pφ/η of every peer (eq:direct_m_score), each of shape (P,)."""
-        score, evidence = self.undecayed_scores(phi)[0] * self.decayed.factor(now)
+        score, evidence = self.undecayed_scores(phi, pairs)[0] * self.decayed.factor(now)
         return score, evidence
 
-    def undecayed_scores(self, phi: FloatArray) -> FloatArray:
-        """Score and evidence at every rate, (rates, 2, P), each to be multiplied by its rate's `factor`."""
+    def undecayed_scores(self, phi: FloatArray, pairs: FloatArray | None = None) -> FloatArray:
+        """Score and evidence at every rate, (rates, 2, P), each to be multiplied by its rate's `factor`.
+
+        Parameters
+        ----------
+        pairs : array, optional
+            `pair_products` of φ, for who reads several of these at one φ.
+        """
         # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
-        found = self._sums.dot(pair_products(phi))
+        found = self._sums.dot(pair_products(phi) if pairs is None else pairs)
         alignment = self._phis.dot(phi)
         alignment *= alignment
         found += self._coefficients.dot(alignment)

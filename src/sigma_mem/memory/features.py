@@ -88,7 +88,8 @@ def text_log_odds(features: FloatArray, readable: NDArray[np.bool_], weights: Fl
     """
     raw = np.where(readable, (features @ weights[..., None])[..., 0], 0.0)
     mean = raw.sum(axis=-1, keepdims=True) / np.maximum(readable.sum(axis=-1, keepdims=True), 1)
-    out: FloatArray = np.where(readable, np.clip(_LOG_ODDS * (raw - mean), -_MOST, _MOST), 0.0)
+    bounded = np.maximum(np.minimum(_LOG_ODDS * (raw - mean), _MOST), -_MOST)
+    out: FloatArray = np.where(readable, bounded, 0.0)
     return out
 
 

@@ -16,7 +16,8 @@ from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons, Mixing, fast_horizon
+from sigma_mem.memory.horizons import Horizons
+from sigma_mem.memory.mixing import Mixing, fast_horizon
 from sigma_mem.memory.reading import OverallReading
 from sigma_mem.memory.relation import Relation
 from sigma_mem.memory.settings import Settings

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import horizons
+from sigma_mem.memory import horizons, mixing
 from sigma_mem.memory.agreement import agreement_labels, deviation
 from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean
 from sigma_mem.memory.competition import coincidence, independent, prior_pairs, readable_rate, wrong_pairs
@@ -110,7 +110,7 @@ def replay(
     all_same, all_pairs, labelled = sums_of[:, -3:].T
     prior = prior_pairs(c.shape[1], settings.revision)
     if len(settings.horizons) > 1:
-        fast = settings.horizons[horizons.fast_horizon(len(settings.horizons))]
+        fast = settings.horizons[mixing.fast_horizon(len(settings.horizons))]
         lately = _kernel_sums(phis, values[:2], fast, chunk)
     else:
         lately = []
@@ -211,16 +211,16 @@ def _mixed(
     if not lately:
         return _Means(near, near)
     beyond = overall - overall[:, :, -1:]
-    recent = beyond[:, :, horizons.fast_horizon(beyond.shape[2])]
+    recent = beyond[:, :, mixing.fast_horizon(beyond.shape[2])]
     at_fast = shrunk_mean(lately[0], lately[1], near + recent, local)
-    claimed = horizons.claims(horizons.rounded(near, overall, at_fast))
-    scored = horizons.log_likelihood(claimed, c).sum(axis=1)
+    claimed = mixing.claims(mixing.rounded(near, overall, at_fast))
+    scored = mixing.log_likelihood(claimed, c).sum(axis=1)
     likelihood = _decayed_before(scored, math.exp(-s.mixing_rate), chunk)
     # The weights change after every BATCH labelled events, and stand between.
     labelled = (c == c).any(axis=1).cumsum()
-    last = np.searchsorted(labelled, labelled // horizons.BATCH * horizons.BATCH) + 1
-    before = np.concatenate(([0], np.where(labelled >= horizons.BATCH, last, 0)))[: len(c)]
-    u = horizons.mixture(likelihood[before])
+    last = np.searchsorted(labelled, labelled // mixing.BATCH * mixing.BATCH) + 1
+    before = np.concatenate(([0], np.where(labelled >= mixing.BATCH, last, 0)))[: len(c)]
+    u = mixing.mixture(likelihood[before])
     change = (u[:, None, :-1] * beyond).sum(axis=2) + u[:, -1:] * (at_fast - near)
     return _Means(near, horizons.bounded(near + change))
 
@@ -256,7 +256,7 @@ def _beside_topics(
     claims = claims_by_share(sums, means.near, means.mean - means.near, strength)
     has_topic = np.array([bool(some) for some in topics])
     rounded = probability(claims.astype(np.float16).astype(np.float64))
-    scored = np.where(has_topic[:, None], horizons.log_likelihood(rounded, c).sum(axis=1), 0.0)
+    scored = np.where(has_topic[:, None], mixing.log_likelihood(rounded, c).sum(axis=1), 0.0)
     weights = share_weights(_decayed_before(scored, math.exp(-settings.topic_mixing_rate), chunk))
     weights[~has_topic] = SHARES == 0.0
     mean = np.where(has_topic[:, None], (claims * weights[:, None]).sum(axis=2), means.mean)

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import horizons as horizons_
 from sigma_mem.memory.agreement import deviation
-from sigma_mem.memory.calibration import pool_mean, probability, shrunk_mean
+from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_of
-from sigma_mem.memory.horizons import LEAST, bounded, fast_horizon
+from sigma_mem.memory.horizons import LEAST, bounded, with_deviation
+from sigma_mem.memory.mixing import fast_horizon
 from sigma_mem.memory.parts import StateParts
-from sigma_mem.memory.reading import OverallReading, Reading
+from sigma_mem.memory.reading import OverallReading, Reading, SeenLately
 from sigma_mem.memory.relation import centred
+from sigma_mem.memory.symmetric import pair_products
 
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 
@@ -62,30 +63,31 @@ class SigmaState(StateParts):
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self._strength
-        sums = self.competence.undecayed_scores(phi)  # where the strength of a prior can grow instead
+        pairs = pair_products(phi)
+        sums = self.competence.undecayed_scores(phi, pairs)  # where the strength of a prior can grow instead
         score, effective = sums[0, 0], sums[0, 1]
         np.abs(effective, out=effective)  # what is taken back may leave a rounding error below 0 behind
         prior = overall.slowest
         compared: tuple[FloatArray, FloatArray] | None = None
         if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
-            agreements, asked = self.agreement.score(phi, now)
+            agreements, asked = self.agreement.score(phi, now, pairs)
             compared = asked, overall.compared
             near = deviation(agreements, asked, overall.agreed, strength)
-            prior = horizons_.with_deviation(prior, near, self.horizons.labelled_events(now))
+            prior = with_deviation(prior, near, self.horizons.labelled_events(now))
         factor = self.competence.decayed.factor(now)
         near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
-        local = mean = near
+        mean, lately = near, None
         if self.mixing is not None:
             fast = max(self.competence.by_rate[1].factor(now), LEAST)
-            local = shrunk_mean(sums[1, 0], sums[1, 1], near + overall.recent, strength / fast)
+            lately = SeenLately(sums[1, 0], sums[1, 1], overall.recent, strength / fast)
             mean = near + overall.change
             if self.mixing.local:
-                mean += self.mixing.local * (local - near)
+                mean += self.mixing.local * (lately.mean(near) - near)
             bounded(mean)
         score *= factor * self._eta
         effective *= factor
         prob, by_horizon = probability(mean), overall.means.T
-        reading = Reading(score, effective, prob, strength, near, by_horizon, local, compared=compared)
+        reading = Reading(score, effective, prob, strength, near, by_horizon, lately, None, compared)
         return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
 
     def _beside_topics(
@@ -115,7 +117,7 @@ class SigmaState(StateParts):
             overall = self.horizons.means_by_agreement(none_known, None, s.strength, now)
         else:
             agreements, asked = self.agreement.trace(now)
-            pool = pool_mean(agreements, asked, s.prior, s.prior_labels).item()
+            pool = shrunk_mean(sum(agreements.tolist()), sum(asked.tolist()), none_known, s.prior_labels)
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
         overall.flags.writeable = False  # readings hand it out, and it is read again
@@ -278,9 +280,9 @@ class SigmaState(StateParts):
 
 def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
-    n, total = len(c), sum(c.tolist())
-    if total == total and n > 1 and not departed:  # no NaN: everyone is labelled, as most often
-        return c, _ones(n), c - total / n, n
+    total = np.add.reduce(c)
+    if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
+        return c, _ones(len(c)), c - total / len(c), len(c)
     there = c == c  # NaN differs from itself
     n = int(np.count_nonzero(there)) + len(departed)
     return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed), n

@@ -28,7 +28,8 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.decayed import DecayedSum
-from sigma_mem.memory.horizons import bounded, log_likelihood
+from sigma_mem.memory.horizons import bounded
+from sigma_mem.memory.mixing import log_likelihood
 
 SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
 MOST_TOPICS = 1024  # that have sums of their own

@@ -255,7 +255,7 @@ def _sureness(
     peer, confidence = state.peers[outcome.peer], outcome.confidence
     claims: Sequence[str | float] = ()
     if view.labelled is not None and answers.by_peer:
-        confidence, claims = believed(state, view, outcome.peer)
+        confidence, claims = believed(state, view, outcome)
     if min_confidence is not None:
         of_set = state.confidence.of_set(confidence, state.now)
         if of_set < min_confidence:

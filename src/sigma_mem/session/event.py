@@ -134,17 +134,19 @@ class EventState:
             panel = body["details"].get("panel", {})
             self.fair = panel.get("fair", [panel["first"]] if panel.get("first") else None)
             self.agreement = agreement_of(body["canons"]) if recorded is None else recorded
-            if self.fair is not None:
-                self.agreement = agreement_of({peer: body["canons"][peer] for peer in self.fair})
             self.confidence = body.get("confidence_claims", ())
             self.canons, self.reads = body["canons"], body["reads"] or self.reads
+            if self.fair is not None:
+                self.agreement = agreement_of(self.compared_canons)
             self.features = recorded_features(record)
             self.expected = {peer: body["probs"][peer] for peer in self.features}
 
     @property
     def compared_canons(self) -> Mapping[str, str | None]:
         """Answers that tell who copies whom: not of peers that a panel asked because of what others said."""
-        return self.canons if self.fair is None else {peer: self.canons[peer] for peer in self.fair}
+        if self.fair is None:
+            return self.canons
+        return {peer: canon for peer, canon in self.canons.items() if peer in self.fair}
 
     def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
         """The labels that say how good their peers are.

@@ -22,7 +22,7 @@ from sigma_mem.memory.reading import Reading
 from sigma_mem.memory.sources import Sources
 from sigma_mem.session.costs import Costs
 from sigma_mem.session.event import Charge, EventLabels, EventState, events_of
-from sigma_mem.session.lines import Opening, is_forgotten
+from sigma_mem.session.lines import Opening, asks_on, is_forgotten
 from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
 
@@ -122,7 +122,7 @@ class Fold:
                 self._write_agreement(event, before)
             if event.compared_canons != canons and self.state.copies is not None:
                 self._write_copies(event, canons)
-            if "confidence_claims" in record.body and not _asks_on(record):
+            if "confidence_claims" in record.body and not asks_on(record):
                 self.state.confidence.count(record.body["confidence"], record.body["tick"])
 
     def _apply_forgotten(self, record: Record) -> None:
@@ -320,7 +320,8 @@ class Fold:
         fair = event.evidence(c)
         if fair:
             if self.labelled is not None:
-                (self.labelled.update if sign > 0.0 else self.labelled.subtract)(fair.keys())
+                for peer in fair:
+                    self.labelled[peer] += 1 if sign > 0.0 else -1
             state, kept = self._state_to_write(event)
             left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
             groups = event.groups((*state.peers, *left))
@@ -390,11 +391,6 @@ class Fold:
         if kept is not None:
             written.scale_peers(kept)
             self.state.merge(written)
-
-
-def _asks_on(record: Record) -> bool:
-    """Whether a line is a step of a panel that goes on: its answer is not the outcome."""
-    return bool(record.body["details"].get("panel", {}).get("next"))
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:

@@ -194,7 +194,7 @@ class Journal:
         if isinstance(self.store, TableStore):
             for page in self.store.packed_lines(self.namespace, after=fold.seq):
                 apply_lines(fold, page)
-                lines += len(page)
+                lines += len(page.rows)
             return lines
         for record in self.store.records(self.namespace, after=fold.seq):
             fold.apply(record, record.seq)

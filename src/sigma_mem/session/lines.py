@@ -104,7 +104,9 @@ def decision_record(
         else dict(decision.canons)
         if keep_text
         else _numbered(decision.canons),
-        "features": [FEATURES_VERSION, _own(decision.features)] if decision.features else _NO_FEATURES,
+        "features": [FEATURES_VERSION, {peer: list(x) for peer, x in decision.features.items()}]
+        if decision.features
+        else _NO_FEATURES,
         "reads": dict(decision.reads) if decision.reads else _NONE,
         "details": _kept_details(decision.details, keep_text) if decision.details else _NONE,
     }
@@ -187,6 +189,11 @@ def decided_at(record: Record) -> float:
 def is_forgotten(record: Record) -> bool:
     """Whether only the place of this line is left."""
     return "forgotten" in record.body
+
+
+def asks_on(record: Record) -> bool:
+    """Whether a line is a step of a panel that goes on: its answer is not the outcome."""
+    return bool(record.body["details"].get("panel", {}).get("next"))
 
 
 def forget_record(events: Sequence[str], time: float) -> Record:

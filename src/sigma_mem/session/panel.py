@@ -17,9 +17,18 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
 
-EXPLORED = 0.03  # share of the exploring panels that ask everyone
 _FAIR = 2  # answers that an exploring panel asks for whatever they say
+_KNOWN = 4.0  # labelled events after which no longer everyone is asked
 _DRAWN = 0.3  # how often the second of them is drawn, so that everyone is seen
+
+
+def exploring_share(labelled: float) -> float:
+    """Share of the exploring panels that ask everyone, less the more (decayed) events are labelled.
+
+    >>> [round(exploring_share(n), 2) for n in (0, 12, 96, 2000)]
+    [1.0, 0.5, 0.2, 0.04]
+    """
+    return float(1.0 / np.sqrt(1.0 + labelled / _KNOWN))
 
 
 @dataclass(frozen=True, slots=True)

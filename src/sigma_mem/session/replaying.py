@@ -6,7 +6,8 @@ rounding is the same. Any other line is applied by itself, after those before it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -17,16 +18,15 @@ from sigma_mem.memory.relation import centred
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.layout import PlainLines
 from sigma_mem.store.columns import read_columns
-from sigma_mem.store.rows import PackedLine
-from sigma_mem.store.shapes import Shape, ShapePacking
+from sigma_mem.store.rows import PackedLines, Packing
 
 _FEW = 16  # plain lines that are applied one by one: arrays would cost more
 
 
-def apply_lines(fold: Fold, page: Sequence[PackedLine]) -> None:
+def apply_lines(fold: Fold, page: PackedLines) -> None:
     """Take lines into the state, in order."""
-    said = _read(fold, page) if _can_be_plain(fold) and len(page) > _FEW else None
-    plain = [False] * len(page) if said is None else said.plain.tolist()
+    said = _read(fold, page) if _can_be_plain(fold) and len(page.rows) > _FEW else None
+    plain = [False] * len(page.rows) if said is None else said.plain.tolist()
     ticks = [] if said is None else said.tick.tolist()
     waiting: list[int] = []  # plain lines that are not applied yet
     decisions: dict[str, int] = {}  # of these, whose feedback was not read yet
@@ -37,12 +37,11 @@ def apply_lines(fold: Fold, page: Sequence[PackedLine]) -> None:
             _apply_plain(fold, page, said, waiting)
         else:
             for place in waiting:
-                fold.apply(page[place].record, page[place].row.seq)
+                fold.apply(page.record(place), page.rows[place].seq)
         waiting.clear()
         decisions.clear()
 
-    for place, line in enumerate(page):
-        row = line.row
+    for place, row in enumerate(page.rows):
         if plain[place]:
             if row.kind == "d":
                 if ticks[place] == now + 1.0 < due:
@@ -54,7 +53,7 @@ def apply_lines(fold: Fold, page: Sequence[PackedLine]) -> None:
                 waiting.append(place)
                 continue
         apply_waiting()
-        fold.apply(line.record, row.seq)
+        fold.apply(page.record(place), row.seq)
         now, due = fold.state.now, fold.state.due
     apply_waiting()
 
@@ -65,57 +64,50 @@ def _can_be_plain(fold: Fold) -> bool:
     return settings.decay == "event" and settings.revision > 1 and not fold.departed and not len(fold.pool)
 
 
-def _read(fold: Fold, page: Sequence[PackedLine]) -> PlainLines:
+def _read(fold: Fold, page: PackedLines) -> PlainLines:
     """What the plain lines of a page say."""
-    peers, size = fold.state.peers, 4 * fold.state.rank
-    said = PlainLines.nothing(len(page), len(peers))
-    by_shape: dict[tuple[int, str], tuple[ShapePacking, Shape, int, list[int]]] = {}
-    for place, line in enumerate(page):
-        row = line.row
-        is_decision = row.kind == "d" and row.event is None and len(row.phi) == size
-        if is_decision or (row.kind == "f" and row.event):
-            shaped = line.packing.shaped(row)
-            if shaped is not None:
-                packing, shape, at = shaped
-                by_shape.setdefault((id(shape), row.kind), (packing, shape, at, []))[3].append(place)
+    peers, rank = fold.state.peers, fold.state.rank
+    said = PlainLines.nothing(len(page.rows), len(peers))
+    rows = list(enumerate(page.rows))
+    decisions = [x for x in rows if x[1].kind == "d" and x[1].event is None and page.has_phi(x[0], rank)]
+    feedback = [x for x in rows if x[1].kind == "f" and x[1].event]
     texts: dict[bytes, int] = {}
-    for (_, kind), (packing, shape, at, places) in by_shape.items():
-        if shape.tree is None:
-            continue
-        bodies, rows = [page[place].row.body for place in places], np.array(places)
-        columns = read_columns(shape, bodies, at, texts)
-        if kind == "f":
-            said.take_feedback(shape.tree, columns, rows, peers)
-        else:
+    for shape, at, places, bodies in page.packing.by_shape(feedback):
+        if shape.tree is not None:
+            columns = read_columns(shape, bodies, at, texts)
+            said.take_feedback(shape.tree, columns, np.array(places), peers)
+    for shape, at, places, bodies in page.packing.by_shape(decisions):
+        if shape.tree is not None:
+            columns = read_columns(shape, bodies, at, texts)
             strings = {number: text.decode() for text, number in texts.items()}
-
-            def name(
-                number: float, packing: ShapePacking = packing, strings: dict[int, str] = strings
-            ) -> str:
-                return packing.word(int(number)) if number > 0.0 else strings.get(int(number), "")
-
-            said.take_decisions(shape.tree, columns, rows, peers, name)
+            said.take_decisions(
+                shape.tree, columns, np.array(places), peers, partial(_name, page.packing, strings)
+            )
     return said
 
 
-def _apply_plain(fold: Fold, page: Sequence[PackedLine], said: PlainLines, waiting: Sequence[int]) -> None:
+def _name(packing: Packing, strings: Mapping[int, str], number: float) -> str:
+    """The string that has this number in the columns."""
+    return packing.word(int(number)) if number > 0.0 else strings.get(int(number), "")
+
+
+def _apply_plain(fold: Fold, page: PackedLines, said: PlainLines, waiting: Sequence[int]) -> None:
     """Apply plain lines."""
     state = fold.state
-    kinds = [page[place].row.kind == "d" for place in waiting]
+    kinds = [page.rows[place].kind == "d" for place in waiting]
     decided = np.array([place for place, is_one in zip(waiting, kinds, strict=True) if is_one], dtype=np.intp)
-    place_of = {page[place].row.id: place for place in decided.tolist()}
+    place_of = {page.rows[place].id: place for place in decided.tolist()}
     labelled = [place for place, is_one in zip(waiting, kinds, strict=True) if not is_one]
-    of = np.array([place_of[page[place].row.event or ""] for place in labelled], dtype=np.intp)
-    phis = np.zeros((len(page), state.rank))
-    for place in decided.tolist():
-        phis[place] = page[place].phi()
+    of = np.array([place_of[page.rows[place].event or ""] for place in labelled], dtype=np.intp)
+    phis = np.zeros((len(page.rows), state.rank))
+    phis[decided] = page.phis(decided.tolist())
     start = state.now
     state.begin_many(len(decided))
     _apply_decisions(fold, said, decided, phis)
     if labelled:
         nows = (start + np.searchsorted(decided, labelled)).tolist()
         _apply_labels(fold, said, np.array(labelled, dtype=np.intp), of, phis[of], nows)
-    fold.seq = page[waiting[-1]].row.seq
+    fold.seq = page.rows[waiting[-1]].seq
 
 
 def _apply_decisions(fold: Fold, said: PlainLines, decided: np.ndarray, phis: FloatArray) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.answers.features import Answers
-from sigma_mem.decide import View
+from sigma_mem.decide import Outcome, View
 from sigma_mem.decide.vote import group_answers, vote_totals
 from sigma_mem.events import Answer, FloatArray
 from sigma_mem.memory import Reading, SigmaState
@@ -65,8 +65,9 @@ def recorded_agreement(
     return agreement_beside_copies(asked, copying, view.votes)
 
 
-def believed(state: SigmaState, view: View, peer: int) -> tuple[float, list[str | float]]:
-    """The calibrated confidence in a peer's answer, and the claims behind it, for the ledger."""
-    claims = answer_claims(vote_totals(view), view.alternatives, int(view.groups[peer]))
+def believed(state: SigmaState, view: View, outcome: Outcome) -> tuple[float, list[str | float]]:
+    """The calibrated confidence in the answer that was chosen, and the claims behind it, for the ledger."""
+    peer = outcome.peer
+    claims = answer_claims(vote_totals(view, outcome), view.alternatives, int(view.groups[peer]))
     claim = state.confidence.mixed(claims, state.now)
     return state.confidence.calibrated(claim, state.now), [state.peers[peer], *claims.tolist(), claim]

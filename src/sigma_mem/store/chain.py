@@ -5,7 +5,7 @@ its number of lines, in the same transaction as the lines, so that a line that i
 another place shows when they are read, although an index that led to it was damaged.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -53,6 +53,18 @@ def follow(rows: Iterable[StoredRow], start: Link, what: str) -> Iterator[tuple[
             )
         at = at.follow(row)
         yield row, at
+
+
+def follow_all(rows: Sequence[StoredRow], start: Link, what: str) -> Link:
+    """The place after all of these rows; StoreCorruptError where a line is missing."""
+    line, head, seq = start
+    for row in rows:
+        if row.line != line + 1:
+            for _ in follow(rows, start, what):  # which says where
+                pass
+        line, seq = row.line, row.seq
+        head = blake2b(head + row.digest[:DIGEST], digest_size=DIGEST).digest()
+    return Link(line, head, seq)
 
 
 def refuse_other_end(at: Link, space: Space, what: str, chained: bool) -> None:

@@ -11,10 +11,15 @@ from sigma_mem.store.numbers import UNITS
 from sigma_mem.store.shapes import AGAIN, BASE64, DOUBLE, INTEGER, LONG, NUMBER, Shape
 
 Positions = NDArray[np.int64]
-_SIZES = np.array([1] * 64 + [2] * 104 + [3] * 64 + [2 + i % 8 for i in range(24)])  # of codes, by first byte
+# Of codes, by their first two bytes.
+_FIRST = np.arange(1 << 16) >> 8
+_THREE, _WIDE = 168 << 8, 232 << 8  # codes from which on more than two bytes count
+_SIZES = np.array([1] * 64 + [2] * 104 + [3] * 64 + [2 + i % 8 for i in range(24)])[_FIRST]
+_WHOLE = (_FIRST < 64) | ((_FIRST >= 232) & (_FIRST < 240))
+_NUMBERS = np.where(_FIRST < 64, _FIRST - 16, np.arange(1 << 16) - (64 << 8) - 8_312)
 
 
-class Columns(NamedTuple):
+class ShapeColumns(NamedTuple):
     """What bodies of one shape hold, in the order of its marks.
 
     Attributes
@@ -33,6 +38,7 @@ class _Codes:
 
     def __init__(self, bodies: Sequence[bytes], at: int) -> None:
         self.bytes = np.frombuffer(b"".join(bodies) + bytes(16), np.uint8)
+        self._pairs = (self.bytes[:-1].astype(np.uint16) << 8) | self.bytes[1:]  # at every place, two bytes
         sizes = np.array([len(body) for body in bodies])
         self.at: Positions = np.concatenate(([0], np.cumsum(sizes)[:-1])) + at
 
@@ -44,21 +50,17 @@ class _Codes:
 
     def read(self) -> tuple[Positions, NDArray[np.bool_]]:
         """n of the next code of every body, and whether it counts whole numbers; see `numbers`."""
-        first = self.bytes[self.at].astype(np.int64)
-        whole, most = first < 64, int(first.max(initial=0))
-        n = first - 16
-        if most >= 64:
-            n = np.where(whole, n, ((first - 64) << 8) + self.bytes[self.at + 1] - 8_312)
-        if most >= 168:
-            (three,) = (first >= 168).nonzero()
-            at = self.at[three]
-            second, third = (self.bytes[at + k].astype(np.int64) for k in (1, 2))
-            n[three] = ((first[three] - 168) << 16) + (second << 8) + third - 2_097_152
-        if most >= 232:
-            (wide,) = (first >= 232).nonzero()
-            n[wide] = self._wide(self.at[wide], (first[wide] - 232) % 8 + 1)
-            whole[wide] = first[wide] < 240
-        self.at = self.at + _SIZES[first]
+        two = self._pairs[self.at]
+        n, whole = _NUMBERS[two], _WHOLE[two]
+        if int(two.max(initial=0)) >= _THREE:
+            (three,) = (two >= _THREE).nonzero()
+            n[three] = (
+                (two[three].astype(np.int64) << 8) - (168 << 16) + self.bytes[self.at[three] + 2] - 2_097_152
+            )
+            (wide,) = (two >= _WIDE).nonzero()
+            if len(wide):
+                n[wide] = self._wide(self.at[wide], ((two[wide] >> 8) - 232) % 8 + 1)
+        self.at = self.at + _SIZES[two]
         return n, whole
 
     def _wide(self, at: Positions, sizes: Positions) -> Positions:
@@ -71,7 +73,7 @@ class _Codes:
         return signed
 
 
-def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[bytes, int]) -> Columns:
+def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[bytes, int]) -> ShapeColumns:
     """The values of packed bodies of one shape, whose values begin at `at`.
 
     Parameters
@@ -104,7 +106,7 @@ def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[byt
             numbers.append(nothing)
         else:
             numbers.append(_texts(codes, texts))
-    return Columns(numbers, raw)
+    return ShapeColumns(numbers, raw)
 
 
 def _texts(codes: _Codes, texts: dict[bytes, int]) -> FloatArray:

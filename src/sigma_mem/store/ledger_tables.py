@@ -98,9 +98,9 @@ class LedgerTables(ABC):
         """The record in a row that is whole."""
         return self._packing(row.namespace, row.line - 1).record(row)
 
-    def packing_of(self, row: StoredRow) -> Packing:
-        """What packs the line of a row."""
-        return self._packing(row.namespace, row.line - 1)
+    def packing_of(self, number: int) -> Packing:
+        """What packs the lines of a namespace after its first."""
+        return self._packing(number, 1)
 
     def _packing(self, number: int, lines: int) -> Packing:
         """What packs the lines of a namespace after so many: its first line's body has the words."""

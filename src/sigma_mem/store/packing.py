@@ -14,11 +14,12 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
+from sigma_mem.store.numbers import read_integer
 from sigma_mem.store.shapes import ShapePacking
 
 _FIRST_LINE = 2048  # bytes of it that serve as words
 _LARGEST = 1 << 28  # bytes of a body
-_PLAIN, _DEFLATED, _SHAPED = 0, 1, 2  # how a body is packed, its first byte
+_PLAIN, _DEFLATED, SHAPED = 0, 1, 2  # how a body is packed, its first byte
 _FLOAT, _AGAIN, _BASE64 = b"\x01", b"\x02", b"\x03"  # marks
 _TOKEN = re.compile(rb'(?<=[:,\[])-?\d+\.\d{9,}(?:e-\d+)?(?=[,\]}])|"[A-Za-z0-9+/]{32,}={0,2}"')
 _MARK = re.compile(rb"[\x01-\x03]")
@@ -31,32 +32,33 @@ class BodyPacking:
 
     def __init__(self, first: bytes = b"") -> None:
         self._first = first
-        self._shapes = ShapePacking(first)
+        self.shapes = ShapePacking(first)
 
     def pack(self, body: bytes) -> bytes:
         """A body in fewer bytes."""
-        small = self._shapes.pack(body)
+        small = self.shapes.pack(body)
         if small is None or len(small) > len(body):
             return bytes([_PLAIN]) + body
-        return bytes([_SHAPED]) + small
+        return bytes([SHAPED]) + small
 
     def unpack(self, packed: bytes) -> bytes:
         """The body, letter for letter."""
-        if packed[0] == _SHAPED:
-            return self._shapes.unpack(packed, 1)
+        if packed[0] == SHAPED:
+            return self.shapes.unpack(packed, 1)
         if packed[0] == _PLAIN:
             return packed[1:]
         end = 3 + _SIZE.unpack_from(packed, 1)[0]
         rest = self._inflate.copy().decompress(packed[end:], _LARGEST)
         return _inserted(rest, packed[3:end])
 
-    def shapes(self, packed: bytes, at: int) -> ShapePacking | None:
-        """What packed a body by its shape, which stands behind its first byte; None where nothing did."""
-        return self._shapes if packed[at] == _SHAPED else None
+    def shape_key(self, packed: bytes, at: int) -> bytes:
+        """What bodies of one shape, which stands here, have in common."""
+        size, start = read_integer(packed, at)
+        return packed[at : start + size]
 
     def loads(self, packed: bytes) -> Any:
         """The body as JSON values."""
-        return self._shapes.loads(packed, 1) if packed[0] == _SHAPED else json.loads(self.unpack(packed))
+        return self.shapes.loads(packed, 1) if packed[0] == SHAPED else json.loads(self.unpack(packed))
 
     @cached_property
     def _inflate(self) -> "zlib._Decompress":

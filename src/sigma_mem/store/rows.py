@@ -8,7 +8,7 @@ that nobody can guess what it said.
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.store.base import Record
-from sigma_mem.store.packing import BodyPacking
-from sigma_mem.store.shapes import Shape, ShapePacking
+from sigma_mem.store.packing import SHAPED, BodyPacking
+from sigma_mem.store.shapes import Shape
 
 DIGEST = 16  # bytes
 SALT = 8
@@ -80,15 +80,15 @@ def _digest(
 def whole_row(values: Sequence[Any]) -> StoredRow | None:
     """A row as a database gives it, if every byte is as it was written; None for any other."""
     seq, namespace, line, kind, id, event, source, body, phi, digest = values
-    if not type(kind) is type(id) is type(body) is type(phi) is type(digest) is bytes:
+    try:
+        found = _digest(seq, namespace, line, kind, id, event, source, body, phi)
+        if found != digest[-DIGEST:] or len(digest) not in (DIGEST, 2 * DIGEST):
+            return None
+    except TypeError:  # what should be text or bytes is a number
         return None
-    if event is not None and type(event) is not bytes:
-        return None
-    if len(digest) not in (DIGEST, 2 * DIGEST) or _digest(*values[:9]) != digest[-DIGEST:]:
-        return None
-    about = None if event is None else event.decode(errors="replace")
-    names = kind.decode(errors="replace"), id.decode(errors="replace")
-    return StoredRow(seq, namespace, line, *names, about, source, body, phi, digest)
+    about = None if event is None else event.decode("utf-8", "replace")
+    texts = kind.decode("utf-8", "replace"), id.decode("utf-8", "replace")
+    return StoredRow(seq, namespace, line, *texts, about, source, body, phi, digest)
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
@@ -99,6 +99,15 @@ def encoded(body: Mapping[str, Any]) -> bytes:
 def short_kind(kind: str) -> str:
     """A kind as it is stored."""
     return _SHORT.get(kind, "=" + kind)
+
+
+class Shaped(NamedTuple):
+    """Bodies of one shape, their lines' numbers, and where values begin in each."""
+
+    shape: Shape
+    at: int
+    places: list[int]
+    bodies: list[bytes]
 
 
 class Packing:
@@ -129,10 +138,28 @@ class Packing:
         event = row.id if row.event is None else row.event
         return Record(kind, row.id, event, self._bodies.loads(row.body[SALT + 1 :]), phi, row.seq)
 
-    def shaped(self, row: StoredRow) -> tuple[ShapePacking, Shape, int] | None:
-        """What packed a body, its shape, and where its values begin in the row; None where it has none."""
-        packing = self._bodies.shapes(row.body, SALT + 1) if len(row.digest) == DIGEST else None
-        return None if packing is None else (packing, *packing.shape(row.body, SALT + 2))
+    def by_shape(self, rows: Sequence[tuple[int, StoredRow]]) -> list[Shaped]:
+        """Rows by the shapes of their bodies, each with its number; those without a shape are left out."""
+        found: dict[bytes, list[int]] = {}
+        bodies = []
+        for place, (_, row) in enumerate(rows):
+            body = row.body
+            bodies.append(body)
+            if body[SALT + 1] == SHAPED:
+                size = body[SALT + 2] - 15  # of most shapes, with the byte that says so
+                key = (
+                    body[SALT + 2 : SALT + 2 + size] if size < 49 else self._bodies.shape_key(body, SALT + 2)
+                )
+                found.setdefault(key, []).append(place)
+        out = []
+        for places in found.values():
+            shape, at = self._bodies.shapes.shape(bodies[places[0]], SALT + 2)
+            out.append(Shaped(shape, at, [rows[i][0] for i in places], [bodies[i] for i in places]))
+        return out
+
+    def word(self, number: int) -> str:
+        """The string that has this number in bodies, from 1."""
+        return self._bodies.shapes.word(number)
 
     def json(self, row: StoredRow) -> bytes:
         """The body of a row that is whole."""
@@ -144,21 +171,26 @@ class Packing:
         return packed, phi if narrow is None else narrow
 
 
-class PackedLine(NamedTuple):
-    """A line whose body is read when it is asked for."""
+class PackedLines(NamedTuple):
+    """Lines of a namespace in order, whose bodies are read when they are asked for."""
 
-    row: StoredRow
-    packing: Packing
+    rows: list[StoredRow]
+    packing: Packing  # of all but the namespace's first line
+    record_of: Callable[[StoredRow], Record]
 
-    @property
-    def record(self) -> Record:
-        """The line as a record."""
-        return self.packing.record(self.row)
+    def record(self, place: int) -> Record:
+        """A line as a record."""
+        return self.record_of(self.rows[place])
 
-    def phi(self) -> FloatArray:
-        """Its φ."""
-        narrow = self.row.body[SALT] & _FLOAT32
-        return np.frombuffer(self.row.phi, "<f4" if narrow else "<f8").astype(np.float64)
+    def phis(self, places: Sequence[int]) -> FloatArray:
+        """φ of lines, a row each, which `has_phi` of this size."""
+        raw = b"".join([self.rows[place].phi for place in places])
+        return np.frombuffer(raw, "<f4").reshape(len(places), -1).astype(np.float64)
+
+    def has_phi(self, place: int, size: int) -> bool:
+        """Whether a line has a φ of so many numbers, in half the bytes."""
+        row = self.rows[place]
+        return len(row.phi) == 4 * size and bool(row.body[SALT] & _FLOAT32)
 
 
 def _as_float32(phi: bytes) -> bytes | None:

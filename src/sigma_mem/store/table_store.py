@@ -1,18 +1,18 @@
 """The half of a store that reads tables, whatever database they are in."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from sigma_mem.errors import InputError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
-from sigma_mem.store.chain import START, Link, Space, follow, refuse_other_end
+from sigma_mem.store.chain import START, Link, Space, follow, follow_all, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.rows import PackedLine, StoredRow, checksum, encoded
+from sigma_mem.store.rows import PackedLines, StoredRow, checksum, encoded
 from sigma_mem.store.writer import refuse_unwritable
 
+_FIRST_PAGE = 8
 _LARGE_PAGE = 4096  # records that are handed out at once
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 T = TypeVar("T", bound=LedgerTables)
@@ -42,12 +42,14 @@ class TableStore(ABC, Generic[T]):
         self._settle_queue(namespace)
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
 
-    def packed_lines(self, namespace: str, after: int = 0) -> Iterator[Sequence[PackedLine]]:
-        """The same, page by page, with bodies as they are stored."""
-        self._settle_queue()
-        rows = self._lines(namespace, after)
-        while page := list(islice(rows, _LARGE_PAGE)):
-            yield [PackedLine(row, self._tables.packing_of(row)) for row in page]
+    def packed_lines(self, namespace: str, after: int = 0) -> Iterator[PackedLines]:
+        """The same from there to the end, page by page, with bodies as they are stored."""
+        self._settle_queue(namespace)
+        number = self._tables.number(namespace)
+        if number is not None:
+            space = self._tables.space(number)
+            for rows in self._chained(space, after, space.last, _LARGE_PAGE):
+                yield PackedLines(rows, self._tables.packing_of(space.number), self._tables.record)
 
     def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
         """Rows of a namespace in order; StoreCorruptError unless all of them are there.
@@ -58,9 +60,10 @@ class TableStore(ABC, Generic[T]):
         if number is None:
             return iter(())
         space = self._tables.space(number)  # as of now: what is appended meanwhile is not read
-        return self._chained(space, after, space.last if until is None else min(until, space.last))
+        pages = self._chained(space, after, space.last if until is None else min(until, space.last))
+        return (row for page in pages for row in page)
 
-    def _chained(self, space: Space, after: int, until: int) -> Iterator[StoredRow]:
+    def _chained(self, space: Space, after: int, until: int, size: int = PAGE) -> Iterator[list[StoredRow]]:
         tables, what = self._tables, f"{self._tables.name}: the ledger of {space.name!r}"
         at, chained = self._places.get(space.name, START), True
         if after == 0:
@@ -68,9 +71,9 @@ class TableStore(ABC, Generic[T]):
         elif at.seq != after:
             before = tables.read("line_before", space.number, after)
             at, chained = Link(tables.row(before[0]).line if before else 0, b"", after), False
-        for row, place in follow(self._rows("page", space.number, after=after, until=until), at, what):
-            at = place
-            yield row
+        for rows in self._pages("page", space.number, after=after, until=until, size=size):
+            at = follow_all(rows, at, what)
+            yield rows
         if until == space.last:
             refuse_other_end(at, space, what, chained)
             if chained:
@@ -81,12 +84,18 @@ class TableStore(ABC, Generic[T]):
                 raise tables.damaged(f"line {at.lines + 1} of {space.name!r} is missing")
 
     def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[StoredRow]:
-        while page := self._tables.read(query, *where, after, until, PAGE):
-            for values in page:
-                yield self._tables.row(values)
-            if len(page) < PAGE:
+        return (row for page in self._pages(query, *where, after=after, until=until) for row in page)
+
+    def _pages(
+        self, query: str, *where: int, after: int = 0, until: int, size: int = PAGE
+    ) -> Iterator[list[StoredRow]]:
+        """The same, page by page; the first ones are small, since many callers want a few rows only."""
+        row, now = self._tables.row, _FIRST_PAGE
+        while page := self._tables.read(query, *where, after, until, now):
+            yield [row(values) for values in page]
+            if len(page) < now:
                 return
-            after = page[-1][0]
+            after, now = page[-1][0], min(size, 8 * now)
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""

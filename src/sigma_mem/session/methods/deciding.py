@@ -15,7 +15,7 @@ from sigma_mem.session.deciding import TaskRequest, checked_share, named_read
 from sigma_mem.session.limits import limits_given
 from sigma_mem.session.lines import decision_from
 from sigma_mem.session.methods.held import HeldMemory
-from sigma_mem.session.panel import EXPLORED, Panel, PanelLimits, Step
+from sigma_mem.session.panel import Panel, PanelLimits, Step, exploring_share
 from sigma_mem.session.serving import checked_among
 from sigma_mem.session.topics import Topic
 from sigma_mem.store.base import Record
@@ -198,8 +198,8 @@ class DecidingMethods(HeldMemory):
         question, phi, topic, explore, canon, among, after, ref
             As for `route` and `vote`, but `explore` says that only those who were asked will be labelled. A
             panel asks on where a task looks hard, so that those asked later seem worse than they are: the
-            labels of the first two count, of which the second is sometimes drawn, and three panels in a
-            hundred ask everyone.
+            labels of the first two count, of which the second is sometimes drawn, and ever fewer panels ask
+            everyone.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
@@ -207,7 +207,7 @@ class DecidingMethods(HeldMemory):
         calls : int, optional
             Ask at most so many.
         """
-        everyone = explore and self._rng.random() < EXPLORED
+        everyone = explore and self._rng.random() < exploring_share(self.state.labelled or 0.0)
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
         route, within = self._registry["calibrated-route"], limits_given(among)

@@ -18,7 +18,8 @@ from sigma_mem.store.postgres.turn import NamespaceTurn
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.writer import Batch, refuse_known, refuse_other_epoch
 
-FAIR_SECONDS = 0.02  # after which a turn takes no more threads in: other processes may wait
+FAIR_SECONDS = 0.02  # and commits, after which a turn takes no more threads in: other processes may wait
+FAIR_COMMITS = 4
 LINGER_SECONDS = 0.002  # that a turn waits for a thread that may append next
 LONGEST_SECONDS = 10.0  # that a thread can hold up the end of a turn
 _IDLE_SECONDS = 5.0  # after which the thread ends
@@ -224,11 +225,11 @@ class NamespaceWriter:
 
     def _hold(self, turn: NamespaceTurn) -> None:
         """Commit what is queued until the turn ends."""
-        start, lingered = time.monotonic(), False
+        start, commits, lingered = time.monotonic(), 0, False
         while True:
             with self._lock:
                 held = time.monotonic() - start
-                self._full = self._full or held > FAIR_SECONDS
+                self._full = held > FAIR_SECONDS and commits >= FAIR_COMMITS
                 batch, taken = self._next_batch(), bool(self._seats)
                 if batch is None and (held > LONGEST_SECONDS or (not taken and (lingered or self._full))):
                     self._open = False
@@ -238,7 +239,7 @@ class NamespaceWriter:
                 lingered = not taken and not rang
                 continue
             turn.commit(batch.records)
-            lingered = False
+            commits, lingered = commits + 1, False
             with self._lock:
                 self._writing = None
             batch.settle()

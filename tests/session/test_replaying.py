@@ -1,0 +1,145 @@
+"""Many lines applied at once leave every sum as one after another would, bit for bit."""
+
+import numpy as np
+import pytest
+
+from sigma_mem import Settings, SigmaMem
+from sigma_mem.session import replaying
+from sigma_mem.session.fold import Fold
+from sigma_mem.session.snapshot import pack_fold
+from sigma_mem.store import table_store
+
+PEERS = ["ann", "bob", "cat", "dan", "eve"]
+TEXTS = ["42", "6 * 7 = 42", "it is 41", "maybe 7", "it is é", None]
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch):
+    """Small pages and runs; how many lines were applied at once."""
+    lines = []
+    apply_plain = replaying._apply_plain
+    monkeypatch.setattr(replaying, "_apply_plain", lambda *a: (lines.append(len(a[3])), apply_plain(*a))[1])
+    monkeypatch.setattr(replaying, "_FEW", 2)
+    monkeypatch.setattr(table_store, "_LARGE_PAGE", 150)
+    return lines
+
+
+def played(path, seed, events=120, settings=None, odd=0.0, **options):
+    """A memory in which some of what happens is unusual."""
+    rng = np.random.default_rng(seed)
+    mem = SigmaMem(PEERS, path=path, rank=6, settings=settings or Settings(), snapshot_every=10**6, **options)
+    ids = []
+    for i in range(events):
+        phi = rng.normal(size=6)
+        phi /= np.linalg.norm(phi)
+        said = {p: TEXTS[int(rng.integers(len(TEXTS)))] for p in mem.peers}
+        if rng.random() < 0.03:
+            said["bob"] = "a long answer " * 4
+        kind = rng.random()
+        ref = f"trace {i}" if kind < 0.1 else None
+        if kind < 0.15:
+            d = mem.route(phi=phi, ref=ref)
+        elif kind < 0.15 + odd:
+            d = mem.decide("what?", said, phi=phi, topic="law" if i % 2 else None)
+        else:
+            d = mem.vote("what is it?", said, phi=phi, ref=ref)
+        ids.append(d.id)
+        if rng.random() < 0.85:
+            some = {p: float(rng.choice([-1.0, 0.3, 1.0])) for p in mem.peers if rng.random() < 0.9}
+            late = ids[-1] if rng.random() < 0.8 else ids[int(rng.integers(max(0, i - 30), i + 1))]
+            if some:
+                source = "default" if rng.random() < 1.0 - odd else f"s{rng.integers(2)}"
+                mem.feedback(late, some, source=source, amend=True, wait=False)
+        if odd and i == events // 2:
+            mem.revoke("s1")
+            mem.unrevoke("s1")
+    mem.store.flush()
+    return mem
+
+
+def line_by_line(mem):
+    journal = mem._journal
+    fold = Fold(journal.store, journal.namespace, journal._opening, journal.reads)
+    for record in mem.store.records("default"):
+        fold.apply(record, record.seq)
+    return fold
+
+
+def same(mem):
+    fast, slow = mem.replayed(), line_by_line(mem)
+    for part in ("state", "reads"):
+        expected = getattr(slow, part).pack()
+        for name, array in getattr(fast, part).pack().items():
+            assert array.tobytes() == expected[name].tobytes(), (part, name)
+    assert pack_fold(fast) == pack_fold(slow)
+    assert (
+        fast.state.mixing is None
+        or fast.state.mixing.weights.tobytes() == slow.state.mixing.weights.tobytes()
+    )
+    phi = np.eye(6)[0]
+    assert fast.state.read(phi).prob.tobytes() == slow.state.read(phi).prob.tobytes()
+    with mem._journal as live:
+        assert pack_fold(fast) == pack_fold(live)
+
+
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_usual_lines_are_applied_at_once_and_leave_the_same_bits(tmp_path, counted, keep_text):
+    with played(tmp_path / "memory.db", 0, keep_text=keep_text) as mem:
+        same(mem)
+        assert sum(counted) > 0.5 * 2 * 120
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_unusual_lines_between_are_applied_by_themselves(tmp_path, counted, seed):
+    with played(tmp_path / "memory.db", seed, odd=0.15) as mem:
+        same(mem)
+        assert counted
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(gamma=0.9),
+        Settings(gamma=1.0),
+        Settings(revision=1),
+        Settings(decay="labelled"),
+        Settings(text_features=False),
+        Settings(trusted=("judge",)),
+    ],
+    ids=["one horizon", "never forgets", "revision 1", "labelled", "no features", "named source"],
+)
+def test_any_settings_leave_the_same_bits(tmp_path, settings):
+    with played(tmp_path / "memory.db", 3, events=70, settings=settings) as mem:
+        same(mem)
+
+
+def test_anchors_move_between(tmp_path, counted):
+    with played(tmp_path / "memory.db", 4, events=150, settings=Settings(gamma=0.6)) as mem:
+        assert mem.state.competence.decayed.bits > 0
+        same(mem)
+        assert counted
+
+
+def test_peers_come_and_go_and_events_are_forgotten(tmp_path):
+    with played(tmp_path / "memory.db", 5, events=40) as mem:
+        mem.forget(mem.decisions(30)[-1].id)
+        same(mem)
+        mem.remove_peer("eve")
+        mem.add_peer("fay")
+        mem.reset_peer("bob", keep=0.5)
+        d = mem.vote("?", {"ann": "1", "fay": "2"}, phi=np.eye(6)[1])
+        mem.feedback(d.id, {"ann": True, "fay": False})
+        same(mem)
+
+
+def test_a_small_pool_with_copies_leaves_the_same_bits(tmp_path, counted):
+    rng = np.random.default_rng(6)
+    with SigmaMem(PEERS[:3], path=tmp_path / "memory.db", rank=6, snapshot_every=10**6) as mem:
+        for _ in range(60):
+            said = f"{rng.integers(4)}"
+            answers = {"ann": said, "bob": said, "cat": f"{rng.integers(4)}"}
+            d = mem.vote("?", answers, phi=np.eye(6)[int(rng.integers(6))])
+            mem.feedback(d.id, {"ann": True, "bob": True, "cat": bool(rng.random() < 0.5)}, wait=False)
+        assert any("agreement" in x.body for x in mem.store.records("default"))
+        same(mem)
+        assert counted
