@@ -374,7 +374,7 @@ def show(found: Found) -> None:
     ):
         print(f"{what}: {value} (wanted: {wanted}{'' if good else '; MISSED'})")
     print(
-        "by the servers' processor time, which other work on the machine hardly changes: route "
+        "by the servers' processor time, which other work on the machine changes less than the rates: route "
         f"{found.route_of_bare_by_processor:.0%} of bare, decide beyond the "
         f"{found.decide_in_process_processor_us / 1000:.2f} ms in process "
         f"{found.decide_beyond_in_bare_calls_by_processor:.2f} bare calls"
