@@ -54,7 +54,7 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.run: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python
 	$(PIP) --editable '.[plot,serve]'
 	touch $@
 

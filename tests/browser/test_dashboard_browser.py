@@ -43,6 +43,11 @@ def percent(value):
     return f"{100 * value:.1f} %"
 
 
+def test_the_wheel_carries_the_description_and_its_examples(service):
+    routed = service.get("/openapi.json").json()["paths"]["/v1/memory/{namespace}/route"]["post"]
+    assert routed["requestBody"]["content"]["application/json"]["example"]["question"]
+
+
 def test_trust_and_drift_are_those_of_the_api(page, service, peers):
     show(page, service, "trust")
     seen, overall = cells(page, "trust-table"), service.get(f"{BASE}/table").json()["overall"]

@@ -18,8 +18,8 @@ def survive(server, url, log, replica, kills):
     outcomes = Counter()
     for kill in kills:
         run = 2 * kill + replica  # names what it writes, so none comes twice
-        seconds = random.Random(run).uniform(0.1, 1.2)
-        server.stdin.write(f"{url}\t{log}\t{run}\t{seconds}\n")
+        more = random.Random(run).randint(1, 12)
+        server.stdin.write(f"{url}\t{log}\t{run}\t{more} lines\n")
         server.stdin.flush()
         outcomes[server.stdout.readline().strip()] += 1
     return outcomes

@@ -1,9 +1,9 @@
 """Processes that write a memory until they are killed.
 
 One server imports everything once, then forks a writer per line of its input,
-``path <tab> log <tab> run <tab> seconds``, and kills it with SIGKILL after that many seconds.
-It answers ``killed``, ``done`` or ``failed``. The writer notes every acknowledged feedback in
-the log, after `feedback` has returned and before it does anything else.
+``path <tab> log <tab> run <tab> seconds``, and kills it with SIGKILL after that many seconds or, for
+``3 lines``, when it has noted so many more. It answers ``killed``, ``done`` or ``failed``. The writer notes
+every acknowledged feedback in the log, after `feedback` has returned and before it does anything else.
 """
 
 import json
@@ -72,6 +72,20 @@ def _thread(mem: SigmaMem, out: int, name: str) -> None:
         os.write(out, json.dumps(line).encode() + b"\n")
 
 
+def _wait_for_lines(child: int, log: str, more: int) -> None:
+    enough = _lines(log) + more
+    while _lines(log) < enough and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.002)
+
+
+def _lines(log: str) -> int:
+    try:
+        with open(log, "rb") as file:
+            return file.read().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
 def serve() -> None:
     """Fork, wait, kill, answer."""
     with suppress(MissingExtraError):  # imported once, for writers whose path is an address of PostgreSQL
@@ -86,7 +100,10 @@ def serve() -> None:
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
-        time.sleep(float(seconds))
+        if seconds.endswith(" lines"):
+            _wait_for_lines(child, log, int(seconds.split()[0]))
+        else:
+            time.sleep(float(seconds))
         os.kill(child, signal.SIGKILL)  # not reaped yet, so its pid is still its own
         _, status = os.waitpid(child, 0)
         print("killed" if os.WIFSIGNALED(status) else ("failed" if status else "done"), flush=True)

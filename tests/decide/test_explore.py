@@ -12,7 +12,7 @@ from sigma_mem.memory.reading import Reading
 def reading(prob, effective, pseudo=5.0):
     prob = np.array(prob, dtype=float)
     zeros, labels = np.zeros(len(prob)), np.array(effective, dtype=float)
-    return Reading(zeros, labels, prob, pseudo, near=prob, overall=prob[:, None], local=prob)
+    return Reading(zeros, labels, prob, pseudo, near=prob, overall=prob[:, None])
 
 
 def test_propensities_are_how_often_a_normal_draw_is_the_largest():

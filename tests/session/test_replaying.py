@@ -130,3 +130,16 @@ def test_peers_come_and_go_and_events_are_forgotten(tmp_path):
         d = mem.vote("?", {"ann": "1", "fay": "2"}, phi=np.eye(6)[1])
         mem.feedback(d.id, {"ann": True, "fay": False})
         same(mem)
+
+
+def test_a_small_pool_with_copies_leaves_the_same_bits(tmp_path, counted):
+    rng = np.random.default_rng(6)
+    with SigmaMem(PEERS[:3], path=tmp_path / "memory.db", rank=6, snapshot_every=10**6) as mem:
+        for _ in range(60):
+            said = f"{rng.integers(4)}"
+            answers = {"ann": said, "bob": said, "cat": f"{rng.integers(4)}"}
+            d = mem.vote("?", answers, phi=np.eye(6)[int(rng.integers(6))])
+            mem.feedback(d.id, {"ann": True, "bob": True, "cat": bool(rng.random() < 0.5)}, wait=False)
+        assert any("agreement" in x.body for x in mem.store.records("default"))
+        same(mem)
+        assert counted

@@ -8,11 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import wilson
+from sigma_mem.memory.calibration import shrunk_mean, wilson
 from sigma_mem.memory.mixing import rounded
 from sigma_mem.memory.topics import TopicReading
 
-_FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
+
+class SeenLately(NamedTuple):
+    """Sums at φ at the fast rate, and the prior that their mean is shrunk to, beyond that at φ."""
+
+    total: FloatArray
+    labels: FloatArray
+    beyond: FloatArray
+    strength: float
+
+    def mean(self, near: FloatArray) -> FloatArray:
+        """Mean label, (P,), where that at φ over all time is `near`."""
+        return shrunk_mean(self.total, self.labels, near + self.beyond, self.strength)
 
 
 class Reading(NamedTuple):
@@ -24,8 +35,8 @@ class Reading(NamedTuple):
     effective : φᵀN_pφ/η, how many labelled events stand behind it
     prob : calibrated competence p̂
     pseudo : weight of the prior in p̂, in observations
-    near, overall, local : mean label at φ, at every horizon whatever the φ, (P, H), and at φ lately:
-        what p̂ is made of
+    near, overall : mean label at φ, and at every horizon whatever the φ, (P, H): what p̂ is made of
+    lately : what was seen at φ lately, of which `local` is made; None with one horizon
     topics : what topics changed of score, effective and p̂; None where none was given
     compared : decayed number of events, near φ and anywhere, in which its answer was compared with others';
         None where there was none
@@ -37,9 +48,14 @@ class Reading(NamedTuple):
     pseudo: float
     near: FloatArray
     overall: FloatArray
-    local: FloatArray
+    lately: SeenLately | None = None
     topics: TopicReading | None = None
     compared: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def local(self) -> FloatArray:
+        """Mean label at φ lately; computed when it is asked for, since it seldom counts."""
+        return self.near if self.lately is None else self.lately.mean(self.near)
 
     def recorded(self) -> NDArray[np.float16]:
         """What is claimed, as a ledger keeps it, (P, H + 2)."""

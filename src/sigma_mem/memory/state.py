@@ -16,7 +16,7 @@ from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_o
 from sigma_mem.memory.horizons import LEAST, bounded, with_deviation
 from sigma_mem.memory.mixing import fast_horizon
 from sigma_mem.memory.parts import StateParts
-from sigma_mem.memory.reading import OverallReading, Reading
+from sigma_mem.memory.reading import OverallReading, Reading, SeenLately
 from sigma_mem.memory.relation import centred
 from sigma_mem.memory.symmetric import pair_products
 
@@ -76,18 +76,18 @@ class SigmaState(StateParts):
             prior = with_deviation(prior, near, self.horizons.labelled_events(now))
         factor = self.competence.decayed.factor(now)
         near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
-        local = mean = near
+        mean, lately = near, None
         if self.mixing is not None:
             fast = max(self.competence.by_rate[1].factor(now), LEAST)
-            local = shrunk_mean(sums[1, 0], sums[1, 1], near + overall.recent, strength / fast)
+            lately = SeenLately(sums[1, 0], sums[1, 1], overall.recent, strength / fast)
             mean = near + overall.change
             if self.mixing.local:
-                mean += self.mixing.local * (local - near)
+                mean += self.mixing.local * (lately.mean(near) - near)
             bounded(mean)
         score *= factor * self._eta
         effective *= factor
         prob, by_horizon = probability(mean), overall.means.T
-        reading = Reading(score, effective, prob, strength, near, by_horizon, local, compared=compared)
+        reading = Reading(score, effective, prob, strength, near, by_horizon, lately, None, compared)
         return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
 
     def _beside_topics(

@@ -25,6 +25,7 @@ from sigma_mem.store.base import Record
 
 _UNIT = 10**12  # parts of a unit of money
 _WINDOW = 128  # decisions from which a budget's multiplier follows
+LARGEST_AMOUNT = 1e100  # of a cost or a time: their sums stay finite
 _CHARACTERS = 4.0  # a token
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0  # of what a date can be
 _SMOOTHED = 0.02  # share of the events that what there was for each at first is worth
@@ -48,7 +49,7 @@ class Price:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value is not None and not (_is_number(value) and 0.0 <= value < math.inf):
+            if value is not None and not (_is_number(value) and 0.0 <= value <= LARGEST_AMOUNT):
                 raise InputError(f"{name} is {value!r}; expected a number, 0 or more")
 
     def of_call(self, characters: int) -> float:
@@ -70,11 +71,11 @@ class Budget:
     name: str = "budget"
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.amount) and 0.0 < self.amount < math.inf):
+        if not (_is_number(self.amount) and 0.0 < self.amount <= LARGEST_AMOUNT):
             raise InputError(f"amount is {self.amount!r}; expected a positive number")
         horizon = self.seconds if self.events is None else self.events
         one = (self.events is None) != (self.seconds is None)
-        if not one or not _is_number(horizon) or not 0.0 < horizon < math.inf:  # type: ignore[operator]
+        if not one or not _is_number(horizon) or not 0.0 < horizon <= LARGEST_AMOUNT:  # type: ignore[operator]
             raise InputError(
                 f"events is {self.events!r} and seconds {self.seconds!r}; expected one of them, positive"
             )

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sigma_mem.answers.features import FEATURES, FEATURES_VERSION
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.agreement import agreement_labels
-from sigma_mem.store.building import Place
-from sigma_mem.store.columns import Columns
+from sigma_mem.store.building import Slot
+from sigma_mem.store.columns import ShapeColumns
 
 _OF_DECISION = frozenset(
     {"now", "tick", "time", "read", "peer", "answer", "scores"}
@@ -89,7 +89,7 @@ class PlainLines:
     def take_decisions(
         self,
         tree: Any,
-        columns: Columns,
+        columns: ShapeColumns,
         rows: NDArray[np.intp],
         peers: Sequence[str],
         peer_of: Callable[[float], str],
@@ -102,7 +102,7 @@ class PlainLines:
         self.tick[rows] = column[tree["tick"]]
         self.confidence[rows] = column[tree["confidence"]]
         if "claims" in tree:
-            raw = columns.raw[int(tree["claims"])]
+            raw = columns.raw.get(int(tree["claims"]))
             if raw is None or raw.shape[1] % (2 * len(peers)):
                 return
             claims = raw.view("<f2").reshape(len(rows), len(peers), -1)
@@ -120,7 +120,7 @@ class PlainLines:
                     plain &= given != 0.0  # a long one is not read here
             self.groups[rows] = _grouped(self.groups[rows], [x is not None for x in tree["canons"].values()])
             if "agreement" in tree:
-                raw = columns.raw[int(tree["agreement"])]
+                raw = columns.raw.get(int(tree["agreement"]))
                 if raw is None or raw.shape[1] != 2 * len(peers):
                     return
                 self.agreement[rows] = raw.view("<f2").astype(np.float64)
@@ -147,7 +147,7 @@ class PlainLines:
         self.plain[rows] = plain
 
     def take_feedback(
-        self, tree: Any, columns: Columns, rows: NDArray[np.intp], peers: Sequence[str]
+        self, tree: Any, columns: ShapeColumns, rows: NDArray[np.intp], peers: Sequence[str]
     ) -> None:
         """Take in feedback of one shape, where that is a plain one."""
         if not _is_plain_feedback(tree, peers):
@@ -174,14 +174,14 @@ def _is_plain_decision(tree: Any, peers: Sequence[str]) -> bool:
         and "panel" not in tree["details"]
         and _are_places((tree["tick"], tree["confidence"]))
         and (not canons or list(canons) == list(peers))
-        and all(place is None or isinstance(place, Place) for place in canons.values())
-        and isinstance(version, Place)
+        and all(place is None or isinstance(place, Slot) for place in canons.values())
+        and isinstance(version, Slot)
         and all(
             peer in canons and len(row) == len(FEATURES) and _are_places(row)
             for peer, row in features.items()
         )
         and list(features) == [peer for peer in peers if peer in features]
-        and all(isinstance(tree[key], Place) for key in ("claims", "agreement") if key in tree)
+        and all(isinstance(tree[key], Slot) for key in ("claims", "agreement") if key in tree)
         and _are_places(tree.get("confidence_claims", ()))
     )
 
@@ -191,8 +191,8 @@ def _is_plain_feedback(tree: Any, peers: Sequence[str]) -> bool:
         isinstance(tree, dict)
         and tree.keys() <= _OF_FEEDBACK
         and ("weight" in tree) == ("reliability" in tree)
-        and isinstance(tree["tick"], Place)
-        and ("weight" not in tree or isinstance(tree["weight"], Place))
+        and isinstance(tree["tick"], Slot)
+        and ("weight" not in tree or isinstance(tree["weight"], Slot))
         and bool(tree["labels"])
         and all(peer in peers for peer in tree["labels"])
         and _are_places(tree["labels"].values())
@@ -200,7 +200,7 @@ def _is_plain_feedback(tree: Any, peers: Sequence[str]) -> bool:
 
 
 def _are_places(values: Any) -> bool:
-    return all(isinstance(value, Place) for value in values)
+    return all(isinstance(value, Slot) for value in values)
 
 
 def _grouped(numbers: NDArray[np.intp], there: Sequence[bool]) -> NDArray[np.intp]:

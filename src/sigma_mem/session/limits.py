@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from sigma_mem.decide.spending import (
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Reading
-from sigma_mem.session.costs import Budget, Pacing, window_row
+from sigma_mem.session.costs import LARGEST_AMOUNT, Budget, Pacing, window_row
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.serving import checked_among
 
@@ -43,9 +42,9 @@ class RouteLimits:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        _require("max_cost", self.max_cost, 0.0, math.inf, "0 or more")
-        _require("max_latency", self.max_latency, 0.0, math.inf, "seconds, 0 or more")
-        _require("value", self.value, 1e-300, math.inf, "what a right answer is worth, more than 0")
+        _require("max_cost", self.max_cost, 0.0, LARGEST_AMOUNT, "0 or more")
+        _require("max_latency", self.max_latency, 0.0, LARGEST_AMOUNT, "seconds, 0 or more")
+        _require("value", self.value, 1e-300, LARGEST_AMOUNT, "what a right answer is worth, more than 0")
         _require("min_prob", self.min_prob, 0.0, 1.0, "a probability in [0, 1]")
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise InputError(f"budget is {self.budget!r}; expected Budget(amount, events=… or seconds=…)")

@@ -9,6 +9,7 @@ from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.lines import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
 
+_LARGEST_RANK = 16384
 _NO_ENCODER = {"name": "phi", "version": "1"}  # every φ is handed in
 
 
@@ -37,6 +38,10 @@ def open_memory(
     if size is None or (rank is not None and rank != size):
         raise InputError(
             f"rank is {rank} and the encoder {_name(found)['name']!r} has rank {size}; expected them equal"
+        )
+    if size > _LARGEST_RANK:
+        raise InputError(
+            f"rank is {size}; expected at most {_LARGEST_RANK}: every peer has matrices of rank²"
         )
     state = SigmaState(peers, size, settings)  # checks peers
     opening = Opening(state.peers, size, state.settings, _name(found), keep_text is not False)

@@ -21,7 +21,8 @@ def append_join(journal: Journal, peer: str, returning: bool, time: float) -> No
 def append_departure(journal: Journal, peer: str, time: float) -> None:
     """Remove a peer from the pool; see `SigmaMem.remove_peer`."""
     with journal.writing() as fold:
-        SigmaState(fold.state.peers, 1).remove_peer(peer)  # checks the name before anything is written
+        _check_member(fold, peer)
+        SigmaState(fold.state.peers, 1).remove_peer(peer)  # refuses the last one before anything is written
         ticket = journal.append(peer_record(peer, False, time, len(fold.pool)))
     ticket.wait()
 
@@ -101,6 +102,8 @@ def other_pool_error(given: Sequence[str], pool: Sequence[str], namespace: str) 
 
 
 def _check_member(fold: Fold, peer: str) -> None:
+    if not isinstance(peer, str):  # an array of one name is equal to the name
+        raise InputError(f"got {peer!r} as a peer; expected its name")
     if peer not in fold.state.peers:
         now = fold.aliases().get(peer)
         remedy = f"it is called {now!r} now" if now else f"expected one of {list(fold.state.peers)}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
+from sigma_mem.session.costs import LARGEST_AMOUNT
 from sigma_mem.session.event import EventState
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
@@ -24,7 +25,7 @@ def append_served(
     """Record who answered, and return once it is durable; see `SigmaMem.served`."""
     for what, amount in (("cost", cost), ("latency", latency)):
         number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if amount is not None and not (number and 0.0 <= amount < math.inf):
+        if amount is not None and not (number and 0.0 <= amount <= LARGEST_AMOUNT):
             raise InputError(f"{what} is {amount!r}; expected a number, 0 or more")
     with journal.writing() as fold:
         line = fold.line(decision)

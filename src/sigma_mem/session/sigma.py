@@ -17,6 +17,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.memory import Settings
 from sigma_mem.session.advice import rank_advice
+from sigma_mem.session.arguments import explains_arguments
 from sigma_mem.session.building import build_store
 from sigma_mem.session.deciding import Decider
 from sigma_mem.session.forgetting import forget_events
@@ -44,6 +45,7 @@ from sigma_mem.streams import Stream
 _NEVER = 2**62  # lines until a snapshot
 
 
+@explains_arguments
 class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, LookingMethods):
     """An online reliability memory: who can be trusted, and when.
 

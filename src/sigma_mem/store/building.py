@@ -10,7 +10,7 @@ _MOST_DIGITS = 1000  # of a number
 Build = Callable[[list[Any]], Any]
 
 
-class Place(int):
+class Slot(int):
     """Where a value stands among all of them."""
 
 
@@ -25,7 +25,7 @@ def builder(tree: Any) -> Build:
 
 
 def tree_of(between: list[bytes]) -> Any | None:
-    """JSON values with a `Place` where a value stands between texts; None where texts do not mean that.
+    """JSON values with a `Slot` where a value stands between texts; None where texts do not mean that.
 
     >>> tree_of([b'{"a":', b',"b":[', b"," , b'],"c":null}'])
     {'a': 0, 'b': [1, 2], 'c': None}
@@ -39,7 +39,7 @@ def tree_of(between: list[bytes]) -> Any | None:
 
     def placed(token: str) -> int:
         value = int(token)
-        return Place(value - beyond) if value >= beyond else value
+        return Slot(value - beyond) if value >= beyond else value
 
     try:
         tree = json.loads(b"".join(parts), parse_int=placed)
@@ -49,8 +49,8 @@ def tree_of(between: list[bytes]) -> Any | None:
     return tree if [int(place) for place in _places(tree)] == list(range(count)) else None
 
 
-def _places(tree: Any) -> Iterator[Place]:
-    if isinstance(tree, Place):
+def _places(tree: Any) -> Iterator[Slot]:
+    if isinstance(tree, Slot):
         yield tree
     elif isinstance(tree, dict | list):
         for inner in tree.values() if isinstance(tree, dict) else tree:
@@ -59,14 +59,14 @@ def _places(tree: Any) -> Iterator[Place]:
 
 def _built(tree: Any) -> Build:
     """What builds a part of the tree."""
-    if isinstance(tree, Place):
+    if isinstance(tree, Slot):
         at = int(tree)
         return lambda values: values[at]
     if not isinstance(tree, dict | list):
         return lambda values: tree
     inner = list(tree.values()) if isinstance(tree, dict) else tree
     keys = list(tree) if isinstance(tree, dict) else None
-    if inner and all(isinstance(part, Place) for part in inner):
+    if inner and all(isinstance(part, Slot) for part in inner):
         run = slice(int(inner[0]), int(inner[-1]) + 1)
         return (
             (lambda values: values[run])

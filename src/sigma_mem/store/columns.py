@@ -19,7 +19,7 @@ _WHOLE = (_FIRST < 64) | ((_FIRST >= 232) & (_FIRST < 240))
 _NUMBERS = np.where(_FIRST < 64, _FIRST - 16, np.arange(1 << 16) - (64 << 8) - 8_312)
 
 
-class Columns(NamedTuple):
+class ShapeColumns(NamedTuple):
     """What bodies of one shape hold, in the order of its marks.
 
     Attributes
@@ -73,7 +73,7 @@ class _Codes:
         return signed
 
 
-def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[bytes, int]) -> Columns:
+def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[bytes, int]) -> ShapeColumns:
     """The values of packed bodies of one shape, whose values begin at `at`.
 
     Parameters
@@ -106,7 +106,7 @@ def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[byt
             numbers.append(nothing)
         else:
             numbers.append(_texts(codes, texts))
-    return Columns(numbers, raw)
+    return ShapeColumns(numbers, raw)
 
 
 def _texts(codes: _Codes, texts: dict[bytes, int]) -> FloatArray:

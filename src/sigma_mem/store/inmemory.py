@@ -12,6 +12,7 @@ from typing import Any
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.forking import Level, fork_safe
+from sigma_mem.store.table_store import json_body
 from sigma_mem.store.writer import Batch, refuse_known, refuse_unwritable
 
 _DURABLE = Batch()  # the ticket of all records: they need no waiting
@@ -84,6 +85,8 @@ class InMemoryStore:
         """Keep records as one unit; see `Store.append`."""
         for record in records:
             refuse_unwritable(namespace, record.kind, record.id, record.event)
+            if record.kind != "decision":  # the most frequent one, of values that were checked
+                json_body(record)  # refuses what no file could keep
         with self._lock:
             held = self._open(namespace)
             if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # else one new record
