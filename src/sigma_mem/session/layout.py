@@ -25,6 +25,7 @@ _OF_DECISION = frozenset(
     | {"probs", "effective", "confidence", "propensity", "question", "canons", "features"}
     | {"reads", "details", "claims", "confidence_claims", "agreement", "evidence", "ref"}
 )
+_ALWAYS = frozenset({"tick", "scores", "probs", "confidence", "canons", "features", "reads", "details"})
 _OF_FEEDBACK = frozenset(["labels", "source", "amends", "tick", "time", "weight", "reliability"])
 NOT_ASKED = -2  # a group; −1 for an answer that could not be read
 
@@ -162,8 +163,8 @@ class PlainLines:
 
 
 def _is_plain_decision(tree: Any, peers: Sequence[str]) -> bool:
-    if not isinstance(tree, dict) or not tree.keys() <= _OF_DECISION:
-        return False
+    if not isinstance(tree, dict) or not _ALWAYS <= tree.keys() <= _OF_DECISION:
+        return False  # one of an earlier release, or with more to say
     by_peer = all(
         list(tree[key]) == list(peers) and _are_places(tree[key].values()) for key in ("scores", "probs")
     )
@@ -189,7 +190,7 @@ def _is_plain_decision(tree: Any, peers: Sequence[str]) -> bool:
 def _is_plain_feedback(tree: Any, peers: Sequence[str]) -> bool:
     return (
         isinstance(tree, dict)
-        and tree.keys() <= _OF_FEEDBACK
+        and {"tick", "labels"} <= tree.keys() <= _OF_FEEDBACK
         and ("weight" in tree) == ("reliability" in tree)
         and isinstance(tree["tick"], Slot)
         and ("weight" not in tree or isinstance(tree["weight"], Slot))

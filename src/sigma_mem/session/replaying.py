@@ -55,7 +55,14 @@ def apply_lines(fold: Fold, page: PackedLines) -> None:
         apply_waiting()
         fold.apply(page.record(place), row.seq)
         now, due = fold.state.now, fold.state.due
+    unlabelled, end = set(decisions.values()), len(waiting)
+    while len(waiting) - end < _FEW and end and waiting[end - 1] in unlabelled:
+        end -= 1
+    last = waiting[end:]  # their labels may be on the next page, and the fold keeps what it applied at hand
+    del waiting[end:]
     apply_waiting()
+    for place in last:
+        fold.apply(page.record(place), page.rows[place].seq)
 
 
 def _can_be_plain(fold: Fold) -> bool:
