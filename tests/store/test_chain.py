@@ -14,7 +14,7 @@ import pytest
 from sigma_mem import SigmaMem
 from sigma_mem.errors import SigmaMemError, StoreCorruptError
 from sigma_mem.store import SqliteStore
-from sigma_mem.store.prints import SEGMENT
+from sigma_mem.store.prints import SEGMENT, sealed
 
 PEERS = ["a", "b", "c"]
 
@@ -181,3 +181,12 @@ def test_a_forgotten_line_cannot_be_changed_by_sql(path: Path, record: Any, raw:
     raw(path, "DROP TRIGGER record_is_never_changed", "UPDATE record SET body = x'00' WHERE seq = 2")
     with closing(SqliteStore(path, readonly=True)) as store, pytest.raises(StoreCorruptError):
         list(store.records("ns"))
+
+
+@pytest.mark.parametrize(
+    "damaged", [(7, b"1", b"d", b"x", b"x"), (7, 1, b"d", None, b"x"), (7, 1, 2, b"x", b"x")]
+)
+def test_fingerprints_are_made_of_numbers_and_texts_only(damaged: Any) -> None:
+    assert len(sealed(0, [(7, 1, b"d", b"x", b"x")])[1]) == 8
+    with pytest.raises(StoreCorruptError, match="of the wrong type"):
+        sealed(0, [damaged])

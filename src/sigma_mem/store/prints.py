@@ -37,8 +37,11 @@ def sealed(number: int, names: Sequence[tuple[int, int, bytes, bytes, bytes]]) -
 
 
 def _prints(names: Sequence[tuple[int, int, bytes, bytes, bytes]]) -> NDArray[np.uint32]:
-    if not all(isinstance(text, bytes) for row in names for text in row[2:]):
-        raise StoreCorruptError("a record's kind, id or event is no text; restore the file from a backup")
+    types = (int, bytes, bytes, bytes)
+    if not all(type(value) is kind for row in names for value, kind in zip(row[1:], types, strict=True)):
+        raise StoreCorruptError(
+            "a record's namespace, kind, id or event is of the wrong type; restore the file from a backup"
+        )
     pairs = [(print_of_id(ns, kind, id), print_of_event(ns, event)) for _, ns, kind, id, event in names]
     return np.array(pairs, dtype="<u4").reshape(len(pairs), 2)
 
