@@ -14,7 +14,7 @@ import pytest
 from crash.conftest import bits  # noqa: F401
 from sigma_mem import Client, SigmaMem
 from sigma_mem.client import ServiceError
-from sigma_mem.errors import UnknownDecisionError
+from sigma_mem.errors import StoreError, UnknownDecisionError
 
 PEERS = ["ann", "bob", "cyd"]
 WRITERS = 16
@@ -41,8 +41,8 @@ def patiently(call, refused):
     while True:
         try:
             return call()
-        except ServiceError as error:
-            if error.status != 503:
+        except (ServiceError, StoreError) as error:  # a 503 of the store's is the store's error again
+            if isinstance(error, ServiceError) and error.status != 503:
                 raise
             refused.append(error)
             time.sleep(0.05)
@@ -51,6 +51,14 @@ def patiently(call, refused):
 def write(name, addresses, rounds, refused):
     """Decide on one service and give feedback to the other."""
     clients = [Client(address, key="", timeout=30.0) for address in addresses]
+    try:
+        return write_to(clients, name, rounds, refused)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def write_to(clients, name, rounds, refused):
     memories = [
         patiently(lambda c=client: c.namespace("default", PEERS, rank=8), refused) for client in clients
     ]
@@ -68,8 +76,6 @@ def write(name, addresses, rounds, refused):
                 assert refused
                 continue
             taken[said.id] = (said.event, dict(said.labels))
-    for client in clients:
-        client.close()
     return taken
 
 
