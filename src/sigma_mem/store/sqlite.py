@@ -33,7 +33,6 @@ class SqliteStore(TableStore[Tables]):
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
         self._path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
-        self._closed = False
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
         if readonly:
@@ -150,20 +149,6 @@ class SqliteStore(TableStore[Tables]):
         if self._writer is not None:
             self._writer.flush()
             self._tables.files.refuse_moved()
-
-    def close(self) -> None:
-        """Flush and release, also when flushing fails; idempotent."""
-        if self._closed:
-            return
-        try:
-            self.flush()
-        finally:
-            self._closed = True
-            self._finalizer()
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise StoreError(f"the store {self._path} is closed in this process; open it again")
 
     def _last(self, namespace: str) -> int:
         return self._tables.last()

@@ -1,10 +1,13 @@
 """The half of a store that reads tables, whatever database they are in."""
 
+from __future__ import annotations
+
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from sigma_mem.errors import InputError
+from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
 from sigma_mem.store.chain import START, Link, Space, follow, follow_all, refuse_other_end
@@ -21,8 +24,11 @@ T = TypeVar("T", bound=LedgerTables)
 class TableStore(ABC, Generic[T]):
     """Reads of a ledger in tables; the chain is followed, so that what is missing or changed shows."""
 
+    _finalizer: weakref.finalize[..., Any]  # releases what the store holds, once
+
     def __init__(self, tables: T) -> None:
         self._tables = tables
+        self._closed = False
         self._places: dict[str, Link] = {}  # where chains were last known
 
     @abstractmethod
@@ -30,8 +36,22 @@ class TableStore(ABC, Generic[T]):
         """Wait until everything queued, of a namespace, is durable or was dropped; StoreError if closed."""
 
     @abstractmethod
+    def flush(self) -> None:
+        """Return once everything appended is durable; raise StoreError if it cannot be."""
+
+    def close(self) -> None:
+        """Flush and release, also when flushing fails; idempotent."""
+        if self._closed:
+            return
+        try:
+            self.flush()
+        finally:
+            self._closed = True
+            self._finalizer()
+
     def _refuse_closed(self) -> None:
-        """StoreError if closed."""
+        if self._closed:
+            raise StoreError(f"the store {self._tables.name} is closed in this process; open it again")
 
     @abstractmethod
     def _last(self, namespace: str) -> int:

@@ -34,7 +34,6 @@ class PostgresStore(TableStore[PostgresTables]):
 
     def __init__(self, url: str | os.PathLike[str], readonly: bool = False) -> None:
         address = PostgresAddress.parse(url)
-        self._closed = False
         self.readonly = readonly
         readers = Connections(address, READERS, readonly=True)
         writers = Connections(address, WRITERS, readonly=readonly, for_turns=True)
@@ -191,16 +190,6 @@ class PostgresStore(TableStore[PostgresTables]):
         for writer in list(self._writers.values()):
             writer.flush()
 
-    def close(self) -> None:
-        """Flush and release, also when flushing fails; idempotent."""
-        if self._closed:
-            return
-        try:
-            self.flush()
-        finally:
-            self._closed = True
-            self._finalizer()
-
     # --- inside --------------------------------------------------------------------------
 
     def _finish_erasures(self) -> None:
@@ -214,10 +203,6 @@ class PostgresStore(TableStore[PostgresTables]):
 
     def _last(self, namespace: str) -> int:
         return self._tables.lines(namespace)
-
-    def _refuse_closed(self) -> None:
-        if self._closed:
-            raise StoreError(f"the store {self._tables.name} is closed in this process; open it again")
 
     def _settle_queue(self, namespace: str | None = None) -> None:
         self._refuse_closed()
