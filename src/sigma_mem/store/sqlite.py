@@ -154,9 +154,11 @@ class SqliteStore(TableStore[Tables]):
         return self._tables.last()
 
     def _settle_queue(self, namespace: str | None = None) -> None:
-        """Wait until everything queued is in the file or was dropped."""
+        """Wait until everything queued is in the file or was dropped; a reader's file must still be there."""
         self._refuse_closed()
-        if self._writer is not None:
+        if self._writer is None:
+            self._tables.files.refuse_moved()
+        else:
             self._writer.drain()
 
     def _writable(self) -> Writer:
