@@ -11,9 +11,10 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
+from sigma_mem.store.batches import Batch
 from sigma_mem.store.forking import Level, fork_safe
 from sigma_mem.store.table_store import json_body
-from sigma_mem.store.writer import Batch, refuse_known, refuse_unwritable
+from sigma_mem.store.writer import refuse_known, refuse_unwritable
 
 _DURABLE = Batch()  # the ticket of all records: they need no waiting
 _DURABLE.settle()

@@ -120,7 +120,7 @@ class PostgresStore(TableStore[PostgresTables]):
         self._refuse_closed()
         refuse_unwritable(namespace, kind, id)
         writer = self._writers.get(namespace)
-        if writer is not None and (queued := writer.find(kind, id)) is not None:
+        if writer is not None and (queued := writer.find(namespace, kind, id)) is not None:
             return queued
         number = self._tables.number(namespace)
         if number is None:
@@ -133,7 +133,7 @@ class PostgresStore(TableStore[PostgresTables]):
         self._refuse_closed()
         refuse_unwritable(namespace, event)
         writer = self._writers.get(namespace)
-        queued = [] if writer is None else writer.of_event(event)
+        queued = [] if writer is None else writer.of_event(namespace, event)
         # Read second: a record that became durable in between is seen twice, never missed.
         number = self._tables.number(namespace)
         if number is None or not event:
