@@ -16,8 +16,9 @@ from sigma_mem.cli.options import (
     existing,
     memory_path,
     named_values,
+    opened_to_read,
 )
-from sigma_mem.cli.output import console, print_json, print_table, progress_bar
+from sigma_mem.cli.output import print_json, print_table, progress_bar, say
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
 
@@ -41,7 +42,7 @@ def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
 
     with closing(open_store(existing(memory), readonly=True)) as store:
         backup_store(store, target)
-    _say(json, {"backup": str(target)}, f"backup: {target}")
+    say(json, {"backup": str(target)}, f"backup: {target}")
 
 
 def export(
@@ -57,11 +58,9 @@ def export(
     Example:
     sigma-mem export --memory memory.db memory.jsonl.gz
     """
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
+    with opened_to_read(memory, namespace) as mem:
         lines = mem.export(target)
-    _say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+    say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
 
 
 def restore(
@@ -81,7 +80,7 @@ def restore(
     with SigmaMem.restore(file, memory, namespace=namespace) as mem:
         values = {"memory": str(memory), "events": mem.events, "peers": list(mem.peers)}
         said = f"{memory}: {mem.events} events of {', '.join(mem.peers)}"
-    _say(json, values, said)
+    say(json, values, said)
 
 
 def learn(
@@ -161,7 +160,7 @@ def learn(
     said += [f"dropped {count}: {reason}" for reason, count in dropped.items()]
     if dropped and event is None:
         said.append("rows with the same question are taken for one event: name the event's column by --event")
-    _say(json, {**asdict(found), "dropped": dict(dropped)}, "\n".join(said))
+    say(json, {**asdict(found), "dropped": dict(dropped)}, "\n".join(said))
 
 
 def refold(
@@ -183,11 +182,9 @@ def refold(
     Example:
     sigma-mem refold --memory memory.db --gamma 0.99 new.db
     """
-    from sigma_mem.session import SigmaMem
-
     if gamma is not None and half_life is not None:
         raise InputError("got --gamma and --half-life; expected one of them")
-    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
+    with opened_to_read(memory, namespace) as mem:
         settings, keep = None, False if no_text else None
         if half_life is not None:
             settings = replace(mem.settings, decay="time", half_life=half_life)
@@ -217,20 +214,11 @@ def merge(
     Example:
     sigma-mem merge berlin.db paris.db --output both.db
     """
-    from sigma_mem.session import SigmaMem
-
     with (
-        SigmaMem(path=existing(one), namespace=namespace, readonly=True) as first,
-        SigmaMem(path=existing(two), namespace=namespace, readonly=True) as second,
+        opened_to_read(one, namespace) as first,
+        opened_to_read(two, namespace) as second,
         first.merge(second, output, namespace=namespace) as merged,
     ):
         values = {"memory": str(output), "events": merged.events, "peers": list(merged.peers)}
         said = f"{output}: {merged.events} events of {', '.join(merged.peers)}"
-    _say(json, values, said)
-
-
-def _say(as_json: bool, values: dict[str, object], text: str) -> None:
-    if as_json:
-        print_json(values)
-    else:
-        console().print(text, markup=False)
+    say(json, values, said)
