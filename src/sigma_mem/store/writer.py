@@ -1,18 +1,23 @@
 """Group commit: many threads append, and one thread writes everything queued in one transaction.
 
 A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
-same time share the cost of durability, and a single one never waits for others.
+same time share the cost of durability, and a single one never waits for others. What nobody waits for is
+written a little later, together with what comes meanwhile: a transaction costs as much as many lines.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from functools import partial
+from queue import Empty, SimpleQueue
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.store.base import Record
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.tables import Tables
+
+_LINGER_SECONDS = 0.02  # that records which nobody waits for may stay in the queue
+_MANY = 256  # of which are written at once
 
 
 class Batch:
@@ -21,10 +26,14 @@ class Batch:
     A signal handler may raise between any two steps of a thread that appends. So a record is in the batch
     from one step on, when ``records`` grows, and the indexes follow when something is looked up. Waiting is
     for a plain lock, which an interrupt cannot leave behind locked, as it can a `threading.Event`.
+
+    ``hurry`` is called when somebody begins to wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
         self.records: list[Queued] = []
+        self.wanted = False  # whether somebody waits
+        self._hurry = hurry
         self._by_id: dict[tuple[str, str, str], Record] = {}
         self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
         self._indexed = 0
@@ -56,6 +65,9 @@ class Batch:
 
     def drain(self) -> None:
         """Return once settled: durable or dropped."""
+        if not self.wanted:
+            self.wanted = True
+            self._hurry()
         with self._unsettled:
             pass
 
@@ -111,7 +123,7 @@ class Writer:
         self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
         self._writing: Batch | None = None
-        self._filling = Batch()
+        self._filling = self._new_batch()
         self._stopped = False
         self._last = durable.last()
         self.epoch = 0
@@ -130,7 +142,8 @@ class Writer:
             refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
             first = self._newest() + 1
             queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in enumerate(unit, first)]
-            if not self._filling.records:
+            waiting = len(self._filling.records)
+            if not waiting or waiting < _MANY <= waiting + len(queued):
                 self._bell.put(None)
             self._filling.records += queued  # the one step from which on they are queued
             return first + len(queued) - 1, self._filling
@@ -214,22 +227,35 @@ class Writer:
             self._released()
 
     def _take(self) -> Batch | None:
-        """The next batch to write; None when stopped and empty."""
+        """The next batch to write, once somebody waits for it or it waited itself; None when stopped and empty."""
+        lingered = False
         while True:
             with self._lock:
-                if self._filling.records:
-                    self._writing, self._filling = self._filling, Batch()
-                    return self._writing
+                batch = self._filling
+                ready = lingered or batch.wanted or self._stopped or len(batch.records) >= _MANY
+                if batch.records and ready:
+                    self._writing, self._filling = batch, self._new_batch()
+                    return batch
                 if self._stopped:
                     return None
-            self._bell.get()
+            lingered = not self._rang_within(_LINGER_SECONDS if batch.records else None)
+
+    def _rang_within(self, seconds: float | None) -> bool:
+        """Whether the bell rings before so many seconds are over."""
+        with suppress(Empty):
+            self._bell.get(timeout=seconds)
+            return True
+        return False
+
+    def _new_batch(self) -> Batch:
+        return Batch(partial(self._bell.put, None))
 
     def _drop(self, error: StoreError) -> None:
         """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
         with self._lock:
             dropped = self._queued()
             if dropped:
-                self._writing, self._filling = None, Batch()
+                self._writing, self._filling = None, self._new_batch()
                 self.epoch += 1
                 with suppress(StoreError):  # a commit can fail after it was done: ask the file
                     self._last = self._durable.last()
