@@ -1,7 +1,8 @@
 """Records on their way to a database: one batch is being written while the next one fills."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 
 from sigma_mem.errors import StoreError
@@ -17,10 +18,14 @@ class Batch:
     A signal handler may raise between any two steps of a thread that appends. So a record is in the batch
     from one step on, when ``records`` grows, and the indexes follow when something is looked up. Waiting is
     for a plain lock, which an interrupt cannot leave behind locked, as it can a `threading.Event`.
+
+    ``hurry`` is called when somebody begins to wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
         self.records: list[Queued] = []
+        self.wanted = False  # whether somebody waits
+        self._hurry = hurry
         self._by_id: dict[tuple[str, str, str], Record] = {}
         self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
         self._indexed = 0
@@ -52,6 +57,9 @@ class Batch:
 
     def drain(self) -> None:
         """Return once settled: durable or dropped."""
+        if not self.wanted:
+            self.wanted = True
+            self._hurry()
         with self._unsettled:
             pass
 
@@ -70,7 +78,7 @@ class BatchQueue:
         self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
         self._bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
         self._writing: Batch | None = None
-        self._filling = Batch()
+        self._filling = self._new_batch()
         self._stopped = False
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
@@ -111,8 +119,11 @@ class BatchQueue:
         """Begin to write what is queued; None if nothing is. Holds the lock."""
         if not self._filling.records:
             return None
-        self._writing, self._filling = self._filling, Batch()
+        self._writing, self._filling = self._filling, self._new_batch()
         return self._writing
+
+    def _new_batch(self) -> Batch:
+        return Batch(partial(self._bell.put, None))
 
     def _queued(self) -> list[Batch]:
         with self._lock:

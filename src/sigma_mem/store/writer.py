@@ -1,18 +1,23 @@
 """Group commit: many threads append, and one thread writes everything queued in one transaction.
 
 A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
-same time share the cost of durability, and a single one never waits for others.
+same time share the cost of durability, and a single one never waits for others. What nobody waits for is
+written a little later, together with what comes meanwhile: a transaction costs as much as many lines.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.store.base import Record
 from sigma_mem.store.batches import CAPACITY, Batch, BatchQueue, numbered
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.tables import Tables
+
+_LINGER_SECONDS = 0.02  # that records which nobody waits for may stay in the queue
+_MANY = 256  # of which are written at once
 
 
 def refuse_unwritable(*names: object) -> None:
@@ -72,7 +77,8 @@ class Writer(BatchQueue):
             namespace = unit[0].namespace if unit else ""
             refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
             queued = numbered(unit, self._newest() + 1)
-            if not self._filling.records:
+            waiting = len(self._filling.records)
+            if not waiting or waiting < _MANY <= waiting + len(queued):
                 self._bell.put(None)
             self._filling.records += queued  # the one step from which on they are queued
             return queued[-1].record.seq, self._filling
@@ -119,20 +125,31 @@ class Writer(BatchQueue):
             self._released()
 
     def _take(self) -> Batch | None:
-        """The next batch to write; None when stopped and empty."""
+        """The next batch, once somebody waits for it or it waited itself; None when stopped and empty."""
+        lingered = False
         while True:
             with self._lock:
-                batch = self._next_batch()
-                if batch is not None or self._stopped:
-                    return batch
-            self._bell.get()
+                batch = self._filling
+                ready = lingered or batch.wanted or self._stopped or len(batch.records) >= _MANY
+                if batch.records and ready:
+                    return self._next_batch()
+                if self._stopped:
+                    return None
+            lingered = not self._rang_within(_LINGER_SECONDS if batch.records else None)
+
+    def _rang_within(self, seconds: float | None) -> bool:
+        """Whether the bell rings before so many seconds are over."""
+        with suppress(Empty):
+            self._bell.get(timeout=seconds)
+            return True
+        return False
 
     def _drop(self, error: StoreError) -> None:
         """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
         with self._lock:
             dropped = self._queued()
             if dropped:
-                self._writing, self._filling = None, Batch()
+                self._writing, self._filling = None, self._new_batch()
                 self.epoch += 1
                 with suppress(StoreError):  # a commit can fail after it was done: ask the file
                     self._last = self._durable.last()

@@ -220,7 +220,7 @@ class NamespaceWriter(BatchQueue):
         with self._lock:
             dropped = self._queued()
             self._open = False
-            self._writing, self._filling = None, Batch()
+            self._writing, self._filling = None, self._new_batch()
             self._epochs.advance()
         for batch in dropped:
             batch.settle(error)
