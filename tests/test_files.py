@@ -1,5 +1,8 @@
+import os
+
 import pytest
 
+from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
 
 
@@ -27,3 +30,26 @@ def test_a_finished_write_replaces_the_old_file(tmp_path):
         assert target.read_text() == "old"
     assert target.read_text() == "new"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe"])
+def test_what_is_no_file_is_left_as_it_is(tmp_path, kind):
+    target = tmp_path / "out"
+    pipe = tmp_path / "pipe" if kind.startswith("link") else target
+    target.mkdir() if kind == "folder" else os.mkfifo(pipe)
+    if kind.startswith("link"):
+        target.symlink_to(pipe)
+    with pytest.raises(InputError, match="expected a file"), replace_file(target) as temporary:
+        temporary.write_text("new")
+    assert target.is_dir() if kind == "folder" else target.is_fifo()
+
+
+def test_a_link_leads_to_the_file_that_is_replaced(tmp_path):
+    file, link = tmp_path / "folder" / "out.json", tmp_path / "link.json"
+    file.parent.mkdir()
+    file.write_text("old")
+    link.symlink_to(file)
+    with replace_file(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"

@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sigma_mem.errors import InputError
+
 
 @contextmanager
 def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success it atomically replaces the target.
 
     The data is on the disk before the name changes. If the block raises, the target is left as it was
-    and the temporary file is removed.
+    and the temporary file is removed. Where the target is a link, the file that it leads to is replaced; a
+    device, pipe or folder is refused, since replacing it would remove it.
 
     Examples
     --------
@@ -23,7 +26,9 @@ def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     >>> [file.name for file in folder.iterdir()]
     ['out.txt']
     """
-    path = Path(target)
+    path = Path(os.path.realpath(target))
+    if path.exists() and not path.is_file():
+        raise InputError(f"got {os.fspath(target)!r}, which is a device, a pipe or a folder; expected a file")
     # The suffix stays: writers such as matplotlib choose the format by it.
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
