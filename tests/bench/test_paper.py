@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from sigma_mem.bench.kept_scores import KeptScores
+from sigma_mem.bench.paper.cells import Cell, PaperTable
 from sigma_mem.bench.paper.inputs import dataset_name, open_streams, subset_name
 from sigma_mem.bench.paper.play import PaperPlay, auc, auc_within
+from sigma_mem.bench.paper.report import PaperReport, write_files
+from sigma_mem.bench.paper.tables import _points
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
@@ -197,6 +200,20 @@ def test_a_peer_without_any_answer_has_no_accuracy(folder: Path, tmp_path: Path)
     assert [cell["ours"] is None for cell in bbh["cells"]] == [False, False, False, True]
     assert "every row of a center: no --center" in found["missing"]
     assert "peer2 20 of 30" in (tmp_path / "out" / "paper.md").read_text("utf-8")
+
+
+def test_names_are_written_as_they_are(tmp_path: Path) -> None:
+    name = r"a|b_{c}$^~\d"
+    table = PaperTable("key", "Title", "", ["row", "CF@0"], [(name, [Cell(1.0)])])
+    write_files(PaperReport([table], [tmp_path / "figure-3.png"], [], {}), tmp_path)
+    assert r"| a\|b_{c}$^~\d | 1.00 |" in (tmp_path / "paper.md").read_text("utf-8")
+    latex = (tmp_path / "paper.tex").read_text("utf-8")
+    assert r"a|b\_\{c\}\$\^{}\~{}\textbackslash{}d & 1.00" in latex
+    assert r"\caption{Figure 3:" in latex
+
+
+def test_no_difference_has_no_sign_of_minus() -> None:
+    assert [_points(x) for x in (0.0, 1e-9, -0.1)] == ["+0.00", "+0.00", "+10.00"]
 
 
 def test_names_of_benchmarks() -> None:

@@ -271,7 +271,8 @@ def open_bench_center(
         here = build() if trained is None else center_scorer(trained.center)
         scoring = nullcontext(in_chunks(here, progress=partial(progress, "prompts")))
     else:
-        scoring = ray_scorer(build, address=ray, workers=workers)
+        device, device_map = given.get("device"), given.get("device_map")
+        scoring = ray_scorer(build, address=ray, workers=workers, device=device, device_map=device_map)
     with scoring as scorer:
         if kept is not None:
             judge = (center or "smollm2", prompt or JudgePrompt()) if trained is None else trained.judge

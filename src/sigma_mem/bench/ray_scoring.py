@@ -61,12 +61,19 @@ def in_chunks(
 
 @contextmanager
 def ray_scorer(
-    build: Callable[[], Scorer], *, address: str, workers: int = 2, chunk: int = 48
+    build: Callable[[], Scorer],
+    *,
+    address: str,
+    workers: int = 2,
+    chunk: int = 48,
+    device: str | None = None,
+    device_map: str | None = None,
 ) -> Iterator[Scorer]:
     """A scorer spread over workers of a Ray cluster while the ``with`` lasts.
 
     ``build`` makes the scorer in each worker, where its files must be readable. The address is what
-    ``ray.init`` takes (``auto``, ``ray://host:10001``); ``local`` starts a cluster here.
+    ``ray.init`` takes (``auto``, ``ray://host:10001``); ``local`` starts a cluster here. The cluster's GPUs
+    are shared out among the workers, unless ``device`` is the CPU.
     """
     if workers < 1 or chunk < 1:
         raise InputError(f"got {workers} workers and chunks of {chunk}; expected at least 1 of each")
@@ -75,7 +82,9 @@ def ray_scorer(
     if mine:
         _connect(ray, address, workers)
     # Ray starts a dead worker again (restarts) and gives it the task that it had (task retries).
-    remote = ray.remote(max_restarts=-1, max_task_retries=-1, num_cpus=1)(_Worker)
+    found = 0.0 if (device or "").startswith("cpu") else float(ray.cluster_resources().get("GPU", 0.0))
+    gpus = gpus_each(found, workers, several=device_map is not None)
+    remote = ray.remote(max_restarts=-1, max_task_retries=-1, num_cpus=1, num_gpus=gpus)(_Worker)
     pool = [remote.remote(build) for _ in range(workers)]
     try:
         yield partial(_spread, ray, pool, chunk)
@@ -84,6 +93,16 @@ def ray_scorer(
             ray.kill(worker)
         if mine:
             ray.shutdown()
+
+
+def gpus_each(found: float, workers: int, several: bool) -> float:
+    """How many GPUs a worker asks for: a share of one, one, or several where its model is spread over them.
+
+    >>> gpus_each(2, 8, several=False), gpus_each(8, 2, several=False), gpus_each(8, 2, several=True)
+    (0.25, 1.0, 4.0)
+    """
+    share = found / workers
+    return share if share < 1.0 else float(share // 1) if several else 1.0
 
 
 class _Worker:

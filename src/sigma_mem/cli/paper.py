@@ -144,6 +144,7 @@ def paper(
         print_json(report.values())
         return
     for table in report.tables:
+        typer.echo(table.title)
         print_table(*table.grid(), [*table.notes, ""])
     for line in [*(f"left out: {what}" for what in report.missing), *map(str, report.figures)]:
         typer.echo(line)

@@ -9,6 +9,7 @@ import numpy as np
 from sigma_mem.extras import require
 
 _BLUE, _RED, _GREY, _ORANGE = "#4062bb", "#8c1c2b", "#8a8a8a", "#d9822b"
+_BASE = "#c9c9c9"
 _LINES = {"m-route": ("M-route", _BLUE), "sigma": ("Σ w/ G", _RED), "m-vote": ("M-vote", "#3d8b63")}
 
 
@@ -31,7 +32,8 @@ def feedback_figure(
         axes.set_xlabel("events with feedback (%)")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy (%)")
-    panels[-1].legend(fontsize=8, frameon=False)
+    handles, labels = panels[-1].get_legend_handles_labels()
+    _legend(figure, handles, labels)
     figure.savefig(path, dpi=140)
     return path
 
@@ -42,7 +44,7 @@ def superglue_figure(found: Mapping[str, Mapping[str, tuple[float, float, float]
     panels = figure.subplots(1, len(found), squeeze=False, sharex=True)[0]
     for axes, (center, subsets) in zip(panels, found.items(), strict=True):
         for y, (base, sigma, ceiling) in enumerate(subsets.values()):
-            axes.barh(y, min(base, sigma), color="#c9c9c9", height=0.62)
+            axes.barh(y, min(base, sigma), color=_BASE, height=0.62)
             axes.barh(
                 y,
                 abs(sigma - base),
@@ -50,7 +52,7 @@ def superglue_figure(found: Mapping[str, Mapping[str, tuple[float, float, float]
                 color=_RED if sigma >= base else _BLUE,
                 height=0.62,
             )
-            axes.plot([ceiling, ceiling], [y - 0.4, y + 0.4], color=_ORANGE, ls="--", lw=1.6)
+            axes.plot([ceiling, ceiling], [y - 0.4, y + 0.4], color=_ORANGE, ls="--", lw=1.6, clip_on=False)
             axes.text(1, y, f"{base:.1f} → {sigma:.1f}", va="center", fontsize=8)
         axes.set_yticks(range(len(subsets)), list(subsets))
         axes.invert_yaxis()
@@ -58,8 +60,22 @@ def superglue_figure(found: Mapping[str, Mapping[str, tuple[float, float, float]
         axes.set_title(center, fontsize=10)
         axes.set_xlabel("accuracy (%)")
         axes.spines[["top", "right"]].set_visible(False)
+    colours = {"base": _BASE, "added by Σ w/ G": _RED, "taken by Σ w/ G": _BLUE}
+    patches = require("matplotlib.patches", extra="plot", purpose="drawing figures")
+    lines = require("matplotlib.lines", extra="plot", purpose="drawing figures")
+    handles = [patches.Patch(color=colour) for colour in colours.values()]
+    _legend(
+        figure,
+        [*handles, lines.Line2D([], [], color=_ORANGE, ls="--")],
+        [*colours, "some peer is right"],
+    )
     figure.savefig(path, dpi=140)
     return path
+
+
+def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """One legend for all panels, below them."""
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, frameon=False)
 
 
 def _figure(width: float, height: float) -> Any:

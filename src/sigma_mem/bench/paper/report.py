@@ -12,7 +12,7 @@ from sigma_mem.bench.paper.cells import Cell, PaperTable
 from sigma_mem.bench.paper.drawing import feedback_figure, superglue_figure
 from sigma_mem.bench.paper.peer_tables import peer_tables
 from sigma_mem.bench.paper.play import CenterRows, PaperPlay
-from sigma_mem.bench.paper.tables import PaperTables
+from sigma_mem.bench.paper.tables import LABELS, PaperTables
 from sigma_mem.files import replace_file
 
 _ESCAPED = {
@@ -24,6 +24,18 @@ _ESCAPED = {
     "–": "--",
     "…": r"\dots{}",
     "φ": r"$\phi$",
+    "−": "$-$",
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "^": r"\^{}",
+    "~": r"\~{}",
+}
+_CAPTIONS = {
+    "figure-3": "Figure 3: accuracy by the share of events with feedback, shaded over the masks.",
+    "superglue": "SuperGLUE by subset: the base judge, what Σ w/ G adds or takes, and the share of events "
+    "on which some peer is right.",
 }
 
 
@@ -98,7 +110,7 @@ def _feedback_table(
     for center, found in shares.items():
         for name in ("base", "sigma", "m-route", "m-vote"):
             cells = [Cell(_spread(masks[name])) for masks in found.values()]
-            lines.append((f"{center}: {name}", cells))
+            lines.append((f"{center}: {LABELS[name]}", cells))
     note = f"Mean (lowest … highest) of {play.masks} masks; unlabelled events only decay."
     return PaperTable(
         "figure-3", "Figure 3: feedback availability", "fig:feedback_availability", header, lines, (note,)
@@ -148,7 +160,8 @@ def _markdown(report: PaperReport) -> str:
             [name, *(f"**{cell.text()}**" if cell.best else cell.text() for cell in cells)]
             for name, cells in table.rows
         ]
-        lines += ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *marked)]
+        rows = (header, ["---"] * len(header), *marked)
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
         lines += ["", *table.notes] if table.notes else []
     lines += ["", *(f"![{file.stem}]({file.name})\n" for file in report.figures)]
     return "\n".join(lines) + "\n"
@@ -186,6 +199,8 @@ def _latex(report: PaperReport) -> str:
             r"\begin{figure}",
             r"\centering",
             rf"\includegraphics[width=0.9\linewidth]{{{file.name}}}",
+            rf"\caption{{{_tex(_CAPTIONS[file.stem])}}}",
+            rf"\label{{ours:{file.stem}-drawn}}",
             r"\end{figure}",
         ]
     return "\n".join(lines) + "\n"

@@ -236,8 +236,8 @@ class PaperTables:
             {name: rows[name].correct for name in ("sigma", *others)}, "sigma", seed=self.play.seed
         )
         said = [
-            f"{LABELS[n]} {-100 * found[n].difference:+.2f} ({-100 * found[n].difference_high:+.2f} … "
-            f"{-100 * found[n].difference_low:+.2f})"
+            f"{LABELS[n]} {_points(found[n].difference)} ({_points(found[n].difference_high)} … "
+            f"{_points(found[n].difference_low)})"
             for n in others
         ]
         return f"{center.name}, Σ w/ G less: {'; '.join(said)} points, paired 95 % intervals."
@@ -256,6 +256,11 @@ class PaperTables:
 
 def _percent(row: TableRow, here: NDArray[np.bool_]) -> float:
     return float(100 * row.correct[here].mean()) if here.any() else 0.0
+
+
+def _points(behind: float) -> str:
+    """What a row is ahead by, in percentage points, where another is behind by this share."""
+    return f"{0.0 - round(100 * behind, 2):+.2f}"
 
 
 def _auc_cell(value: float | None) -> Cell:
