@@ -12,7 +12,7 @@ from sigma_mem.session.fold import Fold
 from sigma_mem.session.listing import decision_lines
 from sigma_mem.store.base import Record, Store
 
-FIRST_CHECK = 256  # events; then at four times as many, and so on
+FIRST_CHECK = 256  # events; then at twice as many, and so on
 _RECENT = 512  # decisions that are looked at
 _LABELS = 30  # feedback lines after which a single source is worth a word
 _FEW = 0.01  # share of labelled events
