@@ -58,7 +58,7 @@ class StateCache:
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
         self.max_bytes, self.segment_bytes = max_bytes, segment_bytes
-        self.hits = self.misses = 0
+        self.hits = 0
         self._where: dict[bytes, tuple[Path, int, int, int, int]] = {}
         self._segment: Path | None = None
         for index in self._indexes():
@@ -88,7 +88,6 @@ class StateCache:
                     self.hits += 1
                     return torch.from_numpy(data.reshape(tokens, row_bytes)).view(dtype)
             del self._where[key]
-        self.misses += 1
         return None
 
     def put(self, key: bytes, states: Tensor) -> None:

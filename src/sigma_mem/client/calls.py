@@ -122,11 +122,6 @@ def _renamed(**names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda given: {names.get(name, name): value for name, value in given.items()}
 
 
-def _paged(given: dict[str, Any]) -> dict[str, Any]:
-    """Which decisions: a page of them, unless it is said how many."""
-    return {"last": _PAGE, **given}
-
-
 def _listed(given: dict[str, Any]) -> dict[str, Any]:
     """What to forget, with one decision as a list of one."""
     named = given.pop("decision", None)

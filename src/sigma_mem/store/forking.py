@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from enum import IntEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 
 class Level(IntEnum):
@@ -39,6 +39,27 @@ def fork_safe(lock: L, level: Level) -> L:
     return lock
 
 
+class Opened(Protocol):
+    """A store whose connections and threads belong to the process that opened it."""
+
+    def leave_to_parent(self) -> Any:
+        """Close in a forked child without touching what is the parent's; return what must stay as it is."""
+
+
+_opened: weakref.WeakSet[Opened] = weakref.WeakSet()
+_inherited: list[Any] = []  # what a child must not release
+
+
+def left_to_parent(store: Opened) -> None:
+    """Have a store closed in every forked child."""
+    _opened.add(store)
+
+
+def _in_child() -> None:
+    for store in list(_opened):
+        _inherited.append(store.leave_to_parent())
+
+
 def _before_fork() -> None:
     _registering.acquire()
     for lock in sorted(_locks, key=lambda lock: _locks[lock]):
@@ -54,3 +75,4 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_in_child)

@@ -12,6 +12,7 @@ from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.checking import verify_all
 from sigma_mem.store.database import check, migrations, older_copy
+from sigma_mem.store.forking import left_to_parent
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
 from sigma_mem.store.rows import Queued, checksum, encoded, short_kind
@@ -48,7 +49,7 @@ class SqliteStore(TableStore[Tables]):
             self._writer = Writer(self._tables, self._lock.release)
             self._finalizer = weakref.finalize(self, self._writer.stop)
         self._prints = Fingerprints(self._tables.read)
-        _opened.add(self)
+        left_to_parent(self)
 
     @property
     def epoch(self) -> int:
@@ -167,13 +168,13 @@ class SqliteStore(TableStore[Tables]):
             raise StoreError(f"{self._path} was opened with readonly=True; open it without, to write")
         return self._writer
 
-    def _after_fork(self) -> None:
+    def leave_to_parent(self) -> Tables:
         """In a forked child: the file, its lock and the writing thread are the parent's."""
         self._closed = True
         self._finalizer.detach()
-        _inherited.append(self._tables)  # SQLite forbids a child to close its parent's connections
         if self._lock is not None:
             self._lock.forget()
+        return self._tables  # SQLite forbids a child to close its parent's connections
 
 
 def upgrade_file(path: Path) -> tuple[int, int, Path | None]:
@@ -181,16 +182,3 @@ def upgrade_file(path: Path) -> tuple[int, int, Path | None]:
     before, after = check(path), len(migrations())
     SqliteStore(path).close()
     return before, after, older_copy(path, before) if 0 < before < after else None
-
-
-_opened: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
-_inherited: list[Tables] = []
-
-
-def _leave_to_parent() -> None:
-    for store in list(_opened):
-        store._after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,7 +1,7 @@
 """The paper's own figures, transcribed from its LaTeX source, and how they pool."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -47,15 +47,3 @@ def paper_center(name: str) -> str | None:
     """
     short = name.rstrip("/").rpartition("/")[2]
     return short if short in published()["cf"] else None
-
-
-def pooled(parts: Iterable[tuple[int, float]]) -> float:
-    """The accuracy over all events, from (events, accuracy) of parts: the paper's Overall.
-
-    A mean over benchmarks would be another number: BBH and SuperGLUE are 72 % of the events.
-
-    >>> pooled([(1, 100.0), (3, 50.0)])
-    62.5
-    """
-    given: Sequence[tuple[int, float]] = list(parts)
-    return sum(n * accuracy for n, accuracy in given) / max(sum(n for n, _ in given), 1)

@@ -12,6 +12,7 @@ from typing import Any
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Record, Snapshot, Ticket
 from sigma_mem.store.chain import START, Link, follow, refuse_other_end
+from sigma_mem.store.forking import left_to_parent
 from sigma_mem.store.postgres.address import PostgresAddress
 from sigma_mem.store.postgres.connections import Connections
 from sigma_mem.store.postgres.migrating import prepare_tables
@@ -47,7 +48,7 @@ class PostgresStore(TableStore[PostgresTables]):
         self._writers: dict[str, NamespaceWriter] = {}
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _stop, self._writers, self._tables)
-        _opened.add(self)
+        left_to_parent(self)
         if not readonly:
             with suppress(StoreError):  # the mark stays, and whoever opens it next tries again
                 self._finish_erasures()
@@ -224,12 +225,12 @@ class PostgresStore(TableStore[PostgresTables]):
     def _written_readonly(self) -> StoreError:
         return StoreError(f"{self._tables.name} was opened with readonly=True; open it without, to write")
 
-    def _after_fork(self) -> None:
+    def leave_to_parent(self) -> list[Any]:
         """In a forked child: connections and threads are the parent's."""
         self._closed = True
         self._finalizer.detach()
         tables = self._tables
-        _inherited.append([tables, *tables.readers.leave_open(), *tables.writers.leave_open()])
+        return [tables, *tables.readers.leave_open(), *tables.writers.leave_open()]
 
 
 def _refuse_long(*names: object) -> None:
@@ -244,16 +245,3 @@ def _stop(writers: dict[str, NamespaceWriter], tables: PostgresTables) -> None:
     for writer in list(writers.values()):
         writer.stop()
     tables.close()
-
-
-_opened: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
-_inherited: list[Any] = []
-
-
-def _leave_connections_to_parent() -> None:
-    for store in list(_opened):
-        store._after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_connections_to_parent)
