@@ -12,7 +12,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
-from sigma_mem.store.base import Record
+from sigma_mem.store.base import Failed, Record
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.tables import Tables
 
@@ -33,6 +33,7 @@ class Batch:
     def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
         self.records: list[Queued] = []
         self.wanted = False  # whether somebody waits
+        self.jobs: list[tuple[Callable[[], None], Failed]] = []  # to be done by the writer afterwards
         self._hurry = hurry
         self._by_id: dict[tuple[str, str, str], Record] = {}
         self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
@@ -176,6 +177,14 @@ class Writer:
         for batch in self._queued():
             batch.wait()
 
+    def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
+        """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
+        with self._lock:
+            if not self._queued():
+                return False
+            self._batches()[-1 if self._filling.records else 0].jobs.append((job, failed))
+            return True
+
     def stop(self) -> None:
         """Write what is queued, then end the thread; later appends are refused."""
         with self._lock:
@@ -219,6 +228,11 @@ class Writer:
                 with self._lock:
                     self._last, self._writing = batch.records[-1].record.seq, None
                 batch.settle()
+                for job, failed in batch.jobs:
+                    try:
+                        job()
+                    except StoreError as error:
+                        failed(error)
         finally:  # however this thread ended, nobody may wait for it forever
             with self._lock:
                 self._stopped = True
@@ -227,7 +241,7 @@ class Writer:
             self._released()
 
     def _take(self) -> Batch | None:
-        """The next batch to write, once somebody waits for it or it waited itself; None when stopped and empty."""
+        """The next batch to write, when somebody waits or it has lingered; None when stopped and empty."""
         lingered = False
         while True:
             with self._lock:
