@@ -22,6 +22,33 @@ PROGRAM = "def f(x):\n    if x:\n        x += 1\n    return x\n"
         (
             "auto",
             [
+                "B",
+                "Ｂ．Paris",
+                "B．巴黎",
+                "B、巴黎",
+                "B：巴黎",
+                "Ｂ．パリ",
+                "答案：B",
+                "答案是B。因为…",
+                "정답은 B입니다.",
+            ],
+        ),
+        (
+            "auto",
+            [
+                "5",
+                "Die Antwort ist 5.",
+                "La respuesta es **5**.",
+                "Réponse : 5",
+                "La risposta è 5",
+                "A resposta é: 5",
+                "Ответ: 5.",
+                "答えは5です。",
+            ],
+        ),
+        (
+            "auto",
+            [
                 "1234.5",
                 "１，２３４．５",
                 "$1,234.50",
@@ -67,6 +94,18 @@ PROGRAM = "def f(x):\n    if x:\n        x += 1\n    return x\n"
             ["B. Paris", "B", "（Ｂ）", "The answer is option B", "<think>The answer is C.</think> B"],
         ),
         (
+            "choice",
+            [
+                "B",
+                "答案：B",
+                "答案是B，因为…",
+                "La respuesta es (B).",
+                "Die richtige Antwort ist B.",
+                "B、巴黎",
+                "Ｂ．Paris",
+            ],
+        ),
+        (
             "text",
             [
                 "The Eiffel Tower.",
@@ -88,7 +127,10 @@ def test_these_are_equal(kind, equal):
 @pytest.mark.parametrize(
     ("kind", "apart"),
     [
-        ("auto", ["B. Paris", "A. Paris", "E. coli", "E. faecalis", "I. Newton", "I. Kant", "e"]),
+        (
+            "auto",
+            ["B. Paris", "A. Paris", "E. coli", "E. faecalis", "I. Newton", "I. Kant", "e", "U.S."],
+        ),
         ("auto", ["2²", "22", "2^3", "½", "12"]),
         ("auto", ["if x:\n    a()\n    b()", "if x:\n    a()\nb()", "if X:\n    a()\n    b()"]),
         ("auto", ["[1, 2]", "(1, 2)", "[2, 1]", "{'a': (1,)}", "{'a': [1]}"]),

@@ -125,9 +125,10 @@ _CHOICES = (
     re.compile(r"\banswer is\s*+:?\s*+(?:option\s++)?[*$\\]*+(?:boxed\{|text\{)*\(?([A-Z])\b(?!['’])"),
     re.compile(r"\b[Aa]nswer\**+\s*+:\s*+(?:[Oo]ption\s++)?[*$]*+\(?([A-Z])\b(?!['’])"),
 )
-_LEADING_CHOICE = re.compile(r"\(?([A-Z])(?:[).:]|\s*$)")
+_CJK = "぀-ヿ㐀-鿿가-힣"  # no blank stands between a letter and these
+_LEADING_CHOICE = re.compile(rf"\(?([A-Z])(?:[).:]|\s*$|,? ?[{_CJK}])")
 _WHOLE_CHOICE = re.compile(r"\(?([A-Za-z])(?:[).:]?|\)\s.*)$", re.DOTALL)
-_NAMED_CHOICE = re.compile(r"([A-H])\. +[^a-z\s].*$")  # one line; neither E. coli nor I. Newton
+_NAMED_CHOICE = re.compile(rf"([A-H])(?:\. +[^a-z\s]|[.,:] ?[{_CJK}]).*$")  # one line; not E. coli, I. Newton
 
 
 def _choice(text: str, answer: str) -> str | None:

@@ -10,8 +10,22 @@ _THOUGHTS_END = re.compile(r"</(?:think(?:ing)?|thought|reasoning)>")
 _TAG = re.compile(r"\A[\w+#.-]*+[ \t\r]*+\n")
 _JSON_FIELD = re.compile(r'"(?:final[_ ])?answer\\?"\s*:\s*')
 _JSON_END = re.compile(r'(?:"|(?<!\s))\s*+\}\s*+(?:`|$)|"[^\S\n]*+\n|(?:"|(?<!\s))\s*+$')
-_AFTER_ANSWER = re.compile(r"[*_]*+\s*+(?:is\b\s*+:?|:)[\s*_]*+", re.IGNORECASE)
-_STATED_END = re.compile(r"\n|[.!?](?=\s|$|[*<])")
+_ANSWER_WORDS = (
+    "answer",
+    "antwort",
+    "respuesta",
+    "réponse",
+    "risposta",
+    "resposta",
+    "ответ",
+    "答案",
+    "答え",
+    "정답",
+)
+_AFTER_ANSWER = re.compile(
+    r"[*_]*+\s*+(?:(?:is|ist|es|est|è|é|은|는)\b\s*+:?|是\s*+:?|为|為|は|[:：])[\s*_]*+", re.IGNORECASE
+)
+_STATED_END = re.compile(r"\n|[.!?](?=\s|$|[*<])|です|입니다")
 _HASHES = re.compile(r"####\s*+(.+)")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped one opens or closes nothing
 
@@ -20,6 +34,7 @@ _WIDE = {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F) if wide not 
 _WIDE |= {ord("　"): " ", ord("。"): ". ", ord("！"): "! ", ord("？"): "? ", ord("、"): ", "}
 _WIDE |= {ord("【"): "[", ord("】"): "]"}
 _ANY_WIDE = re.compile(f"[{''.join(map(chr, _WIDE))}]")
+_WIDE_OPTION = re.compile(r"\A\s*+([A-ZＡ-Ｚ])．(?=\S)")  # no blank is written after a wide full stop
 
 
 def narrow(text: str) -> str:
@@ -28,7 +43,9 @@ def narrow(text: str) -> str:
     >>> narrow("（Ｂ）"), narrow("１，２３４．５")
     ('(B)', '1,234.5')
     """
-    return text if text.isascii() or not _ANY_WIDE.search(text) else text.translate(_WIDE)
+    if text.isascii() or not _ANY_WIDE.search(text):
+        return text
+    return _WIDE_OPTION.sub(r"\1. ", text).translate(_WIDE)
 
 
 def without_thoughts(text: str) -> str:
@@ -55,7 +72,8 @@ def final_answer(text: str) -> str | None:
 
     Looked for, in this order: the last ``<answer>…</answer>``, and within it or else in the whole text the
     last JSON field ``"answer"``, the last ``\boxed{…}``, the last ``#### …``, the first ``answer is …`` or
-    ``Answer: …``. The first, because models that run on after their answer go on with another question.
+    ``Answer: …``, in English and nine other languages. The first, because models that run on after their
+    answer go on with another question.
 
     >>> final_answer("Half of 34 is 17. The answer is (B). Q: next …")
     '(B)'
@@ -79,16 +97,19 @@ def _stated(text: str) -> str | None:
     """The rest of the first sentence that says "answer is …", after the last time that it says so."""
     # Lower case can differ in length from the text for a few letters, which only shifts the search.
     folded = text.lower()
+    words = [word for word in _ANSWER_WORDS if word in folded]
+    if not words:
+        return None
     begin = end = -1
-    place = folded.find("answer")
-    while place >= 0 and (begin < 0 or place < end):
-        said = _AFTER_ANSWER.match(text, place + len("answer"))
+    for place in re.finditer("|".join(words), folded):
+        if 0 <= end <= place.start():
+            break
+        said = _AFTER_ANSWER.match(text, place.end())
         if said is not None and begin < 0:
             stop = _STATED_END.search(text, said.end())
             begin, end = said.end(), stop.start() if stop else len(text)
         elif said is not None and said.end() < end:
             begin = said.end()
-        place = folded.find("answer", place + 1)
     return None if begin < 0 else text[begin:end].strip() or None
 
 

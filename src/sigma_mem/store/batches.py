@@ -6,7 +6,7 @@ from functools import partial
 from queue import SimpleQueue
 
 from sigma_mem.errors import StoreError
-from sigma_mem.store.base import Record
+from sigma_mem.store.base import Failed, Record
 from sigma_mem.store.rows import Queued
 
 CAPACITY = 4096  # records that may wait before `append` does: back-pressure, not a limit on one append
@@ -25,6 +25,7 @@ class Batch:
     def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
         self.records: list[Queued] = []
         self.wanted = False  # whether somebody waits
+        self.jobs: list[tuple[Callable[[], None], Failed]] = []  # to be done by the writer afterwards
         self._hurry = hurry
         self._by_id: dict[tuple[str, str, str], Record] = {}
         self._by_event: dict[tuple[str, str], dict[int, Record]] = {}

@@ -11,7 +11,7 @@ from contextlib import suppress
 from queue import Empty
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
-from sigma_mem.store.base import Record
+from sigma_mem.store.base import Failed, Record
 from sigma_mem.store.batches import CAPACITY, Batch, BatchQueue, numbered
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.tables import Tables
@@ -88,6 +88,14 @@ class Writer(BatchQueue):
         with self._lock:
             return self._last, self.epoch
 
+    def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
+        """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
+        with self._lock:
+            if not self._queued():
+                return False
+            self._batches()[-1 if self._filling.records else 0].jobs.append((job, failed))
+            return True
+
     def stop(self) -> None:
         """Write what is queued, then end the thread; later appends are refused."""
         with self._lock:
@@ -117,6 +125,11 @@ class Writer(BatchQueue):
                 with self._lock:
                     self._last, self._writing = batch.records[-1].record.seq, None
                 batch.settle()
+                for job, failed in batch.jobs:
+                    try:
+                        job()
+                    except StoreError as error:
+                        failed(error)
         finally:  # however this thread ended, nobody may wait for it forever
             with self._lock:
                 self._stopped = True
