@@ -1,9 +1,7 @@
 """``sigma-mem route``, ``vote``, ``ask`` and ``feedback``: decide with a memory in a file, and teach it."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -16,13 +14,14 @@ from sigma_mem.cli.options import (
     Namespace,
     Topics,
     check_folder,
+    grouped_options,
     named_values,
     names_of,
     opened,
     text_of,
 )
 from sigma_mem.cli.output import console, print_json, say
-from sigma_mem.decide import READS, Reads
+from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 
@@ -45,21 +44,60 @@ EncoderName = Annotated[
     str | None,
     typer.Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence."),
 ]
-Gamma = Annotated[
-    float | None,
-    typer.Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
-]
-NoText = Annotated[
-    bool, typer.Option("--no-text", help="For a new memory: keep numbers only, no questions and answers.")
-]
-After = Annotated[
-    str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
-]
-Ref = Annotated[
-    str | None, typer.Option(help="A name of your own for the task: the same one again is the same event.")
-]
 Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """Which memory decides, and what is known of the task: each field is an option."""
+
+    memory: MemoryFile
+    peers: Peers = None
+    namespace: Namespace = "default"
+    topic: Topics = None
+    after: Annotated[
+        str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
+    ] = None
+    ref: Annotated[
+        str | None,
+        typer.Option(help="A name of your own for the task: the same one again is the same event."),
+    ] = None
+    encoder: EncoderName = None
+    gamma: Annotated[
+        float | None,
+        typer.Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
+    ] = None
+    no_text: Annotated[
+        bool,
+        typer.Option("--no-text", help="For a new memory: keep numbers only, no questions and answers."),
+    ] = False
+    json: Json = False
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """What tells the memory which event it is."""
+        return {"topic": self.topic, "after": self.after, "ref": self.ref}
+
+    def opened(self, reads: Reads) -> "SigmaMem":
+        """The memory; with peers, a new one where there is none."""
+        from sigma_mem.session import SigmaMem
+
+        path = self.memory
+        if not path.exists() and self.peers is None:
+            raise InputError(
+                f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
+            )
+        check_folder("--memory", path)
+        return SigmaMem(
+            names_of(self.peers),
+            path,
+            encoder=self.encoder,
+            settings=None if self.gamma is None else Settings(gamma=self.gamma),
+            namespace=self.namespace,
+            keep_text=False if self.no_text else None,
+            reads=reads,
+        )
 
 
 def add_commands(app: typer.Typer, reads: Reads) -> None:
@@ -67,11 +105,9 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
     routes, votes = list(reads.routes), list(reads.votes)
 
     @app.command()
+    @grouped_options
     def route(
         question: Question,
-        memory: MemoryFile,
-        peers: Peers = None,
-        namespace: Namespace = "default",
         read: str = typer.Option(routes[0], help=f"How to choose: {', '.join(routes)}."),
         explore: Annotated[
             bool,
@@ -94,13 +130,8 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         over: Annotated[
             str, typer.Option(help="The budget's period: a number of events, or seconds as 86400s.")
         ] = "1000",
-        topic: Topics = None,
-        after: After = None,
-        ref: Ref = None,
-        encoder: EncoderName = None,
-        gamma: Gamma = None,
-        no_text: NoText = False,
-        json: Json = False,
+        *,
+        task: TaskOptions,
     ) -> None:
         """Choose a peer for a question, before anyone answers.
 
@@ -113,44 +144,35 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem route --memory memory.db --explore --budget 5 --over 86400s "What is 17 * 23?"
         """
-        with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
+        with task.opened(reads) as mem:
             decision = mem.route(
                 text_of(question),
                 read=read,
                 explore=explore,
-                topic=topic,
                 among=names_of(among),
                 max_cost=max_cost,
                 max_latency=max_latency,
                 value=value,
                 min_prob=min_prob,
                 budget=None if budget is None else _budget(budget, over),
-                after=after,
-                ref=ref,
+                **task.event,
             )
-        _show(decision, memory, json)
+        _show(decision, task)
 
     @app.command()
+    @grouped_options
     def vote(
         question: Question,
-        memory: MemoryFile,
         answer: Annotated[
             list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
         ],
-        peers: Peers = None,
-        namespace: Namespace = "default",
         read: str = typer.Option(
             votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
         ),
         canon: CanonName = "auto",
         among: Among = None,
-        topic: Topics = None,
-        after: After = None,
-        ref: Ref = None,
-        encoder: EncoderName = None,
-        gamma: Gamma = None,
-        no_text: NoText = False,
-        json: Json = False,
+        *,
+        task: TaskOptions,
     ) -> None:
         """Choose among the peers' answers; equal ones vote together.
 
@@ -161,41 +183,32 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
         """
-        with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
+        with task.opened(reads) as mem:
             decide = mem.decide if read == "adaptive" else partial(mem.vote, read=read)
             decision = decide(
                 text_of(question),
                 named_values(answer, "answer"),
                 canon=cast(Kind, canon),
-                topic=topic,
                 among=names_of(among),
-                after=after,
-                ref=ref,
+                **task.event,
             )
-        _show(decision, memory, json)
+        _show(decision, task)
 
     @app.command()
+    @grouped_options
     def ask(
         question: Question,
-        memory: MemoryFile,
         answer: Annotated[
             list[str] | None,
             typer.Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
         ] = None,
-        peers: Peers = None,
-        namespace: Namespace = "default",
         canon: CanonName = "auto",
         change: Annotated[
             float, typer.Option(min=0.0, max=1.0, help="Chance that the rest changes the answer, to stop at.")
         ] = 0.2,
         calls: Annotated[int | None, typer.Option(min=1, help="Ask at most so many.")] = None,
-        topic: Topics = None,
-        after: After = None,
-        ref: Annotated[str | None, typer.Option(help="Your own name of the task, to go on with.")] = None,
-        encoder: EncoderName = None,
-        gamma: Gamma = None,
-        no_text: NoText = False,
-        json: Json = False,
+        *,
+        task: TaskOptions,
     ) -> None:
         """Ask only as many peers as needed: say whom to ask next, or that the answers so far are enough.
 
@@ -204,20 +217,12 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?" --answer gemma=391
         """
-        kind = cast(Kind, canon)
-        with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
-            panel = mem.ask(
-                text_of(question),
-                topic=topic,
-                canon=kind,
-                after=after,
-                ref=ref,
-                change=change,
-                calls=calls,
-            )
+        with task.opened(reads) as mem:
+            kind = cast(Kind, canon)
+            panel = mem.ask(text_of(question), canon=kind, change=change, calls=calls, **task.event)
             for peer, text in named_values(answer or [], "answer").items():
                 panel.add(peer, text)
-        if json:
+        if task.json:
             about = {"next": panel.next, "change": panel.change, "asked": list(panel.answers)}
             print_json({**about, **_values(panel.decision)})
             return
@@ -226,7 +231,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         else:
             typer.echo(f"enough: the rest would change the answer with a chance of {panel.change:.0%}")
         if panel.answers:
-            _show(panel.decision, memory, False)
+            _show(panel.decision, task)
 
     app.command()(feedback)
 
@@ -267,7 +272,7 @@ def feedback(
     say(json, values, f"taken: {told} from {taken.source} on event {taken.event}")
 
 
-def _budget(amount: float, over: str) -> Budget:
+def _budget(amount: float, over: str) -> "Budget":
     """A budget over a number of events ("1000") or seconds ("86400s")."""
     from sigma_mem.session.costs import Budget
 
@@ -296,45 +301,16 @@ def _label(peer: str, text: str, is_score: bool) -> bool | float:
         ) from None
 
 
-def opened_memory(
-    path: Path,
-    namespace: str,
-    peers: str | None,
-    encoder: str | None,
-    gamma: float | None = None,
-    reads: Reads = READS,
-    no_text: bool = False,
-) -> SigmaMem:
-    """Open a memory for decisions; with peers, make it where there is none."""
-    from sigma_mem.session import SigmaMem
-
-    if not path.exists() and peers is None:
-        raise InputError(
-            f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
-        )
-    check_folder("--memory", path)
-    settings = None if gamma is None else Settings(gamma=gamma)
-    return SigmaMem(
-        names_of(peers),
-        path,
-        encoder=encoder,
-        settings=settings,
-        namespace=namespace,
-        keep_text=False if no_text else None,
-        reads=reads,
-    )
-
-
-def _values(decision: Decision) -> dict[str, Any]:
+def _values(decision: "Decision") -> dict[str, Any]:
     """A decision as JSON."""
     by_peer = {key: dict(getattr(decision, key)) for key in _BY_PEER}
     values = {key: getattr(decision, key) for key in _VALUES}
     return {**values, **by_peer, "topics": list(decision.topics)}
 
 
-def _show(decision: Decision, memory: Path, as_json: bool) -> None:
+def _show(decision: "Decision", task: TaskOptions) -> None:
     """Say who was chosen and why, and how to send feedback."""
-    if as_json:
+    if task.json:
         print_json(_values(decision))
         return
     out = console()
@@ -350,5 +326,5 @@ def _show(decision: Decision, memory: Path, as_json: bool) -> None:
         table.add_row(peer, *cells, style="bold" if peer == decision.peer else None)
     out.print(table)
     out.print(f"decision {decision.id} ({decision.read})")
-    then = f"sigma-mem feedback --memory {memory} {decision.id} {next(iter(decision.probs))}=true …"
+    then = f"sigma-mem feedback --memory {task.memory} {decision.id} {next(iter(decision.probs))}=true …"
     out.print(f"then: {then}", style="dim")

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.decisions import EncoderName, Peers, opened_memory
+from sigma_mem.cli.decisions import EncoderName, Peers, TaskOptions
 from sigma_mem.cli.options import MemoryFile, Namespace
+from sigma_mem.decide import READS
 
 
 def mcp(
@@ -24,5 +25,5 @@ def mcp(
     """
     from sigma_mem.serve.mcp import serve_stdio
 
-    with opened_memory(memory, namespace, peers, encoder) as mem:
+    with TaskOptions(memory, peers, namespace, encoder=encoder).opened(READS) as mem:
         serve_stdio(mem, namespace, source)
