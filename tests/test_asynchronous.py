@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import AsyncSigmaMem, SigmaMem
+from sigma_mem.errors import InputError
 
 PUBLIC = [name for name in dir(SigmaMem) if not name.startswith("_")]
 
@@ -58,3 +59,15 @@ def test_memories_are_kept_from_asyncio_as_well(tmp_path):
             return both.events, copy.events, list(await mem.decisions()), trust["a"].prob > trust["b"].prob
 
     assert asyncio.run(main()) == (2, 1, [], True)
+
+
+def test_what_is_no_memory_is_refused_and_a_named_one_is_unwrapped():
+    with pytest.raises(InputError, match=r"expected AsyncSigmaMem\(SigmaMem"):
+        AsyncSigmaMem(["a", "b"])
+
+    async def main():
+        one, two = (AsyncSigmaMem(SigmaMem(["a"], rank=2)) for _ in range(2))
+        await two.route(phi=np.eye(2)[0])
+        return (await one.merge(other=two)).events
+
+    assert asyncio.run(main()) == 1

@@ -1,6 +1,7 @@
 """Facts about the source as a whole: one name is one thing, and some things are done in one place only."""
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -64,3 +65,15 @@ def test_files_are_replaced_in_one_place():
         return by_os or (len(node.args) == 1 and not node.keywords)
 
     assert places(replaces) == {"files.py"}
+
+
+def test_no_pattern_repeats_a_group_possessively():
+    """Python below 3.11.5 matches (?:…)*+ wrongly; a single character may be repeated so."""
+    texts = {
+        (module, node.value)
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    possessive = re.compile(r"(?<!\\)\)(?:[*+?]|\{\d*,?\d*\})\+")
+    assert [pair for pair in texts if possessive.search(pair[1])] == []

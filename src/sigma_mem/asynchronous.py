@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial, wraps
+from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
@@ -35,10 +36,15 @@ def _wrapped(
 
     @wraps(method)
     async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
-        plain: list[Any] = [x.mem if isinstance(x, AsyncSigmaMem) else x for x in args]
-        return AsyncSigmaMem(await asyncio.to_thread(partial(method, self.mem, *plain, **kwargs)))
+        plain: list[Any] = [_unwrapped(value) for value in args]
+        named: dict[str, Any] = {name: _unwrapped(value) for name, value in kwargs.items()}
+        return AsyncSigmaMem(await asyncio.to_thread(method, self.mem, *plain, **named))
 
     return call
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.mem if isinstance(value, AsyncSigmaMem) else value
 
 
 def _made(make: Callable[P, SigmaMem]) -> Callable[P, Coroutine[Any, Any, AsyncSigmaMem]]:
@@ -98,6 +104,8 @@ class AsyncSigmaMem:
     """
 
     def __init__(self, mem: SigmaMem) -> None:
+        if not isinstance(mem, SigmaMem):
+            raise InputError(f"mem is {mem!r:.80}; expected AsyncSigmaMem(SigmaMem(...))")
         self.mem = mem
 
     route = _in_thread(SigmaMem.route)

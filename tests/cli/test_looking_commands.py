@@ -62,3 +62,35 @@ def test_plot_writes_a_picture(file, tmp_path, capsys) -> None:
     assert picture.read_text().startswith("<?xml")
     assert run(["plot", "-m", file, "-o", str(tmp_path / "memory.txt")]) == 2
     assert run(["plot", "-m", file, "-o", str(picture), "--peers", "zoe"]) == 2
+
+
+def test_names_and_texts_are_printed_as_they_are(tmp_path, capsys) -> None:
+    """What looks like markup or an emoji's name to a terminal library is part of a name here."""
+    path, peers = str(tmp_path / "memory.db"), ("llama[int4]", "[/x]", ":smile:")
+    with SigmaMem(peers, path, encoder="hashed") as mem:
+        d = mem.vote("Is [/b] closed?", dict.fromkeys(peers, "[red]"), ref="t")
+        mem.feedback(d, dict.fromkeys(peers, True), source="[/s]")
+    commands = [
+        ["vote", "Is [/b] closed?", "-a", "llama[int4]=[red]"],
+        ["trust"], ["history", "[/x]"], ["decisions"], ["inspect"], ["sources"], ["prices"],
+        ["peers", "list"], ["drift"], ["refold", str(tmp_path / "new.db")],
+    ]  # fmt: skip
+    for command in commands:
+        assert run([*command, "-m", path]) == 0
+        said = capsys.readouterr().out
+        if command[0] in ("vote", "trust", "inspect", "prices", "peers"):
+            assert all(peer in said for peer in peers), command
+        if command[0] in ("history", "decisions", "inspect"):
+            assert "Is [/b] closed?" in said
+        if command[0] == "sources":
+            assert "[/s]" in said
+
+
+def test_prices_are_shown_beside_a_writer(tmp_path, capsys) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann"], path, encoder="hashed") as mem:
+        mem.set_price("ann", per_call=2.0)
+        assert run(["prices", "-m", str(path)]) == 0
+        assert "2" in capsys.readouterr().out
+        assert run(["prices", "-m", str(path), "ann", "--per-call", "3"]) == 1
+        assert "already open for writing" in capsys.readouterr().err

@@ -139,7 +139,9 @@ def test_learn_takes_a_stream_once(tmp_path: Path, capsys) -> None:
     assert run(["learn", file, "-m", memory, "--encoder", "hashed", "--limit", "5"]) == 0
     assert "5 events, 10 labels" in capsys.readouterr().out
     assert run(["learn", file, "-m", memory, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"events": 15, "known": 5, "labels": 30, "added": []}
+    assert json.loads(capsys.readouterr().out) == {
+        "events": 15, "known": 5, "labels": 30, "added": [], "dropped": {},
+    }  # fmt: skip
     with SigmaMem(path=memory) as mem:
         assert mem.events == 20
         assert mem.labels("stream:e3") == {"ann": 1.0, "bob": -1.0}
@@ -196,7 +198,42 @@ def test_tables_say_what_is_wrong_with_them(tmp_path: Path) -> None:
         load_table(file, Columns(peer="model", label="ok"))
     with pytest.raises(StreamError, match="expected one of them"):
         load_table(file, Columns())
-    assert load_table(file, Columns(peer="model", score="ok")).events[0].correct == {"ann": -1.0}
+    assert load_table(file, Columns(peer="model", score="ok")).stream.events[0].correct == {"ann": -1.0}
+
+
+def test_learn_says_which_rows_it_dropped(tmp_path: Path, capsys) -> None:
+    rows = [{"question": "1?", "model": "ann", "ok": ok, "day": ok} for ok in (1, 0)]
+    file, words = table(tmp_path, "log.csv", rows), ["--peer", "model", "--score", "ok"]
+    assert run(["learn", file, "-m", str(tmp_path / "one.db"), *words]) == 0
+    said = capsys.readouterr().out
+    assert "dropped 1: a second answer of the same peer to the same event" in said
+    assert "--event" in said
+    assert run(["learn", file, "-m", str(tmp_path / "two.db"), *words, "--event", "day", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["events"], found["labels"], found["dropped"]) == (2, 2, {})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_name_that_comes_twice_is_refused(ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"log.{ending}"
+    if ending == "csv":
+        file.write_text("question,ok,ok\n1?,1,0\n")
+    else:
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = [pyarrow.array(["1?"]), pyarrow.array([1]), pyarrow.array([0])]
+        names = ["question", "ok", "ok"]
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names), file)
+    with pytest.raises(StreamError, match="2 columns 'ok'"):
+        load_table(file, Columns(scores={"ann": "ok"}))
+
+
+def test_a_table_without_its_columns_names_the_options(tmp_path: Path, capsys) -> None:
+    file = table(tmp_path, "log.csv", [{"question": "1?", "ok": 1}])
+    assert run(["learn", file, "-m", str(tmp_path / "memory.db")]) == 2
+    assert "--score" in capsys.readouterr().err
+    assert not (tmp_path / "memory.db").exists()
 
 
 # --- refold ------------------------------------------------------------------------------
@@ -230,6 +267,20 @@ def test_refold_with_other_settings_says_how_decisions_differ(tmp_path: Path, ca
         found.memory.close()
     assert run(["refold", "-m", str(path), "--gamma", "0.5", str(tmp_path / "third.db"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["differ"] == len(differ)
+
+
+def test_the_command_changes_one_setting_and_keeps_the_others(tmp_path: Path, capsys) -> None:
+    path, kept = tmp_path / "memory.db", {"trusted": ("judge",), "prior": 0.3}
+    with SigmaMem(PEERS, path, rank=2, settings=Settings(**kept)) as mem:
+        mem.route(phi=np.array([1.0, 0.0]))
+    assert run(["refold", "-m", str(path), "--gamma", "0.9", str(tmp_path / "a.db")]) == 0
+    with SigmaMem(path=tmp_path / "a.db") as mem:
+        assert mem.settings == Settings(gamma=0.9, **kept)
+    assert run(["refold", "-m", str(path), "--half-life", "60", str(tmp_path / "b.db")]) == 0
+    assert run(["refold", "-m", str(tmp_path / "b.db"), "--gamma", "0.9", str(tmp_path / "c.db")]) == 0
+    with SigmaMem(path=tmp_path / "b.db") as timed, SigmaMem(path=tmp_path / "c.db") as mem:
+        assert (timed.settings.half_life, timed.settings.trusted) == (60.0, ("judge",))
+        assert mem.settings == Settings(gamma=0.9, **kept)
 
 
 def test_refold_with_another_encoder_needs_the_texts() -> None:

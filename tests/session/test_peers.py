@@ -228,3 +228,45 @@ def test_a_reset_counts_in_topics_too() -> None:
     same_bits(mem, mem.replayed())
     assert mem.refold().differences == ()
     assert list(mem.table().topics) == ["law"]
+
+
+def test_a_renamed_peer_is_found_under_any_of_its_names() -> None:
+    mem = memory()
+    ids = teach(mem, 5, ann=True, bob=False)
+    mem.rename_peer("ann", "eve")
+    later = mem.vote(None, {"eve": "1", "bob": "2"}, phi=PHI).id
+    for name in ("ann", "eve"):
+        assert [d.id for d in mem.decisions(peer=name)] == [later, *reversed(ids)]
+        assert mem.history(name).peer == "eve"
+        assert len(mem.history(name)) == 6
+        assert mem.explain(ids[3], peer=name).peer == "ann"  # a decision names peers as they were then
+        assert mem.explain(later, peer=name).peer == "eve"
+
+
+def test_who_answered_is_charged_under_the_name_it_has_now() -> None:
+    mem, plain = memory(), memory()
+    for each in (mem, plain):
+        each.set_price("ann", per_call=2.0)
+    made = [each.route(phi=PHI, among=["ann"]) for each in (mem, plain)]
+    served = mem.served(made[0], "ann")
+    mem.rename_peer("ann", "eve")
+    assert mem.decision(served.id) == served
+    assert served.propensity == 1.0
+    assert "instead" not in str(mem.explain(served.id))
+    for name in ("ann", "eve"):  # the second one changes nothing
+        assert mem.served(made[0], name, cost=5.0).served == "ann"
+    plain.served(made[1], "ann", cost=5.0)
+    assert dict(mem.spent().by_peer) == {"eve": 5.0}
+    assert mem.spent().total == plain.spent().total
+    same_bits(mem, mem.replayed())
+
+
+def test_a_panel_goes_on_after_a_renaming() -> None:
+    mem = memory()
+    panel = mem.ask("What is 2 + 2?", phi=PHI, ref="t")
+    panel.add("ann", "4")
+    mem.rename_peer("ann", "eve")
+    again = mem.ask("What is 2 + 2?", ref="t")
+    assert list(again.answers) == ["eve"]
+    assert again.next == panel.next
+    assert again.decision.peer == "eve"

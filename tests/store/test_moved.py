@@ -36,6 +36,18 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(
     mem.close()
 
 
+def test_a_reader_notices_that_another_file_took_the_place_of_its_own(tmp_path: Path) -> None:
+    path, other = tmp_path / "m.db", tmp_path / "other.db"
+    for file in (path, other):
+        with SigmaMem(["a"], file, rank=1) as mem:
+            mem.route(phi=PHI)
+    with SigmaMem(path=path, readonly=True) as reader:
+        assert reader.events == 1
+        other.replace(path)
+        with pytest.raises(StoreError, match="removed, moved or replaced"):
+            reader.trust(phi=PHI)
+
+
 @pytest.mark.parametrize("kept", ["file", "process"])
 def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_path: Path, kept: str) -> None:
     mem = SigmaMem(["a", "b"], tmp_path / "m.db" if kept == "file" else None, rank=1)

@@ -389,3 +389,22 @@ def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
     assert store.verify() == 2
     assert store.epoch == 0
     store.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_writer_that_ended(postgres, record, monkeypatch):
+    store = PostgresStore(postgres)
+    store.append("ns", [record(1)])[1].wait()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of this package")
+
+    monkeypatch.setattr("sigma_mem.store.postgres.turn.NamespaceTurn.commit", fail)
+    with pytest.raises(StoreError, match="has ended"):
+        store.append("ns", [record(2)])[1].wait()
+    with pytest.raises(StoreError, match="open it again"):
+        store.append("ns", [record(3)])
+    store.close()
+    again = PostgresStore(postgres)
+    assert [r.id for r in again.records("ns")] == [record(1).id]
+    again.close()

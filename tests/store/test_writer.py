@@ -208,3 +208,40 @@ def test_the_collector_may_stop_it_in_its_own_thread(gate):
     append(writer, "a")[1].wait()
     assert stopped.wait(10)
     assert gate.last() == 1
+
+
+def test_what_nobody_waits_for_is_written_with_what_comes_meanwhile(writer, gate):
+    gate.open.set()
+    for n in range(3):
+        append(writer, str(n))
+    while not gate.batches:
+        time.sleep(0.005)
+    assert gate.batches == [3]
+
+
+def test_who_waits_does_not_linger(writer, gate, monkeypatch):
+    monkeypatch.setattr("sigma_mem.store.writer._LINGER_SECONDS", 60.0)
+    gate.open.set()
+    append(writer, "0")
+    append(writer, "1")[1].wait()
+    assert gate.batches == [2]
+    append(writer, "2")
+    writer.flush()
+    assert gate.batches == [2, 1]
+
+
+def test_a_job_is_done_after_what_was_queued_before_it_and_says_how_it_failed(writer, gate):
+    done, errors = [], []
+
+    def fail():
+        raise StoreError("no room")
+
+    assert not writer.after_commit(lambda: done.append("at once"), errors.append)
+    append(writer, "0")
+    assert writer.after_commit(lambda: done.append(len(gate.rows)), errors.append)
+    assert writer.after_commit(fail, errors.append)
+    gate.open.set()
+    append(writer, "1")[1].wait()
+    append(writer, "2")[1].wait()
+    assert done == [2]
+    assert [str(error) for error in errors] == ["no room"]

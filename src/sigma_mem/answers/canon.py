@@ -122,7 +122,7 @@ def _code(answer: str, stated: bool) -> str | None:
 # --- choice letters: (B), B. and "the answer is B" are the same answer ---
 
 _CHOICES = (
-    re.compile(r"\banswer is\s*+:?\s*+(?:option\s++)?[*$\\]*+(?:boxed\{|text\{)*+\(?([A-Z])\b(?!['’])"),
+    re.compile(r"\banswer is\s*+:?\s*+(?:option\s++)?[*$\\]*+(?:boxed\{|text\{)*\(?([A-Z])\b(?!['’])"),
     re.compile(r"\b[Aa]nswer\**+\s*+:\s*+(?:[Oo]ption\s++)?[*$]*+\(?([A-Z])\b(?!['’])"),
 )
 _CJK = "぀-ヿ㐀-鿿가-힣"  # no blank stands between a letter and these

@@ -6,22 +6,23 @@ from textwrap import dedent
 from sigma_mem.answers.stated import fenced_blocks
 
 # A string that does not end counts to the end of the text or line, so that every match succeeds at once.
+# Groups are not possessive, (?:…)*+: Python below 3.11.5 matches such groups wrongly.
 STRING = (
-    r'"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+(?:"""|\Z)'
-    r"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*+(?:'''|\Z)"
-    r"""|"(?:\\.|[^"\\\n])*+"?|'(?:\\.|[^'\\\n])*+'?"""
+    r'"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*(?:"""|\\?\Z)'
+    r"|'''[^'\\]*+(?:(?:\\.|'(?!''))[^'\\]*+)*(?:'''|\\?\Z)"
+    r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?"""
 )
 
 
 def _scanner(comment: str) -> re.Pattern[str]:
     """Finds strings, and the ends of lines: blanks, a comment, blank lines and lines of comments alone."""
     return re.compile(
-        rf"(?P<string>{STRING})|(?<![ \t])(?:[ \t]*+(?:{comment})?+\n)++|(?:{comment})[ \t]*+", re.DOTALL
+        rf"(?P<string>{STRING})|(?<![ \t])(?:[ \t]*+(?:{comment})?\n)+|(?:{comment})[ \t]*+", re.DOTALL
     )
 
 
 _HASH = _scanner(r"(?<!\S)#[^\n]*+")
-_SLASH = _scanner(r"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/|\Z)")
+_SLASH = _scanner(r"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*(?:\*/|\Z)")
 _PYTHON = re.compile(
     r"^[ \t]*+(?:def|class|for|while|if|elif|else|with|try)\b[^\n]*:[ \t]*+(?:#|$)", re.MULTILINE
 )

@@ -2,10 +2,8 @@
 
 from contextlib import closing
 
-import typer
-
 from sigma_mem.cli.options import Json, MemoryFile, existing
-from sigma_mem.cli.output import print_json
+from sigma_mem.cli.output import say
 
 
 def check(memory: MemoryFile, json: Json = False) -> None:
@@ -20,7 +18,5 @@ def check(memory: MemoryFile, json: Json = False) -> None:
     kind = PostgresStore if is_postgres(memory) else SqliteStore
     with closing(kind(existing(memory), readonly=True)) as store:
         lines, names = store.verify(), store.namespaces()
-    if json:
-        print_json({"memory": str(memory), "lines": lines, "namespaces": names})
-    else:
-        typer.echo(f"{memory} is whole: {lines} lines in {len(names)} namespace{'s' * (len(names) != 1)}")
+    values = {"memory": str(memory), "lines": lines, "namespaces": names}
+    say(json, values, f"{memory} is whole: {lines} lines in {len(names)} namespace{'s' * (len(names) != 1)}")

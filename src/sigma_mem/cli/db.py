@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sigma_mem.cli.options import Json, existing, memory_path
-from sigma_mem.cli.output import print_json
+from sigma_mem.cli.output import say
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The tables of a memory.")
 
@@ -44,9 +44,7 @@ def upgrade(
         before, after = upgrade_postgres(memory)
     else:
         before, after, backup = upgrade_file(existing(memory))
-    if json:
-        print_json({"before": before, "after": after, "backup": None if backup is None else str(backup)})
-        return
+    values = {"before": before, "after": after, "backup": None if backup is None else str(backup)}
     kept = "" if backup is None else f"; the file as it was: {backup}"
     said = f"has version {after} already" if before == after else f"went from version {before} to {after}"
-    typer.echo(f"{memory} {said}{kept}")
+    say(json, values, f"{memory} {said}{kept}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,12 +16,12 @@ from sigma_mem.cli.options import (
     Namespace,
     Topics,
     check_folder,
-    existing,
     named_values,
     names_of,
+    opened,
     text_of,
 )
-from sigma_mem.cli.output import console, print_json
+from sigma_mem.cli.output import console, print_json, say
 from sigma_mem.decide import READS, Reads
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
@@ -161,29 +162,17 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
 
         sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
         """
-        answers, kind = named_values(answer, "answer"), cast(Kind, canon)
         with opened_memory(memory, namespace, peers, encoder, gamma, reads, no_text) as mem:
-            if read == "adaptive":
-                decision = mem.decide(
-                    text_of(question),
-                    answers,
-                    canon=kind,
-                    topic=topic,
-                    among=names_of(among),
-                    after=after,
-                    ref=ref,
-                )
-            else:
-                decision = mem.vote(
-                    text_of(question),
-                    answers,
-                    read=read,
-                    canon=kind,
-                    topic=topic,
-                    among=names_of(among),
-                    after=after,
-                    ref=ref,
-                )
+            decide = mem.decide if read == "adaptive" else partial(mem.vote, read=read)
+            decision = decide(
+                text_of(question),
+                named_values(answer, "answer"),
+                canon=cast(Kind, canon),
+                topic=topic,
+                among=names_of(among),
+                after=after,
+                ref=ref,
+            )
         _show(decision, memory, json)
 
     @app.command()
@@ -270,18 +259,13 @@ def feedback(
 
     sigma-mem feedback --memory memory.db ID gemma=0.8 coder=0 --scores --source rubric
     """
-    from sigma_mem.session import SigmaMem
-
     said = {peer: _label(peer, text, scores) for peer, text in named_values(labels, "label").items()}
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         shares, signed = (said, None) if scores else (None, said)
         taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
-    if json:
-        values = {"id": taken.id, "event": taken.event, "labels": dict(taken.labels), "source": taken.source}
-        print_json({**values, "amends": taken.amends})
-    else:
-        told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
-        typer.echo(f"taken: {told} from {taken.source} on event {taken.event}")
+    values = {key: getattr(taken, key) for key in ("id", "event", "labels", "source", "amends")}
+    told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
+    say(json, values, f"taken: {told} from {taken.source} on event {taken.event}")
 
 
 def _budget(amount: float, over: str) -> Budget:
@@ -357,7 +341,7 @@ def _show(decision: Decision, memory: Path, as_json: bool) -> None:
     out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
     chosen = decision.peer or f"nobody: {decision.details['abstained'].get('because', 'not sure enough')}"
-    out.print(f"{chosen}{answer} (confidence {decision.confidence:.0%})", markup=False, style="bold")
+    out.print(f"{chosen}{answer} (confidence {decision.confidence:.0%})", style="bold")
     text = decision.details.get("text_log_odds", {})
     columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     table = Table(*columns, box=None, pad_edge=False)
@@ -366,6 +350,6 @@ def _show(decision: Decision, memory: Path, as_json: bool) -> None:
         cells += [f"{text[peer]:+.2f}"] if text else []
         table.add_row(peer, *cells, style="bold" if peer == decision.peer else None)
     out.print(table)
-    out.print(f"decision {decision.id} ({decision.read})", markup=False)
+    out.print(f"decision {decision.id} ({decision.read})")
     then = f"sigma-mem feedback --memory {memory} {decision.id} {next(iter(decision.probs))}=true …"
-    out.print(f"then: {then}", markup=False, style="dim")
+    out.print(f"then: {then}", style="dim")

@@ -77,14 +77,13 @@ def demo(
     with ExitStack() as stack:
         service = stack.enter_context(_service(memory, port)) if serve else None
         if service and shown:
-            shown.print(f"dashboard: {dashboard_address(service)}", markup=False, soft_wrap=True)
+            shown.print(f"dashboard: {dashboard_address(service)}", soft_wrap=True)
         story = run(tasks or (_SERVED_TASKS if serve else _TASKS), seed, speed, memory, shown, service)
         _tell(story, seed, picture, memory, json, out)
         if service and shown and sys.stdin.isatty() and out.is_terminal:
             out.print(
                 f"{UNGRADED} tasks wait for your grades in the inbox of {dashboard_address(service)} "
                 "The service stays until Ctrl-C.",
-                markup=False,
             )
             with suppress(KeyboardInterrupt):
                 while True:
@@ -115,6 +114,6 @@ def _tell(story: "Story", seed: int, picture: Path, memory: Path | None, json: b
         return
     out.print(table(story))
     if drawn is not None:
-        out.print(f"picture: {drawn}", markup=False)
+        out.print(f"picture: {drawn}")
     if memory is not None:
-        out.print(f"memory: {memory} (look into it with sigma-mem inspect --memory {memory})", markup=False)
+        out.print(f"memory: {memory} (look into it with sigma-mem inspect --memory {memory})")

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
-from sigma_mem.cli.output import print_json
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened
+from sigma_mem.cli.output import say
 
 
 def forget(
@@ -29,11 +29,6 @@ def forget(
 
     sigma-mem forget --memory memory.db --text "Jane Doe"
     """
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         events = mem.forget(decisions or None, before=before, text=text)
-    if json:
-        print_json({"forgotten": events})
-    else:
-        typer.echo(f"{events} event{'' if events == 1 else 's'} forgotten")
+    say(json, {"forgotten": events}, f"{events} event{'' if events == 1 else 's'} forgotten")

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sigma_mem.answers.features import FEATURES
-from sigma_mem.cli.looking import opened_to_read, sparkline
-from sigma_mem.cli.options import Json, MemoryFile, Namespace
-from sigma_mem.cli.output import console, print_json
+from sigma_mem.cli.looking import sparkline
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened_to_read
+from sigma_mem.cli.output import console, print_json, say
 from sigma_mem.errors import InputError
 from sigma_mem.memory.basis import bases
 from sigma_mem.memory.spectrum import effective_votes, eigenvalues
@@ -53,10 +52,7 @@ def inspect(
     with opened_to_read(memory, namespace) as mem:
         if decision is not None:
             found = mem.explain(decision, peer=peer, top=top)
-            if json:
-                print_json(asdict(found))
-            else:
-                typer.echo(str(found))
+            say(json, asdict(found), str(found))
             return
         values = survey(mem, namespace, top)
     if json:
@@ -73,10 +69,8 @@ def drift(memory: MemoryFile, namespace: Namespace = "default", json: Json = Fal
     """
     with opened_to_read(memory, namespace) as mem:
         found = mem.drift()
-    if json:
-        print_json({"drift": [asdict(changed) for changed in found]})
-    else:
-        typer.echo("\n".join(map(str, found)) or "no peer's record changed")
+    values = {"drift": [asdict(changed) for changed in found]}
+    say(json, values, "\n".join(map(str, found)) or "no peer's record changed")
 
 
 def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
@@ -168,7 +162,6 @@ def _print(values: dict[str, Any]) -> None:
     out.print(
         f"{values['events']} events, namespace {values['namespace']} of {', '.join(values['namespaces'])}; "
         f"encoder {encoder['name']} {encoder['version']}, rank {values['rank']}, {decay}\n",
-        markup=False,
     )
     tables = [_competence(values), _basis(values), _relation(values), _decisions(values)]
     if values["topics"]:
@@ -179,16 +172,16 @@ def _print(values: dict[str, Any]) -> None:
         out.print(table)
         out.print()
     count = len(values["peers"])
-    out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes", highlight=False)
+    out.print(f"{count} peers are worth {values['effective_votes']:.1f} independent votes")
     alike = ", ".join(f"{' and '.join(x['peers'])} ({x['degree']:.0%})" for x in values["copies"])
-    out.print(f"copies of one another: {alike or 'none'}", markup=False, highlight=False)
+    out.print(f"copies of one another: {alike or 'none'}")
     changed = ", ".join(
         f"{x['peer']} ({x['was']:.0%} → {x['now']:.0%} since {x['since']}, {x['confidence']:.0%} sure)"
         for x in values["drift"]
     )
-    out.print(f"drift: {changed or 'none'}", markup=False)
+    out.print(f"drift: {changed or 'none'}")
     for advice in values["advice"]:
-        out.print(f"note: {advice}", markup=False)
+        out.print(f"note: {advice}")
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -217,7 +210,7 @@ def _topics(values: dict[str, Any]) -> Table:
     table = _table(f"By topic alone{left}", "topic", *values["peers"])
     for name in most:
         by_peer = [values["topics"][name][peer] for peer in values["peers"]]
-        table.add_row(Text(_short(name, 30)), *(f"{x['prob']:.2f} ({x['effective']:.0f})" for x in by_peer))
+        table.add_row(_short(name, 30), *(f"{x['prob']:.2f} ({x['effective']:.0f})" for x in by_peer))
     return table
 
 
@@ -256,7 +249,7 @@ def _decisions(values: dict[str, Any]) -> Table:
     for made in values["decisions"]:
         said = " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items()) or "—"
         cells = made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", said
-        table.add_row(*cells, Text(_short(made["question"], 40)))
+        table.add_row(*cells, _short(made["question"], 40))
     return table
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from sigma_mem.cli.options import (
     Json,
@@ -17,34 +14,19 @@ from sigma_mem.cli.options import (
     Namespace,
     Topics,
     check_folder,
-    existing,
     names_of,
+    opened_to_read,
     text_of,
 )
-from sigma_mem.cli.output import console, print_json, print_table
+from sigma_mem.cli.output import print_json, print_table, say
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
 
 if TYPE_CHECKING:
-    from sigma_mem.session import SigmaMem
     from sigma_mem.session.looking import TrustByPeer
 
 _PICTURES = (".png", ".svg", ".pdf")
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-@contextmanager
-def opened_to_read(memory: Path, namespace: str) -> Iterator[SigmaMem]:
-    """The memory in a file, to look at only."""
-    from contextlib import closing
-
-    from sigma_mem.session import SigmaMem
-    from sigma_mem.store.open import open_store
-
-    with closing(open_store(existing(memory), readonly=True)) as store:
-        if namespace not in store.namespaces():
-            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
-        yield SigmaMem(store=store, namespace=namespace)
 
 
 def sparkline(shares: list[float]) -> str:
@@ -84,7 +66,7 @@ def trust(
         return
     _print_trust(found)
     for name, trusted in topics.items():
-        console().print(f"\non {name}:", markup=False)
+        typer.echo(f"\non {name}:")
         _print_trust(trusted)
 
 
@@ -92,7 +74,7 @@ def _print_trust(found: TrustByPeer) -> None:
     rows = []
     for peer, known in found.items():
         low, high = known.interval
-        rows.append((Text(peer), f"{known.prob:.2f}", f"{low:.2f} … {high:.2f}", f"{known.effective:.1f}"))
+        rows.append((peer, f"{known.prob:.2f}", f"{low:.2f} … {high:.2f}", f"{known.effective:.1f}"))
     print_table(("peer", "p right", "95 %", "evidence"), rows)
 
 
@@ -120,7 +102,7 @@ def history(
             "—" if entry.prob is None else f"{entry.prob:.2f}",
             "chosen" if entry.chosen else "",
             "—" if entry.label is None else f"{entry.label:+g}",
-            Text(shortened(entry.question)),
+            shortened(entry.question),
         )
         for entry in found[-last:]
     ]
@@ -160,9 +142,9 @@ def decisions(
                 _moment(made.time),
                 made.id,
                 made.read,
-                Text(made.peer or "—"),
+                made.peer or "—",
                 f"{made.confidence:.0%}",
-                Text(shortened(made.question)),
+                shortened(made.question),
             )
             for made in found
         ]
@@ -190,10 +172,7 @@ def plot(
     check_folder("--output", output)
     with opened_to_read(memory, namespace) as mem:
         draw_memory(mem, output, names_of(peers), window)
-    if json:
-        print_json({"picture": str(output)})
-    else:
-        console().print(f"picture: {output}", markup=False)
+    say(json, {"picture": str(output)}, f"picture: {output}")
 
 
 def _moment(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """``sigma-mem backup``, ``export``, ``restore``, ``learn``, ``refold`` and ``merge``: memories that move."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,11 +16,11 @@ from sigma_mem.cli.options import (
     existing,
     memory_path,
     named_values,
+    opened_to_read,
 )
-from sigma_mem.cli.output import console, print_json, print_table, progress_bar
+from sigma_mem.cli.output import print_json, print_table, progress_bar, say
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
-from sigma_mem.memory import Settings
 
 AnyMemory = Annotated[
     Path,
@@ -41,7 +42,7 @@ def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
 
     with closing(open_store(existing(memory), readonly=True)) as store:
         backup_store(store, target)
-    _say(json, {"backup": str(target)}, f"backup: {target}")
+    say(json, {"backup": str(target)}, f"backup: {target}")
 
 
 def export(
@@ -57,11 +58,9 @@ def export(
     Example:
     sigma-mem export --memory memory.db memory.jsonl.gz
     """
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
+    with opened_to_read(memory, namespace) as mem:
         lines = mem.export(target)
-    _say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+    say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
 
 
 def restore(
@@ -81,7 +80,7 @@ def restore(
     with SigmaMem.restore(file, memory, namespace=namespace) as mem:
         values = {"memory": str(memory), "events": mem.events, "peers": list(mem.peers)}
         said = f"{memory}: {mem.events} events of {', '.join(mem.peers)}"
-    _say(json, values, said)
+    say(json, values, said)
 
 
 def learn(
@@ -123,11 +122,18 @@ def learn(
     from sigma_mem.session import SigmaMem
     from sigma_mem.streams import load_stream
     from sigma_mem.streams.formats.columns import Columns, load_table
+    from sigma_mem.streams.formats.rows import ending_of
 
     if canon not in KINDS:
         raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")
     named = {"answer": answer or [], "label": label or [], "score": score or []}
+    dropped: Mapping[str, int] = {}
     if peer is None and not any(named.values()):
+        if ending_of(file) in (".csv", ".parquet"):
+            raise InputError(
+                f"got the table {file} without its columns; expected --score peer=column for every peer or, "
+                "with one answer a row, --peer, --answer and --score"
+            )
         stream = load_stream(file)
     else:
         columns: dict[str, Any] = {}
@@ -140,7 +146,8 @@ def learn(
                 )
             elif given:
                 columns[what] = given[0]
-        stream = load_table(file, Columns(question, event, peer=peer, **columns), kind=canon)
+        table = load_table(file, Columns(question, event, peer=peer, **columns), kind=canon)
+        stream, dropped = table.stream, table.report.dropped
     if limit is not None:
         stream = stream.select(limit=limit)
     check_folder("--memory", memory)
@@ -149,7 +156,11 @@ def learn(
         found = mem.learn(stream, source=source, progress=lambda done, of: progress("learn", done, of))
     known = f", {found.known} known before" if found.known else ""
     added = f", new peers {', '.join(found.added)}" if found.added else ""
-    _say(json, asdict(found), f"{memory}: {found.events} events, {found.labels} labels{known}{added}")
+    said = [f"{memory}: {found.events} events, {found.labels} labels{known}{added}"]
+    said += [f"dropped {count}: {reason}" for reason, count in dropped.items()]
+    if dropped and event is None:
+        said.append("rows with the same question are taken for one event: name the event's column by --event")
+    say(json, {**asdict(found), "dropped": dict(dropped)}, "\n".join(said))
 
 
 def refold(
@@ -171,13 +182,15 @@ def refold(
     Example:
     sigma-mem refold --memory memory.db --gamma 0.99 new.db
     """
-    from sigma_mem.session import SigmaMem
-
-    settings = None if gamma is None else Settings(gamma=gamma)
-    if half_life is not None:
-        settings = replace(settings or Settings(), decay="time", half_life=half_life)
-    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
-        keep = False if no_text else None
+    if gamma is not None and half_life is not None:
+        raise InputError("got --gamma and --half-life; expected one of them")
+    with opened_to_read(memory, namespace) as mem:
+        settings, keep = None, False if no_text else None
+        if half_life is not None:
+            settings = replace(mem.settings, decay="time", half_life=half_life)
+        elif gamma is not None:
+            decay = "event" if mem.settings.decay == "time" else mem.settings.decay
+            settings = replace(mem.settings, gamma=gamma, horizons=(), decay=decay, half_life=None)
         found = mem.refold(target, settings=settings, encoder=encoder, keep_text=keep, namespace=namespace)
         found.memory.close()
     if json:
@@ -201,20 +214,11 @@ def merge(
     Example:
     sigma-mem merge berlin.db paris.db --output both.db
     """
-    from sigma_mem.session import SigmaMem
-
     with (
-        SigmaMem(path=existing(one), namespace=namespace, readonly=True) as first,
-        SigmaMem(path=existing(two), namespace=namespace, readonly=True) as second,
+        opened_to_read(one, namespace) as first,
+        opened_to_read(two, namespace) as second,
         first.merge(second, output, namespace=namespace) as merged,
     ):
         values = {"memory": str(output), "events": merged.events, "peers": list(merged.peers)}
         said = f"{output}: {merged.events} events of {', '.join(merged.peers)}"
-    _say(json, values, said)
-
-
-def _say(as_json: bool, values: dict[str, object], text: str) -> None:
-    if as_json:
-        print_json(values)
-    else:
-        console().print(text, markup=False)
+    say(json, values, said)

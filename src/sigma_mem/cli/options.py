@@ -2,16 +2,19 @@
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from sigma_mem.errors import InputError
+
+if TYPE_CHECKING:
+    from sigma_mem.session import SigmaMem
 
 
 class MemoryUrl(os.PathLike[str]):
@@ -69,6 +72,25 @@ def existing(path: Path) -> Path:
     if not isinstance(path, MemoryUrl) and not path.is_file():
         raise InputError(f"got --memory {path}, where there is no file; expected an existing memory")
     return path
+
+
+def opened(memory: Path, namespace: str) -> "SigmaMem":
+    """The memory in an existing file, to change it."""
+    from sigma_mem.session import SigmaMem
+
+    return SigmaMem(path=existing(memory), namespace=namespace)
+
+
+@contextmanager
+def opened_to_read(memory: Path, namespace: str) -> Iterator["SigmaMem"]:
+    """The memory in an existing file, to look at only."""
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.store.open import open_store
+
+    with closing(open_store(existing(memory), readonly=True)) as store:
+        if namespace not in store.namespaces():
+            raise InputError(f"got namespace {namespace!r}; expected one of {store.namespaces()} of {memory}")
+        yield SigmaMem(store=store, namespace=namespace)
 
 
 def check_folder(option: str, file: Path) -> None:

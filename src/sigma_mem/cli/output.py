@@ -3,23 +3,25 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 
 def console() -> Console:
-    """Standard output; as wide as it gets in a pipe, so that no line is broken there."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=200)
+    """Standard output; as wide as it gets in a pipe, so that no line is broken there.
+
+    Texts are printed as they are: a peer may be called ``llama[int4]``, and a question hold ``:-)``.
+    """
+    plain = partial(Console, highlight=False, markup=False, emoji=False)
+    out = plain()
+    return out if out.is_terminal else plain(width=200)
 
 
-def print_table(
-    header: Sequence[str], rows: Iterable[Sequence[str | Text]], remarks: Iterable[str] = ()
-) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str] = ()) -> None:
     """Print a table, and lines below it; without a header it has none."""
     table = Table(*header, box=None, pad_edge=False, show_header=bool(header))
     for row in rows:
@@ -27,7 +29,15 @@ def print_table(
     out = console()
     out.print(table)
     for line in remarks:
-        out.print(line, markup=False)
+        out.print(line)
+
+
+def say(as_json: bool, values: Mapping[str, Any], text: str) -> None:
+    """Print one object where JSON is asked for, else the text."""
+    if as_json:
+        print_json(values)
+    else:
+        typer.echo(text)
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -41,7 +51,8 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     stderr = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    what = TextColumn("{task.description}", markup=False)
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task("", total=None)
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
-from sigma_mem.cli.output import print_json, print_table
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing, opened, opened_to_read
+from sigma_mem.cli.output import print_json, print_table, say
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Who is in the pool, and changes of it.")
 
@@ -16,9 +16,7 @@ Keep = Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of its record
 @app.command("list")
 def list_peers(memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
     """List the pool, and how far each peer can be trusted whatever the task."""
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace, readonly=True) as mem:
+    with opened_to_read(memory, namespace) as mem:
         overall = mem.table().overall
     if json:
         print_json({"peers": overall.to_dict()})
@@ -37,9 +35,7 @@ def add(
     json: Json = False,
 ) -> None:
     """Take a peer into the pool, last in order."""
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         mem.add_peer(peer, returning=returning)
         _say(mem.peers, json)
 
@@ -47,9 +43,7 @@ def add(
 @app.command()
 def remove(peer: Peer, memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
     """Take a peer out of the pool, and forget what is known of it."""
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         mem.remove_peer(peer)
         _say(mem.peers, json)
 
@@ -59,9 +53,7 @@ def reset(
     peer: Peer, memory: MemoryFile, keep: Keep = 0.2, namespace: Namespace = "default", json: Json = False
 ) -> None:
     """Say that a model was updated under its name: only a share of its record counts from here on."""
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         mem.reset_peer(peer, keep=keep)
         _say(mem.peers, json)
 
@@ -75,9 +67,7 @@ def rename(
     json: Json = False,
 ) -> None:
     """Give a peer another name; everything that is known of it stays."""
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         mem.rename_peer(peer, name)
         _say(mem.peers, json)
 
@@ -92,9 +82,7 @@ def replace(
     json: Json = False,
 ) -> None:
     """Put another peer in the place of one, with a share of its record."""
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         mem.replace_peer(peer, by, keep=keep)
         _say(mem.peers, json)
 
@@ -114,7 +102,4 @@ def sync(
 
 
 def _say(peers: tuple[str, ...], as_json: bool) -> None:
-    if as_json:
-        print_json({"peers": list(peers)})
-    else:
-        typer.echo(f"peers: {', '.join(peers)}")
+    say(as_json, {"peers": list(peers)}, f"peers: {', '.join(peers)}")

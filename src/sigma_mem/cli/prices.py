@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, existing
-from sigma_mem.cli.output import console, print_json
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened, opened_to_read
+from sigma_mem.cli.output import print_json, print_table, say
 from sigma_mem.errors import InputError
 
 PeerName = Annotated[str | None, typer.Argument(help="The peer to set a price of.", show_default=False)]
@@ -36,8 +35,6 @@ def prices(
 
     sigma-mem prices --memory memory.db gemma --per-input-token 2.5e-6 --per-output-token 1e-5 --latency 2
     """
-    from sigma_mem.session import SigmaMem
-
     given = {
         "per_call": per_call,
         "per_input_token": per_input_token,
@@ -50,7 +47,7 @@ def prices(
         raise InputError(
             f"got peer {peer!r} and {len(options)} options of a price; expected both, or neither to show them"
         )
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with (opened_to_read if peer is None else opened)(memory, namespace) as mem:
         if peer is not None:
             mem.set_price(peer, **options)
         found, spent, peers = mem.prices(), mem.spent(), mem.peers
@@ -58,11 +55,10 @@ def prices(
         values = {name: asdict(price) for name, price in found.items()}
         print_json({"prices": values, "spent": {**spent._asdict()}})
         return
-    columns = ("peer", "per call", "per input token", "per output token", "seconds", "spent")
-    table = Table(*columns, box=None, pad_edge=False)
+    rows = []
     for name in peers:
         price = found.get(name)
-        row = (
+        cells = (
             ["-"] * 4
             if price is None
             else [
@@ -70,9 +66,9 @@ def prices(
                 "-" if price.latency is None else f"{price.latency:g}",
             ]
         )
-        table.add_row(name, *row, f"{spent.by_peer.get(name, 0.0):.6g}")
-    console().print(table)
-    console().print(f"spent in all: {spent.total:.6g}", markup=False)
+        rows.append((name, *cells, f"{spent.by_peer.get(name, 0.0):.6g}"))
+    columns = ("peer", "per call", "per input token", "per output token", "seconds", "spent")
+    print_table(columns, rows, [f"spent in all: {spent.total:.6g}"])
 
 
 def served(
@@ -91,13 +87,8 @@ def served(
     Examples:
     sigma-mem served --memory memory.db ID coder --cost 0.002
     """
-    from sigma_mem.session import SigmaMem
-
-    with SigmaMem(path=existing(memory), namespace=namespace) as mem:
+    with opened(memory, namespace) as mem:
         now = mem.served(decision, peer, cost=cost, latency=latency)
-    if json:
-        values = {"id": now.id, "event": now.event, "peer": now.peer, "served": now.served}
-        print_json({**values, "propensity": now.propensity, "cost": now.cost})
-    else:
-        charged = "" if now.cost is None else f", cost {now.cost:g}"
-        typer.echo(f"decision {now.id}: {now.served} answered{charged}")
+    values = {key: getattr(now, key) for key in ("id", "event", "peer", "served", "propensity", "cost")}
+    charged = "" if now.cost is None else f", cost {now.cost:g}"
+    say(json, values, f"decision {now.id}: {now.served} answered{charged}")

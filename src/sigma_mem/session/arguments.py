@@ -7,7 +7,7 @@ names, an array for a name or a number for a mapping, the failure is explained b
 import inspect
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import wraps
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sigma_mem.decide import Reads
-from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.events import Decision
 from sigma_mem.memory import Settings
 from sigma_mem.session.costs import Budget
@@ -38,11 +38,25 @@ def _is_whole(value: Any) -> bool:
 def _is_path(value: Any) -> bool:
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         return False
-    return "\0" not in os.fspath(value) and not any("\ud800" <= c <= "\udfff" for c in os.fspath(value))
+    path = os.fspath(value)
+    return path != "" and "\0" not in path and not any("\ud800" <= c <= "\udfff" for c in path)
 
 
 def _are(value: Any, kind: Any) -> bool:
-    return isinstance(value, Iterable) and all(isinstance(each, kind) for each in value)
+    try:
+        return all(isinstance(each, kind) for each in value)
+    except TypeError:  # it cannot be iterated
+        return False
+
+
+def _is_encoder(value: Any) -> bool:
+    return isinstance(value, str) or callable(value) or hasattr(value, "encode")
+
+
+def checked_count(name: str, value: int | None) -> None:
+    """Raise for an argument that is neither None nor a whole number, 0 or more."""
+    if value is not None and not (_is_whole(value) and 0 <= value < 1 << 62):
+        raise InputError(f"{name} is {reprlib.repr(value)}; expected a whole number, 0 or more")
 
 
 _TEXT: _Kind = (lambda value: isinstance(value, str), "text")
@@ -51,6 +65,7 @@ _WHOLE: _Kind = (_is_whole, "a whole number")
 _PATH: _Kind = (_is_path, "the path of a file")
 _NAMES: _Kind = (lambda value: _are(value, str), "a list of names")
 _BY_PEER: _Kind = (lambda value: isinstance(value, Mapping), "a mapping from peers")
+_ENCODER: _Kind = (_is_encoder, "the name of an encoder, a function, or an Encoder")
 _DECISION: _Kind = (lambda value: isinstance(value, str | Decision), "a decision, or its id")
 _BY_ANNOTATION: dict[str, _Kind] = {
     "str": _TEXT,
@@ -65,6 +80,8 @@ _BY_ANNOTATION: dict[str, _Kind] = {
         lambda value: isinstance(value, str | Decision) or _are(value, str | Decision),
         "a decision, its id, or a list of them",
     ),
+    "str | Embed | Encoder": _ENCODER,
+    "str | Encoder": _ENCODER,
     "Topic": (lambda value: _are(value, str), "the name of a topic, or a list of them"),
     "Moment": (lambda value: isinstance(value, str | date) or _is_number(value), "a moment"),
     "Budget": (lambda value: isinstance(value, Budget), "Budget(...)"),
@@ -106,6 +123,11 @@ def _explaining(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(*arguments, **options)
         except SigmaMemError:
             raise
+        except OSError as error:
+            if error.filename is None:
+                raise
+            what = f"could not {method.__name__.strip('_')}: {reprlib.repr(error.filename)}: {error.strerror}"
+            raise StoreError(f"{what}; check the path, the disk and the permissions") from error
         except _FAILURES as error:
             for name, value in [*zip(expected, arguments, strict=False), *options.items()]:
                 found = expected.get(name)

@@ -19,7 +19,7 @@ from sigma_mem.session.lines import Opening
 from sigma_mem.session.logs import LOG
 from sigma_mem.session.replaying import apply_lines
 from sigma_mem.session.snapshot import pack_fold, unpack_fold
-from sigma_mem.store.base import Record, Snapshot, Store, Ticket, Turns
+from sigma_mem.store.base import Failed, Record, Snapshot, Store, Ticket, Turns
 from sigma_mem.store.forking import Level, fork_safe
 from sigma_mem.store.table_store import TableStore
 
@@ -119,7 +119,7 @@ class Journal:
         self._unsaved += len(records)
         self._epoch = epoch
         if self._unsaved >= self.snapshot_every:
-            self.snapshot_if_possible()
+            self.snapshot_if_possible(later=True)
         return ticket
 
     def erase(self, small: Mapping[int, Mapping[str, Any]], record: Record) -> None:
@@ -140,21 +140,28 @@ class Journal:
                 self._boot = boot
         return f"{self._boot}-{next(self._ids)}"
 
-    def snapshot_if_possible(self) -> None:
-        """Save derived state; on a full disk go on without it: the ledger has everything."""
+    def snapshot_if_possible(self, later: bool = False) -> None:
+        """Save derived state; on a full disk go on without it: the ledger has everything.
+
+        With ``later`` it need not be saved yet when this returns: who appends does not wait for the disk.
+        """
         try:
-            self.snapshot()
+            self.snapshot(self._unsaved_because if later else None)
         except StoreError as error:
             self._unsaved = 0  # try again after as many lines
-            LOG.warning(
-                "memory %r: no snapshot was saved (%s); the next start replays more", self.namespace, error
-            )
+            self._unsaved_because(error)
 
-    def snapshot(self) -> None:
-        """Save derived state."""
+    def _unsaved_because(self, error: StoreError) -> None:
+        LOG.warning(
+            "memory %r: no snapshot was saved (%s); the next start replays more", self.namespace, error
+        )
+
+    def snapshot(self, failed: Failed | None = None) -> None:
+        """Save derived state; see `Store.save_snapshot`."""
         fold = self._fold
         if self._unsaved:
-            self.store.save_snapshot(self.namespace, Snapshot(fold.seq, pack_fold(fold)), self._epoch)
+            saved = Snapshot(fold.seq, pack_fold(fold))
+            self.store.save_snapshot(self.namespace, saved, self._epoch, failed)
             self._unsaved = 0
 
     def replayed(self) -> Fold:

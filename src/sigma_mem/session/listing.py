@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, overload
@@ -11,6 +11,7 @@ from typing import Any, overload
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, shortened
 from sigma_mem.session.lines import is_forgotten
+from sigma_mem.session.pool import PoolChanges
 from sigma_mem.session.tabular import Tabular, html_table
 from sigma_mem.store.base import Record, Store
 
@@ -95,29 +96,31 @@ def decision_lines(store: Store, namespace: str, end: int) -> Iterator[Record]:
         end, block = end - block, 2 * block
 
 
-def filtered(
-    lines: Iterable[Record],
-    *,
-    peer: str | None,
-    read: str | None,
-    since: Moment | None,
-    until: Moment | None,
-    text: str | None,
-) -> Iterator[Record]:
-    """Those lines of decisions that fit; since ≤ time < until, and `text` occurs in question or answer."""
+def decision_filter(
+    *, peer: str | None, read: str | None, since: Moment | None, until: Moment | None, text: str | None
+) -> Callable[[Record, PoolChanges], bool]:
+    """Whether a line of a decision fits: since ≤ time < until, and `text` occurs in question or answer.
+
+    A peer may have any of its names; the changes of the pool say which.
+    """
+    for what, name in (("peer", peer), ("read", read), ("text", text)):
+        if name is not None and not isinstance(name, str):
+            raise InputError(f"{what} is {name!r:.80}; expected text, or None")
     first = None if since is None else seconds_of(since)
     end = None if until is None else seconds_of(until)
     wanted = None if text is None else text.casefold()
-    for line in lines:
+
+    def fits(line: Record, pool: PoolChanges) -> bool:
         body = line.body
-        if (
-            (peer is None or body["peer"] == peer)
+        return (
+            (peer is None or pool.name_then(peer, line.seq, [body["peer"]]) is not None)
             and (read is None or body["read"] == read)
             and (first is None or body["time"] >= first)
             and (end is None or body["time"] < end)
             and (wanted is None or wanted in f"{body['question']}\n{body['answer']}".casefold())
-        ):
-            yield line
+        )
+
+    return fits
 
 
 def seconds_of(moment: Moment) -> float:

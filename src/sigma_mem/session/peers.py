@@ -130,6 +130,17 @@ def current_names(labels: dict[str, float], fold: Fold) -> dict[str, float]:
     return out
 
 
+def known_peers(fold: Fold, names: Sequence[str]) -> list[str]:
+    """Peers that are or were in the pool, by the names that they have now."""
+    if isinstance(names, str):
+        raise InputError(f"peers are {names!r}; expected a list of names, such as [{names!r}]")
+    known = known_names(fold)
+    for name in names:
+        if name not in known:
+            raise InputError(f"peer {name!r} is not in this memory; expected one of {sorted(known)}")
+    return [fold.aliases().get(name, name) for name in names]
+
+
 def known_names(fold: Fold) -> Collection[str]:
     """Names that feedback may use: of the pool, of those who left, and those from before a renaming."""
     aliases = fold.aliases()

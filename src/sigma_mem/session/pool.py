@@ -79,6 +79,11 @@ class PoolChanges:
             return None
         return [_kept(peer, later) for peer in peers]
 
+    def name_then(self, peer: str, seq: int, pool: Iterable[str]) -> str | None:
+        """Which of this pool, which line `seq` names, is the peer that has or had a name; None if nobody."""
+        names, now = self.names_since(seq), self.names_since(0).get(peer, peer)
+        return next((name for name in pool if names.get(name, name) == now), None)
+
     def translated(self, record: Record, until: int | None = None) -> Record:
         """The line with peers as they are called now, or before line `until`."""
         names = self.names_since(record.seq, until) if self._changes else {}
@@ -131,6 +136,10 @@ def renamed(record: Record, names: Mapping[str, str]) -> Record:
             panel["fair"] = [of(peer) for peer in panel["fair"]]
         if "first" in panel:  # of lines from before there was more than one
             panel["first"] = of(panel["first"])
+        if panel.get("added"):
+            peer, *answer = panel["added"]
+            panel["added"] = [of(peer), *answer]
+        panel["next"] = of(panel.get("next"))
         body["details"] = {**body["details"], "panel": panel}
     if "charges" in body:
         body["charges"] = [[of(peer), *charge] for peer, *charge in body["charges"]]

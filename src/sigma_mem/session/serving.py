@@ -28,12 +28,13 @@ def append_served(
         if amount is not None and not (number and 0.0 <= amount <= LARGEST_AMOUNT):
             raise InputError(f"{what} is {amount!r}; expected a number, 0 or more")
     with journal.writing() as fold:
-        line = fold.line(decision)
+        recorded = fold.line(decision)
+        line = fold.pool.translated(recorded)  # what is written now names peers as they are called now
         _, event = fold.event_of(line.id)
         pool = line.body["scores"]
-        name = line.body["peer"] if peer is None else peer
+        name = line.body["peer"] if peer is None else fold.aliases().get(peer, peer)
         if name not in pool:
-            got = f"decision {line.id!r} chose nobody" if name is None else f"peer is {name!r}"
+            got = f"decision {line.id!r} chose nobody" if name is None else f"peer is {peer!r}"
             raise InputError(f"{got}; expected one of the peers of then, {sorted(pool)}")
         ticket = None
         charge = event.charges.get(name)
@@ -46,7 +47,7 @@ def append_served(
             expected = (0.0, 0.0) if charge else _expected(fold, name, line, event)
             said = served_record(line, name, event.served_lines, time, expected, cost, latency)
             ticket = journal.append(said)
-        now = as_served(fold, line)
+        now = as_served(fold, recorded)
     if ticket is None:
         journal.store.flush()  # the earlier line may still be on its way to the disk
     else:
@@ -55,12 +56,16 @@ def append_served(
 
 
 def as_served(fold: Fold, line: Record) -> Decision:
-    """The decision of a line, with who answered; its propensity is 0 where the caller took another peer."""
+    """The decision of a line, with who answered; its propensity is 0 where the caller took another peer.
+
+    It names peers as they were called when it was made.
+    """
     decision = decision_from(line)
     event = fold.event(line.event)
     served = None if event is None else event.served.get(line.id)
     if event is None or served is None:
         return decision
+    served = fold.pool.name_then(served, line.seq, decision.scores)
     return replace(
         decision,
         served=served,

@@ -6,9 +6,11 @@ store when it writes (off the caller's thread), and φ is raw little-endian floa
 can run code.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
+
+from sigma_mem.errors import StoreError
 
 
 class Record(NamedTuple):
@@ -35,6 +37,9 @@ class Ticket(Protocol):
 
     def wait(self) -> None:
         """Return once durable; raise StoreError if they could not be written (then none of them was)."""
+
+
+Failed = Callable[[StoreError], None]
 
 
 class Turns(Protocol):
@@ -113,11 +118,14 @@ class Store(Protocol):
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
 
-    def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
+    def save_snapshot(
+        self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
+    ) -> None:
         """Replace the namespace's snapshot, after all records up to its seq are durable.
 
         With the epoch in which the state was derived, a snapshot of records that were dropped
-        since is refused with StoreError, although others have their numbers by now.
+        since is refused with StoreError, although others have their numbers by now. With ``failed`` it may
+        return before that is done, and ``failed`` gets a StoreError that comes later.
         """
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:

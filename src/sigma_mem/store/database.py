@@ -179,7 +179,7 @@ class OpenFiles:
         for file, was in self._known.items():
             if was is None or _identity(file) != was:
                 raise StoreError(
-                    f"{file} was removed, moved or replaced while it was open; what was appended since is "
+                    f"{file} was removed, moved or replaced while it was open; what goes into the old one is "
                     "not kept. Put it back, or close the memory and open it again"
                 )
 

@@ -10,10 +10,11 @@ from operator import itemgetter
 from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
-from sigma_mem.store.base import Record, Snapshot, Ticket
+from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
+from sigma_mem.store.batches import Batch
 from sigma_mem.store.forking import Level, fork_safe
 from sigma_mem.store.table_store import json_body
-from sigma_mem.store.writer import Batch, refuse_known, refuse_unwritable
+from sigma_mem.store.writer import refuse_known, refuse_unwritable
 
 _DURABLE = Batch()  # the ticket of all records: they need no waiting
 _DURABLE.settle()
@@ -133,7 +134,9 @@ class InMemoryStore:
             found = self._open(namespace).by_source.items()
             return dict(sorted((name, len(positions)) for name, positions in found if isinstance(name, str)))
 
-    def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
+    def save_snapshot(
+        self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
+    ) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""
         with self._lock:
             held = self._open(namespace)

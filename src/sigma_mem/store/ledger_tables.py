@@ -102,6 +102,10 @@ class LedgerTables(ABC):
         """What packs the lines of a namespace after its first."""
         return self._packing(number, 1)
 
+    def known_packing(self, namespace: str) -> Packing | None:
+        """The same where it was needed before; looks nothing up."""
+        return self._packings.get(self._numbers.get(namespace, -1))
+
     def _packing(self, number: int, lines: int) -> Packing:
         """What packs the lines of a namespace after so many: its first line's body has the words."""
         if lines == 0:

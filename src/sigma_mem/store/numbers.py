@@ -46,9 +46,15 @@ def coded_number(token: bytes) -> tuple[bool, bytes] | None:
         return None
     n = int(found[2]) * UNITS + int(found[3].ljust(4, b"0"))
     n = -n if found[1] else n
-    whole = n % UNITS == 0
-    code = _small(n // UNITS) or _wide(n // UNITS, 232) if whole else _medium(n) or _wide(n, 240)
-    return (True, code) if repr(n / UNITS).encode() == token else None
+    return (True, coded_decimal(n)) if repr(n / UNITS).encode() == token else None
+
+
+@lru_cache(maxsize=1 << 15)
+def coded_decimal(n: int) -> bytes:
+    """The code of a decimal in units of 0.0001."""
+    if n % UNITS == 0:
+        return _small(n // UNITS) or _wide(n // UNITS, 232)
+    return _medium(n) or _wide(n, 240)
 
 
 def read_integer(packed: bytes, at: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import struct
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
@@ -27,6 +28,11 @@ _CONTROL = re.compile(rb"[\x00-\x1f]")
 _DOUBLE, _SIZE = struct.Struct("<d"), struct.Struct("<H")
 
 
+def encoded(body: Mapping[str, Any]) -> bytes:
+    """A body as JSON; raises TypeError, ValueError or RecursionError where it has no such form."""
+    return json.dumps(dict(body), allow_nan=False, separators=(",", ":")).encode()
+
+
 class BodyPacking:
     """Packs JSON texts that share words and shapes with the first of them."""
 
@@ -40,6 +46,13 @@ class BodyPacking:
         if small is None or len(small) > len(body):
             return bytes([_PLAIN]) + body
         return bytes([SHAPED]) + small
+
+    def pack_body(self, body: Mapping[str, Any]) -> bytes:
+        """The same of a body that is not JSON yet; raises what `json.dumps` does."""
+        try:
+            return bytes([SHAPED]) + self.shapes.pack_body(body)
+        except (TypeError, ValueError, RecursionError):  # a float of numpy's, say, which JSON can tell
+            return self.pack(encoded(body))
 
     def unpack(self, packed: bytes) -> bytes:
         """The body, letter for letter."""

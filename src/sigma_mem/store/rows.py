@@ -5,7 +5,6 @@ A line that was forgotten keeps it, and has a second one of what is stored in it
 that nobody can guess what it said.
 """
 
-import json
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -24,15 +23,17 @@ SALT = 8
 _SHORT = {"decision": "d", "feedback": "f"}  # of kinds; any other has a mark before it
 _LONG = {short: kind for kind, short in _SHORT.items()}
 _FLOAT32 = 1  # a flag before a stored body: φ is narrow
+_FLAGS = b"\0", bytes([_FLOAT32])
 
 
 class Queued(NamedTuple):
-    """A record on its way to the file, and its body as JSON."""
+    """A record on its way to the file, and its body as JSON, or packed already."""
 
     namespace: str
     record: Record
     body: bytes
     erases: Mapping[int, bytes] = {}  # bodies of earlier lines, by their numbers
+    packed: bool = False
 
 
 class StoredRow(NamedTuple):
@@ -91,11 +92,6 @@ def whole_row(values: Sequence[Any]) -> StoredRow | None:
     return StoredRow(seq, namespace, line, *texts, about, source, body, phi, digest)
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """A body as JSON; raises TypeError, ValueError or RecursionError where it has no such form."""
-    return json.dumps(dict(body), allow_nan=False, separators=(",", ":")).encode()
-
-
 def short_kind(kind: str) -> str:
     """A kind as it is stored."""
     return _SHORT.get(kind, "=" + kind)
@@ -119,14 +115,14 @@ class Packing:
     def row(self, queued: Queued, namespace: int, line: int, source: int | None) -> StoredRow:
         """The row of a record."""
         r = queued.record
-        body, phi = self._packed(queued.body, r.phi)
+        body, phi = _salted(queued.body if queued.packed else self._bodies.pack(queued.body), r.phi)
         event = None if r.event == r.id and r.kind == "decision" else r.event
         row = StoredRow(r.seq, namespace, line, short_kind(r.kind), r.id, event, source, body, phi, b"")
         return row._replace(digest=row.computed())
 
     def erased(self, row: StoredRow, body: bytes) -> StoredRow:
         """The row with another body, no φ, and the digest that it had beside the new one."""
-        packed, phi = self._packed(body, b"")
+        packed, phi = _salted(self._bodies.pack(body), b"")
         new = row._replace(body=packed, phi=phi)
         return new._replace(digest=row.digest[:DIGEST] + new.computed())
 
@@ -165,10 +161,16 @@ class Packing:
         """The body of a row that is whole."""
         return self._bodies.unpack(row.body[SALT + 1 :])
 
-    def _packed(self, body: bytes, phi: bytes) -> tuple[bytes, bytes]:
-        narrow = _as_float32(phi)
-        packed = os.urandom(SALT) + bytes([_FLOAT32 * (narrow is not None)]) + self._bodies.pack(body)
-        return packed, phi if narrow is None else narrow
+    def packed(self, body: Mapping[str, Any]) -> bytes:
+        """A body of a line, as a row keeps it behind its salt; raises what `json.dumps` does."""
+        return self._bodies.pack_body(body)
+
+
+def _salted(packed: bytes, phi: bytes) -> tuple[bytes, bytes]:
+    """A packed body with its salt and flag, and φ in as few bytes as it takes."""
+    narrow = _as_float32(phi)
+    salted = b"".join((os.urandom(SALT), _FLAGS[narrow is not None], packed))
+    return salted, phi if narrow is None else narrow
 
 
 class PackedLines(NamedTuple):

@@ -14,12 +14,14 @@ import struct
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 from sigma_mem.store.building import Build, builder, tree_of
+from sigma_mem.store.marking import inner_text, marked
 from sigma_mem.store.numbers import coded_integer, coded_number, read_integer, read_number, read_numbers
 
 DOUBLE, NUMBER, INTEGER, AGAIN, BASE64, TEXT = (bytes([mark]) for mark in range(1, 7))
@@ -72,6 +74,11 @@ class ShapePacking:
         self._words = [*_USUAL, *(word for word in words if word not in _USUAL)]
         self._numbers = {word: number for number, word in enumerate(self._words, start=1)}
         self._strings = [_string(word) for word in self._words]
+        self._codes = {  # of words as they are when a body is not JSON yet
+            text: coded_integer(number)
+            for number, (word, text) in enumerate(zip(self._words, self._strings, strict=True), start=1)
+            if inner_text(text) == word
+        }
         self._packed: dict[bytes, bytes] = {}
         self._shapes: dict[bytes, Shape] = {}
 
@@ -99,9 +106,17 @@ class ShapePacking:
             doubles.extend(_FLOAT.pack(float(number)))
             return DOUBLE
 
-        shape = self._packed_shape(_TOKEN.sub(mark, body))
+        return self._joined(_TOKEN.sub(mark, body), bytes(doubles), codes, long)
+
+    def pack_body(self, body: Mapping[str, Any]) -> bytes:
+        """A body in fewer bytes; TypeError or ValueError for values that only JSON's text can tell."""
+        shape, doubles, codes, long = marked(body, self._codes, self._text)
+        return self._joined(shape, struct.pack(f"<{len(doubles)}d", *doubles), codes, long)
+
+    def _joined(self, text: bytes, doubles: bytes, codes: bytearray, long: bytearray) -> bytes:
+        shape = self._packed_shape(text)
         texts = _deflated(bytes(long), self._dictionary) if long else b""
-        return coded_integer(len(shape)) + shape + bytes(doubles) + bytes(codes) + texts
+        return b"".join((coded_integer(len(shape)), shape, doubles, codes, texts))
 
     def unpack(self, packed: bytes, at: int = 0) -> bytes:
         """The body, letter for letter."""
@@ -135,7 +150,7 @@ class ShapePacking:
 
     def _text(self, inner: bytes, codes: bytearray, long: bytearray) -> bytes:
         """The mark of a string, whose value goes to the codes."""
-        if _BASE64.fullmatch(inner):
+        if len(inner) >= 16 and _BASE64.fullmatch(inner):
             try:
                 raw = b64decode(inner, validate=True)
             except Base64Error:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
-from sigma_mem.store.base import Record, Snapshot, Ticket
+from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
 from sigma_mem.store.checking import verify_all
 from sigma_mem.store.database import check, migrations, older_copy
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
-from sigma_mem.store.rows import Queued, checksum, encoded, short_kind
-from sigma_mem.store.table_store import TableStore, json_body
+from sigma_mem.store.rows import checksum, short_kind
+from sigma_mem.store.table_store import TableStore
 from sigma_mem.store.tables import Tables, open_to_read, open_to_write
 from sigma_mem.store.writer import Writer, refuse_other_epoch, refuse_unwritable
 
@@ -70,17 +71,14 @@ class SqliteStore(TableStore[Tables]):
     ) -> tuple[int, Ticket]:
         """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
         writer = self._writable()
-        for r in records:
-            refuse_unwritable(namespace, r.kind, r.id, r.event)
-        return writer.append([Queued(namespace, r, json_body(r)) for r in records], epoch)
+        return writer.append([self._queued(namespace, r) for r in records], epoch)
 
     def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
         """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
         writer = self._writable()
-        refuse_unwritable(namespace, record.kind, record.id, record.event)
-        small = {seq: encoded(body) for seq, body in bodies.items()}
+        queued = self._queued(namespace, record, bodies)
         writer.flush()  # the lines themselves may still be queued
-        writer.append([Queued(namespace, record, json_body(record), small)], None)[1].wait()
+        writer.append([queued], None)[1].wait()
         self._tables.finish_erasure()
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
@@ -124,11 +122,18 @@ class SqliteStore(TableStore[Tables]):
                     raise self._tables.damaged(f"record {seq} is missing in an index")
         return [*durable.values(), *(r for r in queued if r.seq not in durable)]
 
-    def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
-        """Replace the namespace's snapshot; see `Store.save_snapshot`. Returns once it is durable."""
+    def save_snapshot(
+        self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
+    ) -> None:
+        """Replace the namespace's snapshot; see `Store.save_snapshot`. The writing thread does it later."""
         writer = self._writable()
         refuse_unwritable(namespace)
-        writer.drain()
+        save = partial(self._save_snapshot, writer, namespace, snapshot, epoch)
+        if failed is None or not writer.after_commit(save, failed):
+            writer.drain()
+            save()
+
+    def _save_snapshot(self, writer: Writer, namespace: str, snapshot: Snapshot, epoch: int | None) -> None:
         durable, now = writer.position()
         refuse_other_epoch(epoch, now)
         if not 0 <= snapshot.seq <= durable:
@@ -154,9 +159,11 @@ class SqliteStore(TableStore[Tables]):
         return self._tables.last()
 
     def _settle_queue(self, namespace: str | None = None) -> None:
-        """Wait until everything queued is in the file or was dropped."""
+        """Wait until everything queued is in the file or was dropped; a reader's file must still be there."""
         self._refuse_closed()
-        if self._writer is not None:
+        if self._writer is None:
+            self._tables.files.refuse_moved()
+        else:
             self._writer.drain()
 
     def _writable(self) -> Writer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from sigma_mem.errors import InputError, StoreError
@@ -12,7 +12,8 @@ from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
 from sigma_mem.store.chain import START, Link, Space, follow, follow_all, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.rows import PackedLines, StoredRow, checksum, encoded
+from sigma_mem.store.packing import encoded
+from sigma_mem.store.rows import PackedLines, Queued, StoredRow, checksum
 from sigma_mem.store.writer import refuse_unwritable
 
 _FIRST_PAGE = 8
@@ -48,6 +49,16 @@ class TableStore(ABC, Generic[T]):
         finally:
             self._closed = True
             self._finalizer()
+
+    def _queued(
+        self, namespace: str, record: Record, bodies: Mapping[int, Mapping[str, Any]] | None = None
+    ) -> Queued:
+        """A record to append, packed where that can be done now, and the smaller bodies of earlier lines."""
+        refuse_unwritable(namespace, record.kind, record.id, record.event)
+        packing = self._tables.known_packing(namespace)
+        body = json_body(record) if packing is None else written_body(record, packing.packed)
+        erases = {seq: encoded(small) for seq, small in (bodies or {}).items()}
+        return Queued(namespace, record, body, erases, packed=packing is not None)
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -185,10 +196,15 @@ class TableStore(ABC, Generic[T]):
 
 def json_body(record: Record) -> bytes:
     """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
+    return written_body(record, encoded)
+
+
+def written_body(record: Record, write: Callable[[Mapping[str, Any]], bytes]) -> bytes:
+    """A record's body as `write` makes it; InputError where it cannot."""
     if isinstance(source := record.body.get("source"), str):  # a name that the tables keep
         refuse_unwritable(source)
     try:
-        return encoded(record.body)
+        return write(record.body)
     except (TypeError, ValueError, RecursionError) as error:
         what = f"{record.kind} {record.id!r} has a body that is not JSON: {error}"
         raise InputError(f"{what}; expected text, finite numbers, lists and mappings") from error

@@ -1,69 +1,23 @@
 """Group commit: many threads append, and one thread writes everything queued in one transaction.
 
 A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
-same time share the cost of durability, and a single one never waits for others.
+same time share the cost of durability, and a single one never waits for others. What nobody waits for is
+written a little later, together with what comes meanwhile: a transaction costs as much as many lines.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty
 
 from sigma_mem.errors import ConflictError, InputError, StoreError
-from sigma_mem.store.base import Record
+from sigma_mem.store.base import Failed, Record
+from sigma_mem.store.batches import CAPACITY, Batch, BatchQueue, numbered
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.tables import Tables
 
-
-class Batch:
-    """Records that become durable together; the `Ticket` of every one of them.
-
-    A signal handler may raise between any two steps of a thread that appends. So a record is in the batch
-    from one step on, when ``records`` grows, and the indexes follow when something is looked up. Waiting is
-    for a plain lock, which an interrupt cannot leave behind locked, as it can a `threading.Event`.
-    """
-
-    def __init__(self) -> None:
-        self.records: list[Queued] = []
-        self._by_id: dict[tuple[str, str, str], Record] = {}
-        self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
-        self._indexed = 0
-        self._error: StoreError | None = None
-        self._unsettled = threading.Lock()
-        self._unsettled.acquire()
-
-    def find(self, namespace: str, kind: str, id: str) -> Record | None:
-        """The record of this kind and id, if it is in the batch."""
-        self._index()
-        return self._by_id.get((namespace, kind, id))
-
-    def of_event(self, namespace: str, event: str) -> list[Record]:
-        """The event's records in the batch, in order."""
-        self._index()
-        return list(self._by_event.get((namespace, event), {}).values())
-
-    def _index(self) -> None:
-        for namespace, record, *_ in self.records[self._indexed :]:  # to do it twice does no harm
-            self._by_id[namespace, record.kind, record.id] = record
-            if record.event:
-                self._by_event.setdefault((namespace, record.event), {})[record.seq] = record
-            self._indexed += 1
-
-    def settle(self, error: StoreError | None = None) -> None:
-        """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
-        self._error = error
-        self._unsettled.release()
-
-    def drain(self) -> None:
-        """Return once settled: durable or dropped."""
-        with self._unsettled:
-            pass
-
-    def wait(self) -> None:
-        """Return once durable; raise StoreError if nothing of it was written."""
-        self.drain()
-        if self._error is not None:  # a new one for each thread: a traceback belongs to its raiser
-            raise type(self._error)(*self._error.args) from self._error
+_LINGER_SECONDS = 0.02  # that records which nobody waits for may stay in the queue
+_MANY = 256  # of which are written at once
 
 
 def refuse_unwritable(*names: object) -> None:
@@ -98,21 +52,16 @@ def refuse_known(namespace: str, records: Sequence[Record], known: Callable[[tup
         raise ConflictError("the same kind and id occurs twice in one append; use another id")
 
 
-class Writer:
+class Writer(BatchQueue):
     """The queue in front of the tables, and the thread that empties it.
 
-    ``released`` is called once by the thread when it has ended and closed ``durable``; ``capacity`` is how
-    many records may wait before `append` blocks (back-pressure, not a limit on one append); ``epoch`` counts
-    how often queued records were dropped.
+    ``released`` is called once by the thread when it has ended and closed ``durable``; ``epoch`` counts how
+    often queued records were dropped.
     """
 
-    def __init__(self, durable: Tables, released: Callable[[], None], capacity: int = 4096) -> None:
-        self._durable, self._released, self._capacity = durable, released, capacity
-        self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
-        self._bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
-        self._writing: Batch | None = None
-        self._filling = Batch()
-        self._stopped = False
+    def __init__(self, durable: Tables, released: Callable[[], None], capacity: int = CAPACITY) -> None:
+        super().__init__(capacity)
+        self._durable, self._released = durable, released
         self._last = durable.last()
         self.epoch = 0
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
@@ -120,48 +69,32 @@ class Writer:
 
     def append(self, unit: Sequence[Queued], epoch: int | None) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
-        while (full := self._full()) is not None:
-            full.drain()
+        self._wait_for_room()
         with self._lock:
             if self._stopped:
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
             namespace = unit[0].namespace if unit else ""
             refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
-            first = self._newest() + 1
-            queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in enumerate(unit, first)]
-            if not self._filling.records:
+            queued = numbered(unit, self._newest() + 1)
+            waiting = len(self._filling.records)
+            if not waiting or waiting < _MANY <= waiting + len(queued):
                 self._bell.put(None)
             self._filling.records += queued  # the one step from which on they are queued
-            return first + len(queued) - 1, self._filling
-
-    def find(self, namespace: str, kind: str, id: str) -> Record | None:
-        """A record that is not durable yet."""
-        with self._lock:
-            for batch in self._batches():
-                if (found := batch.find(namespace, kind, id)) is not None:
-                    return found
-            return None
-
-    def of_event(self, namespace: str, event: str) -> list[Record]:
-        """The event's records that are not durable yet, in order."""
-        with self._lock:
-            return [r for batch in self._batches() for r in batch.of_event(namespace, event)]
+            return queued[-1].record.seq, self._filling
 
     def position(self) -> tuple[int, int]:
         """Sequence number of the last durable record, and the epoch."""
         with self._lock:
             return self._last, self.epoch
 
-    def drain(self) -> None:
-        """Wait until all that is queued now is settled: written or dropped."""
-        for batch in self._queued():
-            batch.drain()
-
-    def flush(self) -> None:
-        """Return once all that is queued now is durable; raise StoreError if it cannot be."""
-        for batch in self._queued():
-            batch.wait()
+    def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
+        """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
+        with self._lock:
+            if not self._queued():
+                return False
+            self._batches()[-1 if self._filling.records else 0].jobs.append((job, failed))
+            return True
 
     def stop(self) -> None:
         """Write what is queued, then end the thread; later appends are refused."""
@@ -171,26 +104,12 @@ class Writer:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _full(self) -> Batch | None:
-        """The batch to wait for until there is room; None where there is."""
-        with self._lock:
-            if len(self._filling.records) < self._capacity or self._stopped:
-                return None
-            return self._filling if self._writing is None else self._writing
-
     def _newest(self) -> int:
         """Number of the last record that is queued or durable."""
         for batch in reversed(self._batches()):
             if batch.records:
                 return batch.records[-1].record.seq
         return self._last
-
-    def _queued(self) -> list[Batch]:
-        with self._lock:
-            return [batch for batch in self._batches() if batch.records]
-
-    def _batches(self) -> list[Batch]:
-        return [self._filling] if self._writing is None else [self._writing, self._filling]
 
     def _is_known(self, namespace: str, kind: str, id: str) -> bool:
         return self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id)
@@ -206,6 +125,11 @@ class Writer:
                 with self._lock:
                     self._last, self._writing = batch.records[-1].record.seq, None
                 batch.settle()
+                for job, failed in batch.jobs:
+                    try:
+                        job()
+                    except StoreError as error:
+                        failed(error)
         finally:  # however this thread ended, nobody may wait for it forever
             with self._lock:
                 self._stopped = True
@@ -214,22 +138,31 @@ class Writer:
             self._released()
 
     def _take(self) -> Batch | None:
-        """The next batch to write; None when stopped and empty."""
+        """The next batch, once somebody waits for it or it waited itself; None when stopped and empty."""
+        lingered = False
         while True:
             with self._lock:
-                if self._filling.records:
-                    self._writing, self._filling = self._filling, Batch()
-                    return self._writing
+                batch = self._filling
+                ready = lingered or batch.wanted or self._stopped or len(batch.records) >= _MANY
+                if batch.records and ready:
+                    return self._next_batch()
                 if self._stopped:
                     return None
-            self._bell.get()
+            lingered = not self._rang_within(_LINGER_SECONDS if batch.records else None)
+
+    def _rang_within(self, seconds: float | None) -> bool:
+        """Whether the bell rings before so many seconds are over."""
+        with suppress(Empty):
+            self._bell.get(timeout=seconds)
+            return True
+        return False
 
     def _drop(self, error: StoreError) -> None:
         """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
         with self._lock:
             dropped = self._queued()
             if dropped:
-                self._writing, self._filling = None, Batch()
+                self._writing, self._filling = None, self._new_batch()
                 self.epoch += 1
                 with suppress(StoreError):  # a commit can fail after it was done: ask the file
                     self._last = self._durable.last()

@@ -222,7 +222,9 @@ class DecidingMethods(HeldMemory):
         panel = Panel(first, limits, canon, decide, self._rng)
         if first.id != first.event:
             lines = self.store.of_event(self._namespace, first.event)
-            panel.resume(decision_from(line) for line in lines if _is_step(line))
+            with self._journal as fold:
+                steps = [decision_from(fold.pool.translated(line)) for line in lines if _is_step(line)]
+            panel.resume(steps)
         return panel
 
     def _prepared(

@@ -15,17 +15,19 @@ from sigma_mem.answers.features import prepare_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.memory.topics import checked_topics
+from sigma_mem.session.arguments import checked_count
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain, pages_before
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
 from sigma_mem.session.lines import is_forgotten
-from sigma_mem.session.listing import Decisions, Moment, decision_lines, filtered
+from sigma_mem.session.listing import Decisions, Moment, decision_filter, decision_lines
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.methods.deciding import GivenAnswers
 from sigma_mem.session.methods.held import HeldMemory
 from sigma_mem.session.naming import id_of
+from sigma_mem.session.peers import known_peers
 from sigma_mem.session.pool import PoolChanges
 from sigma_mem.session.serving import as_served
 from sigma_mem.session.topics import Topic
@@ -61,21 +63,22 @@ class LookingMethods(HeldMemory):
         before : str or Decision, optional
             Only decisions older than this one: the last on the page before.
         peer, read : str, optional
-            Only those that chose this peer, or were made by this read.
+            Only those that chose this peer, by any of its names, or were made by this read.
         since, until : float, datetime or str, optional
             Only those of since ≤ time < until: seconds since 1970, or a date.
         text : str, optional
             Only those with this text in question or answer, in upper or lower case.
         """
+        checked_count("last", last)
+        fits = decision_filter(peer=peer, read=read, since=since, until=until, text=text)
         with self._journal as fold:
             start = None if before is None else fold.line(id_of(before)).seq - 1
 
         def iterate() -> Iterator[Decision]:
             with self._journal as fold:
-                end = fold.seq if start is None else start
+                end, pool = fold.seq if start is None else start, PoolChanges(fold.pool)
             lines = decision_lines(self.store, self._namespace, end)
-            found = filtered(lines, peer=peer, read=read, since=since, until=until, text=text)
-            for line in islice(found, last):
+            for line in islice((line for line in lines if fits(line, pool)), last):
                 with self._journal as fold:
                     decision = as_served(fold, line)
                 yield decision
@@ -95,11 +98,12 @@ class LookingMethods(HeldMemory):
         with self._journal as fold:
             return trust_at(fold.state, direction, fold.state.moment(self._clock()), topics)
 
-    def table(self, topics: Sequence[str] | None = None) -> TrustTable:
+    def table(self, topics: Topic | None = None) -> TrustTable:
         """How far each peer can be trusted whatever the task, and on these topics (default: all). Looks."""
         with self._journal as fold:
             state, moment = fold.state, fold.state.moment(self._clock())
-            names = (() if state.topics is None else state.topics.names) if topics is None else topics
+            known = () if state.topics is None else state.topics.names
+            names = known if topics is None else [topics] if isinstance(topics, str) else topics
             nothing = np.zeros(self.rank)
             by_topic = {name: trust_at(state, nothing, moment, checked_topics(name)) for name in names}
             return TrustTable(state.clock, trust_overall(state), by_topic)
@@ -134,28 +138,24 @@ class LookingMethods(HeldMemory):
 
     def history(self, peer: str) -> History:
         """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first."""
-        with self._journal as fold:
-            if peer not in fold.known_peers():
-                raise InputError(
-                    f"peer {peer!r} is not in this memory; expected one of {sorted(fold.known_peers())}"
-                )
-        return self.histories([peer])[peer]
+        (found,) = self.histories([peer]).values()
+        return found
 
     def histories(
         self, peers: Sequence[str] | None = None, *, lines: int | None = None
     ) -> dict[str, History]:
         """The records of these peers, of the whole pool by default, in one pass over the ledger.
 
-        With `lines`, only over so many lines at its end.
+        With `lines`, only over so many lines at its end. A peer may be named as it was called before.
         """
+        checked_count("lines", lines)
         with self._journal as fold:
-            end, revoked, pool = fold.seq, set(fold.revoked), fold.state.peers
-            pool_changes = fold.pool
+            end, revoked, pool = fold.seq, set(fold.revoked), PoolChanges(fold.pool)
+            names = fold.state.peers if peers is None else known_peers(fold, peers)
         start = 0 if lines is None else max(0, end - lines)
-        read = self.store.records(self._namespace, after=start, until=end)
-        past = [pool_changes.translated(line) for line in read]
+        past = [pool.translated(x) for x in self.store.records(self._namespace, after=start, until=end)]
         made = (line for line in past if line.kind == "decision" and not is_forgotten(line))
-        return histories(made, events_of(past, revoked), pool if peers is None else peers)
+        return histories(made, events_of(past, revoked), names)
 
     def labels(self, decision: str | Decision) -> Mapping[str, float]:
         """The labels that the event of a decision has now."""
@@ -170,18 +170,19 @@ class LookingMethods(HeldMemory):
         decision : str or Decision
             The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
-            Whose score to take apart; the chosen peer's by default.
+            Whose score to take apart, by any of its names; the chosen peer's by default.
         top : int
             How many events to list.
         """
+        checked_count("top", top)
         with self._journal as fold:
             line, changes = fold.line(id_of(decision)), PoolChanges(fold.pool)
             made = as_served(fold, line)
-        pool = made.scores
-        if peer is not None and peer not in pool:
-            raise InputError(f"peer {peer!r} was not in the pool {sorted(pool)} then")
+        name = None if peer is None else changes.name_then(peer, line.seq, made.scores)
+        if peer is not None and name is None:
+            raise InputError(f"peer {peer!r} was not in the pool {sorted(made.scores)} then")
         before = pages_before(self.store, self._namespace, line.seq)
-        return replace(explain(line, before, self.settings, peer, top, changes), served=made.served)
+        return replace(explain(line, before, self.settings, name, top, changes), served=made.served)
 
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.

@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
-from sigma_mem.store.base import Record, Snapshot, Ticket
+from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
 from sigma_mem.store.chain import START, Link, follow, refuse_other_end
 from sigma_mem.store.postgres.address import PostgresAddress
 from sigma_mem.store.postgres.connections import Connections
 from sigma_mem.store.postgres.migrating import prepare_tables
 from sigma_mem.store.postgres.tables import READERS, WRITERS, PostgresTables, as_bytes
 from sigma_mem.store.postgres.writing import Epochs, NamespaceWriter, Seat
-from sigma_mem.store.rows import Queued, checksum, encoded, short_kind
-from sigma_mem.store.table_store import TableStore, json_body
+from sigma_mem.store.rows import checksum, short_kind
+from sigma_mem.store.table_store import TableStore
 from sigma_mem.store.writer import refuse_other_epoch, refuse_unwritable
 
 _LONGEST_NAME = 2000  # bytes: an index of PostgreSQL takes no more
@@ -84,9 +84,8 @@ class PostgresStore(TableStore[PostgresTables]):
         """Queue records as one unit if line `after` is still the last one; see `Turns.append_after`."""
         writer = self._writer(namespace)
         for r in records:
-            refuse_unwritable(namespace, r.kind, r.id, r.event)
             _refuse_long(namespace, r.kind, r.id, r.event, r.body.get("source", ""))
-        queued = [Queued(namespace, r, json_body(r)) for r in records]
+        queued = [self._queued(namespace, r) for r in records]
         seat = writer.enter(urgent=True)
         try:
             return writer.append(queued, epoch, after)
@@ -104,12 +103,11 @@ class PostgresStore(TableStore[PostgresTables]):
     def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
         """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
         writer = self._writer(namespace)
-        refuse_unwritable(namespace, record.kind, record.id, record.event)
-        small = {seq: encoded(body) for seq, body in bodies.items()}
+        queued = self._queued(namespace, record, bodies)
         seat = writer.enter(urgent=True)
         try:
             writer.flush()  # the lines themselves may still be queued
-            ticket = writer.append([Queued(namespace, record, json_body(record), small)], None, None)[1]
+            ticket = writer.append([queued], None, None)[1]
         finally:
             writer.leave(seat)
         ticket.wait()
@@ -120,7 +118,7 @@ class PostgresStore(TableStore[PostgresTables]):
         self._refuse_closed()
         refuse_unwritable(namespace, kind, id)
         writer = self._writers.get(namespace)
-        if writer is not None and (queued := writer.find(kind, id)) is not None:
+        if writer is not None and (queued := writer.find(namespace, kind, id)) is not None:
             return queued
         number = self._tables.number(namespace)
         if number is None:
@@ -133,7 +131,7 @@ class PostgresStore(TableStore[PostgresTables]):
         self._refuse_closed()
         refuse_unwritable(namespace, event)
         writer = self._writers.get(namespace)
-        queued = [] if writer is None else writer.of_event(event)
+        queued = [] if writer is None else writer.of_event(namespace, event)
         # Read second: a record that became durable in between is seen twice, never missed.
         number = self._tables.number(namespace)
         if number is None or not event:
@@ -142,7 +140,9 @@ class PostgresStore(TableStore[PostgresTables]):
         durable = {row.seq: self._tables.record(row) for row in rows}
         return [*durable.values(), *(r for r in queued if r.seq not in durable)]
 
-    def save_snapshot(self, namespace: str, snapshot: Snapshot, epoch: int | None = None) -> None:
+    def save_snapshot(
+        self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
+    ) -> None:
         """Keep the namespace's snapshot unless there is a later one; see `Store.save_snapshot`."""
         self._refuse_closed()
         refuse_unwritable(namespace)

@@ -8,22 +8,21 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 from sigma_mem.errors import StoreError
 from sigma_mem.store.assembly import Books
-from sigma_mem.store.base import Record
+from sigma_mem.store.batches import Batch, BatchQueue, numbered
 from sigma_mem.store.postgres.tables import PostgresTables
 from sigma_mem.store.postgres.turn import NamespaceTurn
 from sigma_mem.store.rows import Queued
-from sigma_mem.store.writer import Batch, refuse_known, refuse_other_epoch
+from sigma_mem.store.writer import refuse_known, refuse_other_epoch
 
 FAIR_SECONDS = 0.02  # and commits, after which a turn takes no more threads in: other processes may wait
 FAIR_COMMITS = 4
 LINGER_SECONDS = 0.002  # that a turn waits for a thread that may append next
 LONGEST_SECONDS = 10.0  # that a thread can hold up the end of a turn
 _IDLE_SECONDS = 5.0  # after which the thread ends
-_CAPACITY = 4096  # records that may wait before `append` does
 
 
 class Epochs:
@@ -51,21 +50,17 @@ class _Waiting(Batch):
         self.seats: weakref.WeakSet[Seat] = weakref.WeakSet()
 
 
-class NamespaceWriter:
+class NamespaceWriter(BatchQueue):
     """The queue of a namespace, and the thread that empties it during turns."""
 
     def __init__(self, tables: PostgresTables, namespace: str, epochs: Epochs) -> None:
+        super().__init__()
         self._tables, self._namespace, self._epochs = tables, namespace, epochs
-        self._lock = threading.RLock()  # the garbage collector may call `stop` in a thread that holds it
-        self._bell: SimpleQueue[None] = SimpleQueue()
         self._seats: weakref.WeakSet[Seat] = weakref.WeakSet()
         self._waiting = _Waiting()
         self._open = self._full = False  # whether there is a turn, and takes no more threads in
         self._newest = 0  # line that is queued or durable, during a turn
         self._books = Books()
-        self._writing: Batch | None = None
-        self._filling = Batch()
-        self._stopped = False
         self._thread: threading.Thread | None = None
 
     # --- threads that append -------------------------------------------------------------
@@ -101,8 +96,7 @@ class NamespaceWriter:
 
     def append(self, unit: Sequence[Queued], epoch: int | None, after: int | None) -> tuple[int, Batch]:
         """Give the records their numbers, and queue them as one unit. Holds a seat already."""
-        while (full := self._too_many()) is not None:
-            full.drain()
+        self._wait_for_room()
         with self._lock:
             refuse_other_epoch(epoch, self._epochs.now)
             if not self._open or after not in (None, self._newest):
@@ -112,35 +106,11 @@ class NamespaceWriter:
                 )
             look = self._is_known if after is None else self._is_queued  # who knows all lines chose new ids
             refuse_known(self._namespace, [q.record for q in unit], lambda key: look(*key))
-            numbered = enumerate(unit, self._newest + 1)
-            queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in numbered]
+            queued = numbered(unit, self._newest + 1)
             self._newest += len(queued)
             self._filling.records += queued
             self._bell.put(None)
             return self._newest, self._filling
-
-    def find(self, kind: str, id: str) -> Record | None:
-        """A record that is not durable yet."""
-        with self._lock:
-            for batch in self._batches():
-                if (found := batch.find(self._namespace, kind, id)) is not None:
-                    return found
-            return None
-
-    def of_event(self, event: str) -> list[Record]:
-        """The event's records that are not durable yet, in order."""
-        with self._lock:
-            return [r for batch in self._batches() for r in batch.of_event(self._namespace, event)]
-
-    def drain(self) -> None:
-        """Wait until all that is queued now is settled: written or dropped."""
-        for batch in self._queued():
-            batch.drain()
-
-    def flush(self) -> None:
-        """Return once all that is queued now is durable; raise StoreError if it cannot be."""
-        for batch in self._queued():
-            batch.wait()
 
     def stop(self) -> None:
         """Write what is queued, then end the thread; later appends are refused."""
@@ -151,21 +121,8 @@ class NamespaceWriter:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _too_many(self) -> Batch | None:
-        with self._lock:
-            if len(self._filling.records) < _CAPACITY or not self._open:
-                return None
-            return self._filling if self._writing is None else self._writing
-
-    def _queued(self) -> list[Batch]:
-        with self._lock:
-            return [batch for batch in self._batches() if batch.records]
-
-    def _batches(self) -> list[Batch]:
-        return [self._filling] if self._writing is None else [self._writing, self._filling]
-
     def _is_queued(self, kind: str, id: str) -> bool:
-        return self.find(kind, id) is not None
+        return self.find(self._namespace, kind, id) is not None
 
     def _is_known(self, kind: str, id: str) -> bool:
         return self._is_queued(kind, id) or self._tables.exists(self._namespace, kind, id)
@@ -180,6 +137,20 @@ class NamespaceWriter:
     # --- the thread that takes turns -----------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._take_turns()
+        except BaseException:  # however this thread ended, nobody may wait for it forever
+            error = StoreError(
+                f"the writer of {self._namespace!r} has ended; close the store and open it again"
+            )
+            with self._lock:
+                self._stopped, self._thread = True, None
+                waiting, self._waiting = self._waiting, _Waiting()
+            waiting.settle(error)
+            self._drop(error)
+            raise
+
+    def _take_turns(self) -> None:
         rang = True
         while True:
             with self._lock:
@@ -244,18 +215,12 @@ class NamespaceWriter:
                 self._writing = None
             batch.settle()
 
-    def _next_batch(self) -> Batch | None:
-        if not self._filling.records:
-            return None
-        self._writing, self._filling = self._filling, Batch()
-        return self._writing
-
     def _drop(self, error: StoreError) -> None:
         """Drop everything queued; numbers continue after what the ledger has at the next turn."""
         with self._lock:
             dropped = self._queued()
             self._open = False
-            self._writing, self._filling = None, Batch()
+            self._writing, self._filling = None, self._new_batch()
             self._epochs.advance()
         for batch in dropped:
             batch.settle(error)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.formats.importing import gather_events
+from sigma_mem.streams.formats.importing import Imported, gather_events
 from sigma_mem.streams.formats.rows import Row, label_of_score, number, parse
 from sigma_mem.streams.stream import Stream
 
@@ -47,8 +47,11 @@ class Columns:
         return [name for name in (*single, *by_peer) if name is not None]
 
 
-def load_table(path: str | PathLike[str], columns: Columns, *, kind: Kind = "auto") -> Stream:
-    """Read a table as a stream; StreamError names a column that is missing or a label that is none."""
+def load_table(path: str | PathLike[str], columns: Columns, *, kind: Kind = "auto") -> Imported:
+    """Read a table as a stream, and say which rows were dropped.
+
+    StreamError names a column that is missing or a label that is none.
+    """
     file = Path(fspath(path))
     rows = parse(file)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
@@ -65,7 +68,7 @@ def load_table(path: str | PathLike[str], columns: Columns, *, kind: Kind = "aut
     if not events:
         why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
         raise StreamError(f"{file}: holds no usable row ({why or 'no rows'})")
-    return Stream(file.name.split(".")[0], peers, events)
+    return Imported(Stream(file.name.split(".")[0], peers, events), "table", report)
 
 
 def _long(file: Path, rows: list[dict[str, Any]], columns: Columns) -> Iterator[Row]:

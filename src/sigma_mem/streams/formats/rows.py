@@ -9,6 +9,7 @@ import io
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,9 +84,18 @@ def only_score(file: Path, names: Sequence[str]) -> str | None:
     return names[0] if names else None
 
 
+def ending_of(file: Path) -> str:
+    """What says how a file is written, whether it is compressed or not.
+
+    >>> ending_of(Path("log.CSV.gz"))
+    '.csv'
+    """
+    return Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+
+
 def parse(file: Path) -> Any:
     """Return what a file holds: a JSON value, or a list of records."""
-    ending = Path(file.name.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
+    ending = ending_of(file)
     if ending in _PICKLES:
         raise StreamError(
             f"{file}: got a pickle, which can run code when it is opened; expected CSV or JSON lines: "
@@ -138,6 +148,7 @@ def _csv(file: Path, text: str) -> list[dict[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     rows = []
     try:
+        _refuse_repeated(file, [name for name in reader.fieldnames or () if name])
         for row in reader:
             if None in row or None in row.values():
                 raise csv.Error("it has not as many fields as the header")
@@ -149,12 +160,20 @@ def _csv(file: Path, text: str) -> list[dict[str, Any]]:
         csv.field_size_limit(before)
 
 
+def _refuse_repeated(file: Path, names: Sequence[str]) -> None:
+    """Raise where two columns have one name, since either may be meant."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise StreamError(f"{file}: has {times} columns {name!r}; expected one: rename the others")
+
+
 def _parquet(file: Path) -> list[dict[str, Any]]:
     parquet = require("pyarrow.parquet", extra="parquet", purpose="reading a Parquet file")
     rows: list[dict[str, Any]] = []
     try:
         size, packed = 0, file.stat().st_size
         with parquet.ParquetFile(file) as table:
+            _refuse_repeated(file, table.schema_arrow.names)
             # A few rows at a time: a page may say of one long text that it stands in millions of rows.
             for batch in table.iter_batches(_ROWS_AT_ONCE):
                 found = batch.to_pylist()
