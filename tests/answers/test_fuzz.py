@@ -7,7 +7,6 @@ from contextlib import suppress
 from itertools import chain, islice
 
 import pytest
-from soup import attacks, soups
 
 from sigma_mem.answers import canon, text_features
 from sigma_mem.answers.canon import KINDS
@@ -15,6 +14,7 @@ from sigma_mem.answers.chat import question_text
 from sigma_mem.answers.latex import MathWorker
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
+from soup import attacks, soups
 
 LIMIT = 0.05  # seconds of processor time per 10 kB in UTF-8, or for any shorter text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,18 @@ def test_a_stream_without_answers_has_nobody_to_ask() -> None:
     stream, phis = made_up(20)
     with pytest.raises(InputError, match="no readable answers"):
         panel_table(without_answers(stream), phis)
+
+
+def test_panels_are_drawn_against_cost_where_calls_have_a_price(tmp_path: Path) -> None:
+    stream, phis = made_up(80, n_peers=4)
+    prices = {peer: 10.0**-n for n, peer in enumerate(stream.peers)}
+    table = panel_table(stream, phis, changes=(0.3,), prices=prices)
+    ways = table.results()["ways"]
+    assert ways[EVERYONE]["cost"] == pytest.approx(sum(prices.values()))
+    assert 0.0 < ways["change ≤ 0.3"]["cost"] < ways[EVERYONE]["cost"]
+    assert "mean cost" in table.grid()[0]
+    assert "panel-cost.png" in {file.name for file in write_report(table, tmp_path)}
+    recorded = replace(stream, events=tuple(replace(event, costs=prices) for event in stream))
+    assert panel_table(recorded, phis, changes=(0.3,)).results()["ways"] == ways
+    with pytest.raises(InputError, match="expected all peers"):
+        panel_table(stream, phis, prices={"nobody": 1.0})

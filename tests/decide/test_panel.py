@@ -41,6 +41,22 @@ def test_a_close_vote_is_changed_more_often_than_a_clear_one():
     assert changes[0] > 0.2 > changes[1]
 
 
+def test_agreement_says_more_than_the_same_lead_with_a_dissent():
+    rest = np.arange(4, 9)
+    two, three_to_one = ([*asked, *[-2] * 5] for asked in ([0, 0, -1, -1], [0, 0, 0, 1]))
+    agreed, led = (
+        change_probability(view_of([0.6] * 9, g, alternatives=2.0), rest) for g in (two, three_to_one)
+    )
+    assert 0.0 < agreed < led
+
+
+def test_copies_that_agree_are_no_agreement():
+    groups, rest = [0, 0, -2, -2, -2], np.array([2, 3, 4])
+    view = view_of([0.6] * 5, groups)
+    copies = view._replace(votes=np.array([0.5, 0.5, 1.0, 1.0, 1.0]))
+    assert change_probability(copies, rest) > 2.0 * change_probability(view, rest)
+
+
 @settings(max_examples=50)
 @given(
     prob=arrays.arrays(np.float64, 6, elements=st.floats(0.001, 0.999)),

@@ -70,6 +70,23 @@ def test_where_only_those_asked_are_labelled_the_first_two_are_a_fair_sample(mem
         np.testing.assert_array_equal(array, replayed.pack()[name], err_msg=name)
 
 
+def test_an_exploring_panel_asks_as_many_as_agreement_would_take_whatever_they_say(monkeypatch):
+    monkeypatch.setattr("sigma_mem.session.methods.deciding.exploring_share", lambda labelled: 0.0)
+    memory = SigmaMem(PEERS, encoder="hashed", seed=0)
+    sure_at_once = {"confidence": 0.0}
+    assert len(ask_all(memory.ask(QUESTION, **sure_at_once), dict.fromkeys(PEERS, "391")).answers) == 1
+    panel = ask_all(memory.ask(QUESTION, explore=True, **sure_at_once), dict.fromkeys(PEERS, "391"))
+    assert len(panel.answers) > 1
+    memory.feedback(panel.decision, dict.fromkeys(panel.answers, True))
+    assert all(memory.trust(QUESTION)[peer].effective > 0.0 for peer in panel.answers)
+    assert len(ask_all(memory.ask(QUESTION, explore=True, calls=1), dict.fromkeys(PEERS, "391")).answers) == 1
+
+
+def test_every_step_knows_the_name_of_its_event(mem):
+    panel = ask_all(mem.ask(QUESTION, ref="task-9"), dict.fromkeys(PEERS, "391"))
+    assert panel.decision.ref == "task-9"
+
+
 def test_where_all_are_labelled_all_labels_count(mem):
     panel = ask_all(mem.ask(QUESTION, explore=True, calls=2), dict.fromkeys(PEERS, "391"))
     before = mem.trust(QUESTION)

@@ -19,7 +19,7 @@ from sigma_mem.cli.bench_options import (
     experiment_command,
 )
 from sigma_mem.cli.measuring import age, encoder, gateway, speed
-from sigma_mem.cli.options import names_of, numbers_of
+from sigma_mem.cli.options import named_values, names_of, numbers_of
 from sigma_mem.cli.output import progress_bar
 from sigma_mem.memory import Settings
 
@@ -269,7 +269,15 @@ def panel(
             min=0.0,
             max=1.0,
             help="Stop once the chance that the rest would change the answer is at most this; several times "
-            "for several. Default: 0.05, 0.1, 0.2, 0.3, 0.5.",
+            "for several. Default: 0.03, 0.06, 0.12, 0.2, 0.4.",
+            show_default=False,
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PEER=AMOUNT",
+            help="What a call to a peer costs, for every peer; by default what the stream says, if it does.",
             show_default=False,
         ),
     ] = None,
@@ -277,11 +285,13 @@ def panel(
     *,
     options: RunOptions,
 ) -> "Table":
-    """Asking only as many as needed: accuracy against mean calls, beside asking everyone."""
+    """Asking only as many as needed: accuracy against mean calls and costs, beside asking everyone."""
     from sigma_mem.bench.experiments.panel import CHANGES, panel_table
 
+    given = named_values(price or [], "price")
+    prices = {peer: numbers_of(amount, "--price")[0] for peer, amount in given.items()} or None
     with options.experiment(stream, limit=limit) as e:
-        return panel_table(e.stream, e.phis, change or CHANGES, e.setup)
+        return panel_table(e.stream, e.phis, change or CHANGES, e.setup, prices)
 
 
 @app.command()

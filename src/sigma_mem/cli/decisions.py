@@ -22,6 +22,7 @@ from sigma_mem.cli.options import (
 )
 from sigma_mem.cli.output import console, print_json, say
 from sigma_mem.decide import Reads
+from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 
@@ -205,7 +206,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         canon: CanonName = "auto",
         change: Annotated[
             float, typer.Option(min=0.0, max=1.0, help="Chance that the rest changes the answer, to stop at.")
-        ] = 0.2,
+        ] = CHANGE,
         calls: Annotated[int | None, typer.Option(min=1, help="Ask at most so many.")] = None,
         *,
         task: TaskOptions,

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.features import read_answer
 from sigma_mem.decide import View
-from sigma_mem.decide.panel import change_probability, next_peer
+from sigma_mem.decide.panel import CHANGE, change_if_agreed, change_probability, next_peer
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
 
-_FAIR = 2  # answers that an exploring panel asks for whatever they say
 _KNOWN = 4.0  # labelled events after which no longer everyone is asked
 _DRAWN = 0.3  # how often the second of them is drawn, so that everyone is seen
 
@@ -51,7 +50,7 @@ class PanelLimits:
         Ask all of them, whatever they say.
     """
 
-    change: float = 0.2
+    change: float = CHANGE
     confidence: float | None = None
     calls: int | None = None
     among: Collection[str] | None = None
@@ -71,7 +70,11 @@ class PanelLimits:
         if self.everyone:
             return False
         sure = self.confidence is not None and confidence >= self.confidence
-        return change <= self.change or sure or (self.calls is not None and calls >= self.calls)
+        return change <= self.change or sure or self.used_up(calls)
+
+    def used_up(self, calls: int) -> bool:
+        """Whether no more peers may be asked."""
+        return self.calls is not None and calls >= self.calls
 
     def may_ask(self, peer: str) -> bool:
         """Whether a peer may be asked at all."""
@@ -119,6 +122,7 @@ class Panel:
         self.next = decision.peer
         self.change = 1.0
         self.answers: Mapping[str, Answer] = {}
+        self._planned = 1  # peers that are asked whatever is answered
         self._limits, self._canon, self._decide, self._rng = limits, canon, decide, rng
 
     def __repr__(self) -> str:
@@ -152,6 +156,7 @@ class Panel:
         noted = decision.details["panel"]
         self.decision, self.answers = decision, answers
         self.next, self.change = noted["next"], noted["change"]
+        self._planned = noted.get("planned", 1)
 
     def _step(self, answers: Mapping[str, Answer], added: str) -> Step:
         """What to keep beside a decision on these answers: whom to ask next, and what the rest may change."""
@@ -160,8 +165,9 @@ class Panel:
             names = state.peers
             left = [i for i, peer in enumerate(names) if peer not in answers and self._limits.may_ask(peer)]
             rest = np.array(left, dtype=np.intp)
-            change = change_probability(view, rest)
-            stop = not left or self._limits.reached(change, confidence, len(answers))
+            change, asked = change_probability(view, rest), len(answers)
+            planned = max(self._planned, asked + 1) if self._asks_on(view, rest, asked) else self._planned
+            stop = not left or (asked >= planned and self._limits.reached(change, confidence, asked))
             price = costs if costs[rest].all() else None  # prices decide where all have one
             noted: dict[str, Any] = {
                 "next": None if stop else names[self._next(view, rest, price)],
@@ -170,9 +176,16 @@ class Panel:
             }
             if self._limits.everyone or not self._limits.explore:
                 return noted
-            return {**noted, "fair": list(answers)[:_FAIR]}  # see `EventState.evidence`
+            return {**noted, "planned": planned, "fair": list(answers)[:planned]}  # see `EventState.evidence`
 
         return step
+
+    def _asks_on(self, view: View, rest: NDArray[np.intp], asked: int) -> bool:
+        """Whether an exploring panel would ask another one even if all who were asked had agreed."""
+        limits = self._limits
+        if not limits.explore or self._planned < asked or limits.used_up(asked):
+            return False
+        return change_if_agreed(view, rest) > limits.change
 
     def _next(self, view: View, rest: NDArray[np.intp], price: FloatArray | None) -> int:
         """Whom to ask next; the second of an exploring panel is now and then anybody."""

@@ -9,6 +9,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from sigma_mem.answers.canon import Kind
+from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import UnknownDecisionError
 from sigma_mem.events import Decision
 from sigma_mem.serve.bodies import explanation_body, feedback_body
@@ -154,7 +155,7 @@ def _add_panels(server: MCPServer[Any], memories: ToolMemories) -> None:
         change: Annotated[
             float,
             Field(ge=0.0, le=1.0, description="Enough once the rest change the answer with this chance."),
-        ] = 0.2,
+        ] = CHANGE,
         confidence: Annotated[
             float | None, Field(ge=0.0, le=1.0, description="Enough as well once it is this sure.")
         ] = None,

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from sigma_mem.answers.canon import Kind
+from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 
@@ -129,7 +130,7 @@ class AskRequest(_Task):
     )
     canon: Kind = Field("auto", description="How answers are compared.")
     change: float = Field(
-        0.2, ge=0.0, le=1.0, description="Stop once the rest change the answer with this chance at most."
+        CHANGE, ge=0.0, le=1.0, description="Stop once the rest change the answer with this chance at most."
     )
     confidence: float | None = Field(None, ge=0.0, le=1.0, description="Stop as well once it is this sure.")
     calls: int | None = Field(None, ge=1, description="Ask at most so many.")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import Answers, prepare_answers
+from sigma_mem.decide.panel import CHANGE
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.session.costs import Budget
 from sigma_mem.session.deciding import TaskRequest, checked_share, named_read
@@ -182,7 +183,7 @@ class DecidingMethods(HeldMemory):
         among: Sequence[str] | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
-        change: float = 0.2,
+        change: float = CHANGE,
         confidence: float | None = None,
         calls: int | None = None,
     ) -> Panel:
@@ -215,7 +216,7 @@ class DecidingMethods(HeldMemory):
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
             given = prepare_answers(task.question, answers, canon, self.settings.text_features)
-            same = TaskRequest(task.question, after=first.event)
+            same = TaskRequest(task.question, after=first.event, ref=ref)
             return self._made(self._decider.decide(same, None, given, step=step))
 
         panel = Panel(first, limits, canon, decide, self._rng)
