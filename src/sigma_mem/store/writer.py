@@ -140,7 +140,8 @@ class Writer:
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
             namespace = unit[0].namespace if unit else ""
-            refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
+            look = self._is_known if epoch is None else self._is_queued
+            refuse_known(namespace, [q.record for q in unit], lambda key: look(namespace, *key))
             first = self._newest() + 1
             queued = [q._replace(record=q.record._replace(seq=seq)) for seq, q in enumerate(unit, first)]
             waiting = len(self._filling.records)
@@ -214,8 +215,11 @@ class Writer:
     def _batches(self) -> list[Batch]:
         return [self._filling] if self._writing is None else [self._writing, self._filling]
 
+    def _is_queued(self, namespace: str, kind: str, id: str) -> bool:
+        return any(batch.find(namespace, kind, id) is not None for batch in self._batches())
+
     def _is_known(self, namespace: str, kind: str, id: str) -> bool:
-        return self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id)
+        return self._is_queued(namespace, kind, id) or self._durable.exists(namespace, kind, id)
 
     def _run(self) -> None:
         try:
