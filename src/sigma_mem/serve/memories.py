@@ -28,6 +28,7 @@ class ServedMemory:
 
     def __init__(self, namespace: str, mem: SigmaMem) -> None:
         self.namespace, self.mem = namespace, mem
+        mem.advises_in_background = True  # it reads hundreds of lines
         self._long = 0 if mem.store.turns is None else 1
 
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:

@@ -9,6 +9,7 @@ from itertools import islice
 
 from sigma_mem.encode.glossary import reads_language
 from sigma_mem.session.fold import Fold
+from sigma_mem.session.journal import Journal
 from sigma_mem.session.listing import decision_lines
 from sigma_mem.store.base import Record, Store
 
@@ -32,12 +33,18 @@ class Advice:
         return self.text
 
 
-def advice_for(fold: Fold, store: Store, namespace: str, encoder: str) -> list[Advice]:
-    """What there is to say of a memory as it stands; looks at its last 512 decisions."""
-    recent = list(islice(decision_lines(store, namespace, fold.seq), _RECENT))
-    found = [rank_advice(fold.state.rank), _one_source(store, namespace), _labels(fold, recent)]
-    found += _never_chosen(fold, recent)
-    found.append(_language(encoder, recent))
+def advice_for(journal: Journal, encoder: str) -> list[Advice]:
+    """What there is to say of a memory as it stands; looks at its last 512 decisions.
+
+    Takes the lock for moments only: others decide meanwhile.
+    """
+    store, namespace = journal.store, journal.namespace
+    with journal as fold:
+        seq = fold.seq
+    recent = list(islice(decision_lines(store, namespace, seq), _RECENT))
+    found = [_one_source(store, namespace), _labels(journal, recent), _language(encoder, recent)]
+    with journal as fold:
+        found += [rank_advice(fold.state.rank), *_never_chosen(fold, recent)]
     return [advice for advice in found if advice is not None]
 
 
@@ -64,11 +71,11 @@ def _one_source(store: Store, namespace: str) -> Advice | None:
     )
 
 
-def _labels(fold: Fold, recent: list[Record]) -> Advice | None:
+def _labels(journal: Journal, recent: list[Record]) -> Advice | None:
     if len(recent) < FIRST_CHECK:
         return None
     events = dict.fromkeys(line.event for line in recent)
-    labelled = sum(1 for id in events if (event := fold.event(id)) is not None and event.said)
+    labelled = sum(_has_label(journal, id) for id in events)
     if labelled > _FEW * len(events):
         return None
     return Advice(
@@ -76,6 +83,12 @@ def _labels(fold: Fold, recent: list[Record]) -> Advice | None:
         f"{labelled} of the last {len(events)} events have a label: p̂ rests on agreement; send feedback for "
         "more of them, or use Settings(decay='labelled') so that rare labels are not forgotten",
     )
+
+
+def _has_label(journal: Journal, event: str) -> bool:
+    with journal as fold:
+        found = fold.event(event)
+        return found is not None and bool(found.said)
 
 
 def _never_chosen(fold: Fold, recent: list[Record]) -> Iterator[Advice]:

@@ -100,7 +100,8 @@ class Store(Protocol):
         """Queue records as one unit; return the sequence number of the last, and a ticket.
 
         Raises ConflictError, and appends none of them, if a (kind, id) is already there. With the epoch in
-        which they were derived, records that may depend on dropped ones are refused with StoreError.
+        which they were derived, records that may depend on dropped ones are refused with StoreError; and
+        since who gives it knows all records so far and chose new ids, durable ones need not be looked up.
         """
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:

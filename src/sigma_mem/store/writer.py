@@ -75,7 +75,8 @@ class Writer(BatchQueue):
                 raise StoreError("the store is closed; open it again to write")
             refuse_other_epoch(epoch, self.epoch)
             namespace = unit[0].namespace if unit else ""
-            refuse_known(namespace, [q.record for q in unit], lambda key: self._is_known(namespace, *key))
+            look = self._is_known if epoch is None else self._is_queued
+            refuse_known(namespace, [q.record for q in unit], lambda key: look(namespace, *key))
             queued = numbered(unit, self._newest() + 1)
             waiting = len(self._filling.records)
             if not waiting or waiting < _MANY <= waiting + len(queued):
@@ -111,8 +112,11 @@ class Writer(BatchQueue):
                 return batch.records[-1].record.seq
         return self._last
 
+    def _is_queued(self, namespace: str, kind: str, id: str) -> bool:
+        return any(batch.find(namespace, kind, id) is not None for batch in self._batches())
+
     def _is_known(self, namespace: str, kind: str, id: str) -> bool:
-        return self.find(namespace, kind, id) is not None or self._durable.exists(namespace, kind, id)
+        return self._is_queued(namespace, kind, id) or self._durable.exists(namespace, kind, id)
 
     def _run(self) -> None:
         try:
