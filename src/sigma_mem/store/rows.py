@@ -23,6 +23,7 @@ DIGEST = 16  # bytes
 SALT = 8
 _SHORT = {"decision": "d", "feedback": "f"}  # of kinds; any other has a mark before it
 _LONG = {short: kind for kind, short in _SHORT.items()}
+_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _FLOAT32 = 1  # a flag before a stored body: φ is narrow
 
 
@@ -93,7 +94,7 @@ def whole_row(values: Sequence[Any]) -> StoredRow | None:
 
 def encoded(body: Mapping[str, Any]) -> bytes:
     """A body as JSON; raises TypeError, ValueError or RecursionError where it has no such form."""
-    return json.dumps(dict(body), allow_nan=False, separators=(",", ":")).encode()
+    return _JSON.encode(dict(body)).encode()
 
 
 def short_kind(kind: str) -> str:
