@@ -24,7 +24,7 @@ def counted(monkeypatch):
     return lines
 
 
-def played(path, seed, events=120, settings=None, odd=0.0, **options):
+def played(path, seed, events=120, settings=None, odd=0.0, usual="vote", **options):
     """A memory in which some of what happens is unusual."""
     rng = np.random.default_rng(seed)
     mem = SigmaMem(PEERS, path=path, rank=6, settings=settings or Settings(), snapshot_every=10**6, **options)
@@ -42,7 +42,7 @@ def played(path, seed, events=120, settings=None, odd=0.0, **options):
         elif kind < 0.15 + odd:
             d = mem.decide("what?", said, phi=phi, topic="law" if i % 2 else None)
         else:
-            d = mem.vote("what is it?", said, phi=phi, ref=ref)
+            d = getattr(mem, usual)("what is it?", said, phi=phi, ref=ref)
         ids.append(d.id)
         if rng.random() < 0.85:
             some = {p: float(rng.choice([-1.0, 0.3, 1.0])) for p in mem.peers if rng.random() < 0.9}
@@ -113,11 +113,20 @@ def test_any_settings_leave_the_same_bits(tmp_path, settings):
         same(mem)
 
 
-def test_anchors_move_between(tmp_path, counted):
-    with played(tmp_path / "memory.db", 4, events=150, settings=Settings(gamma=0.6)) as mem:
+@pytest.mark.parametrize("usual", ["vote", "decide"])
+def test_anchors_move_between(tmp_path, counted, usual):
+    with played(tmp_path / "memory.db", 4, events=150, settings=Settings(gamma=0.6), usual=usual) as mem:
         assert mem.state.competence.decayed.bits > 0
         same(mem)
         assert counted
+
+
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_adaptive_decisions_are_applied_at_once_and_leave_the_same_bits(tmp_path, counted, keep_text):
+    with played(tmp_path / "memory.db", 7, usual="decide", keep_text=keep_text) as mem:
+        same(mem)
+        assert mem.reads.competence.decayed.arrays["traces"].any()
+        assert sum(counted) > 0.5 * 2 * 120
 
 
 def test_peers_come_and_go_and_events_are_forgotten(tmp_path):

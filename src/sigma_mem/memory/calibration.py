@@ -25,16 +25,13 @@ def shrunk_mean(total: Number, labels: Number, prior: float | FloatArray, streng
     >>> shrunk_mean(6.0, 10.0, prior=0.0, strength=4.0).__round__(3)
     0.429
     """
-    mean: Number = total + strength * prior  # type: ignore[assignment]
-    mean /= labels + strength
-    return mean
+    # No step is made in place: on a few peers that takes numpy twice as long.
+    return (total + prior * strength) / (labels + strength)  # type: ignore[return-value]
 
 
 def probability(mean: FloatArray) -> FloatArray:
     """½(1 + mean): how often c = 1, where c is 1 or −1 with this mean."""
-    p = 0.5 * mean
-    p += 0.5
-    return p
+    return mean * 0.5 + 0.5
 
 
 def pool_mean(total: FloatArray, labels: FloatArray, prior: float, prior_labels: float) -> FloatArray:

@@ -51,17 +51,19 @@ class Competence:
         # The leading axis runs over rates, the second one is 0 for M and 1 for N, the third runs over peers.
         self._shape = (len(rates), 2, self._kept)
         sums = np.zeros((*self._shape, packed_size(rank)))  # packed: a read goes through half the memory
-        coefficients = np.zeros((*self._shape, WINDOW))
-        self._traces = np.zeros(self._shape[1:])  # of the sums at the first rate, window included
+        coefficients = np.zeros((WINDOW, *self._shape))  # an event is a row: written at once
+        traces = np.zeros(self._shape[1:])  # of the sums at the first rate, window included
         self.by_rate = [
-            DecayedSum(rate, {"packed": sums[i], "coefficients": coefficients[i]})
+            DecayedSum(rate, {"packed": sums[i], "coefficients": coefficients[:, i].transpose(1, 2, 0)})
             for i, rate in enumerate(rates)
         ]
         self.decayed = self.by_rate[0]
-        self.decayed.arrays["traces"] = self._traces
-        # Flat views: a row for every matrix, and a row of coefficients.
-        self._sums = sums.reshape(-1, packed_size(rank))
-        self._coefficients = coefficients.reshape(-1, WINDOW)
+        self.decayed.arrays["traces"] = traces
+        self._sums = sums.reshape(-1, packed_size(rank))  # a row for every matrix
+        self._coefficients = coefficients.reshape(WINDOW, -1)  # and a column
+        # Without the empty peer:
+        self._events, self._traces = coefficients[..., :n_peers], traces[:, :n_peers]
+        self._both = np.zeros((2, n_peers))  # what is being written
         self._phis = np.zeros((WINDOW, rank))
         self._filled = 0
         self._folded = False  # whether the matrices hold anything
@@ -75,51 +77,48 @@ class Competence:
         """
         if self._filled == WINDOW:
             self._fold()
-        both = np.zeros(self._shape[1:])
-        both[0, : self.n_peers] = c
-        both[1, : self.n_peers] = seen
         self._phis[self._filled] = phi
-        by_rate = [both * decayed.weight(tick) for decayed in self.by_rate]
-        for decayed, part in zip(self.by_rate, by_rate, strict=True):
-            decayed.arrays["coefficients"][:, :, self._filled] = part
-        self._traces += by_rate[0]  # tr φφᵀ = 1
+        both = self._both
+        both[0], both[1] = c, seen
+        event = self._events[self._filled]
+        for i, decayed in enumerate(self.by_rate):
+            event[i] = both * decayed.weight(tick)
+        self._traces += event[0]  # tr φφᵀ = 1
         self._filled += 1
 
     def write_many(self, phis: FloatArray, c: FloatArray, seen: FloatArray, ticks: Sequence[float]) -> None:
         """Write events, a row each, one after another: bit for bit as `write` does."""
-        columns = np.zeros((len(phis), *self._shape))
-        columns[:, :, 0, : self.n_peers] = c[:, None]
-        columns[:, :, 1, : self.n_peers] = seen[:, None]
+        events = np.empty((len(phis), *self._events.shape[1:]))
+        events[:, :, 0], events[:, :, 1] = c[:, None], seen[:, None]
         for i, decayed in enumerate(self.by_rate):
-            part = columns[:, i]
-            part *= decayed.weights(ticks)[:, None, None]
-        add_rows(self._traces, columns[:, 0])
-        flat, done = columns.reshape(len(phis), len(self._coefficients)), 0
+            events[:, i] *= decayed.weights(ticks)[:, None, None]
+        add_rows(self._traces, events[:, 0])
+        done = 0
         while done < len(phis):
             if self._filled == WINDOW:
                 self._fold()
             end = min(len(phis), done + WINDOW - self._filled)
             places = slice(self._filled, self._filled + end - done)
             self._phis[places] = phis[done:end]
-            self._coefficients[:, places] = flat[done:end].T
+            self._events[places] = events[done:end]
             self._filled, done = places.stop, end
 
     def _fold(self) -> None:
-        for total, update in zip(self._sums, self._window(self._coefficients), strict=True):
+        for total, update in zip(self._sums, self._window(len(self._sums)), strict=True):
             total += update
         self._coefficients[:] = 0.0  # what is left in the φ's no longer counts
         self._filled = 0
         self._folded = True
 
-    def _window(self, coefficients: FloatArray) -> list[FloatArray]:
-        """Σ_s coefficient·φ_sφ_sᵀ over the window, packed, for every row of coefficients.
+    def _window(self, matrices: int) -> list[FloatArray]:
+        """Σ_s coefficient·φ_sφ_sᵀ over the window, packed, of the first so many matrices.
 
         A product of matrices is symmetric only up to rounding; packed, an entry and its mirror are one.
         """
         columns = np.ascontiguousarray(self._phis.T)
         known: dict[bytes, FloatArray] = {}  # peers that are labelled on the same events share N's update
         out = []
-        for row in coefficients:
+        for row in np.ascontiguousarray(self._coefficients[:, :matrices].T):
             key = row.tobytes()
             if key not in known:
                 known[key] = pack_symmetric((columns * row).dot(self._phis))
@@ -152,26 +151,31 @@ class Competence:
         found = self._sums.dot(pair_products(phi) if pairs is None else pairs)
         alignment = self._phis.dot(phi)
         alignment *= alignment
-        found += self._coefficients.dot(alignment)
+        found += alignment.dot(self._coefficients)
         by_rate: FloatArray = found.reshape(self._shape)[:, :, : self.n_peers]
         return by_rate
 
     def readout(self, phi: FloatArray, now: float) -> FloatArray:
         """M_pφ/η of every peer (eq:sigma_readout), shape (P, rank)."""
         folded = unpack_symmetric(self._sums[: self.n_peers], self.rank) @ phi
-        recent = (self._coefficients[: self.n_peers] * (self._phis @ phi)) @ self._phis
+        recent = (self._coefficients[:, : self.n_peers].T * (self._phis @ phi)) @ self._phis
         total: FloatArray = (folded + recent) * self.decayed.factor(now)
         return total
 
     def trace(self, now: float) -> tuple[FloatArray, FloatArray]:
         """tr M_p/η and tr N_p/η: decayed sums of c and of labels, whatever the direction."""
-        total, labels = self._traces[:, : self.n_peers] * self.decayed.factor(now)
+        total, labels = self._traces * self.decayed.factor(now)
         return total, labels
+
+    def labels(self, now: float) -> FloatArray:
+        """tr N_p/η, the second of `trace`, (P,)."""
+        labels: FloatArray = self._traces[1] * self.decayed.factor(now)
+        return labels
 
     def matrices(self, now: float) -> tuple[FloatArray, FloatArray]:
         """M/η and N/η as (P, rank, rank), each matrix symmetric bit for bit."""
         first = 2 * self._kept
-        packed = self._sums[:first] + np.array(self._window(self._coefficients[:first]))
+        packed = self._sums[:first] + np.array(self._window(first))
         both = unpack_symmetric(packed, self.rank)
         both *= self.decayed.factor(now)
         return both[: self.n_peers], both[self._kept : self._kept + self.n_peers]

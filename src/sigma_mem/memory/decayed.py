@@ -23,6 +23,7 @@ from sigma_mem.events import FloatArray
 # The anchor moves on when γ^(anchor − now) reaches 2^32, and by whole halvings only: a power of
 # two rescales sum and weights without rounding, so moving it changes no bit of what is read.
 _MAX_BITS = 32
+LEAST = 1e-200  # of a decay that is divided by
 
 
 class DecayedSum:
@@ -66,6 +67,10 @@ class DecayedSum:
     def factor(self, now: float) -> float:
         """γ^(now − anchor): the factor of an array when it is read at `now`."""
         return math.exp2(self.bits - self._halvings * (now - self.origin))
+
+    def grown(self, strength: float, now: float) -> float:
+        """The strength of a prior beside undecayed sums: both parts of a mean share `factor`."""
+        return strength / max(self.factor(now), LEAST)
 
     def add(self, name: str, contribution: FloatArray, tick: float) -> None:
         """Add what an event at `tick` contributes; the array passed in is scaled in place."""

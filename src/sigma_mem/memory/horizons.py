@@ -30,7 +30,6 @@ from sigma_mem.memory.decayed import DecayedSum, add_rows
 
 Number = TypeVar("Number", float, FloatArray)
 
-LEAST = 1e-200  # of a decay that is divided by
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _BELIEVED = 50.0  # labelled events at which agreement's deviation counts half
 
@@ -70,10 +69,9 @@ def with_deviation(overall: FloatArray, deviation: FloatArray, labelled: FloatAr
 
 
 def bounded(mean: FloatArray) -> FloatArray:
-    """A mean label, in place, kept from certainty."""
-    np.minimum(mean, _MOST, out=mean)
-    np.maximum(mean, -_MOST, out=mean)
-    return mean
+    """A mean label, kept from certainty."""
+    out: FloatArray = np.maximum(np.minimum(mean, _MOST), -_MOST)
+    return out
 
 
 class Horizons:
@@ -160,9 +158,8 @@ class Horizons:
         """over_g,p, (H, P), shrunk to the pool's mean label, and that to a prior worth `prior_labels`."""
         grown: list[float] = []
         for (total, labels), decayed in zip(self._both.sum(axis=2).tolist(), self._decayed, strict=True):
-            factor = max(decayed.factor(now), LEAST)
-            own = strength / factor
-            grown += own * shrunk_mean(total, labels, prior, prior_labels / factor), own
+            own, of_pool = decayed.grown(strength, now), decayed.grown(prior_labels, now)
+            grown += own * shrunk_mean(total, labels, prior, of_pool), own
         return self._means(grown)
 
     def means_by_agreement(
@@ -177,21 +174,18 @@ class Horizons:
         """
         grown: list[float] = []
         for (beyond, events, alone), decayed in zip(self._level.tolist(), self._decayed, strict=True):
-            own = strength / max(decayed.factor(now), LEAST)
+            own = decayed.grown(strength, now)
             grown += own * (pool + shift(beyond, events, alone, pool, own)), own
         return self._means(grown, agreed)
 
     def _means(self, grown: Sequence[float], differences: FloatArray | None = None) -> FloatArray:
-        """Means from, for every horizon in turn, its prior times the prior's strength, and this strength.
-
-        Sums stay undecayed and the strength grows: numerator and denominator share the factor.
-        """
+        """Means from, for every horizon in turn, its prior times the prior's grown strength, and this."""
         prior = np.array(grown).reshape(-1, 2, 1)
         sums = self._both + prior
-        means: FloatArray = sums[:, 0]
+        totals: FloatArray = sums[:, 0]
         if differences is not None:
-            means += differences * prior[:, 1]
-        means /= sums[:, 1]
+            totals = totals + differences * prior[:, 1]
+        means: FloatArray = totals / sums[:, 1]
         return means
 
     def labelled_events(self, now: float) -> float:

@@ -16,14 +16,13 @@ from sigma_mem.memory.topics import TopicReading
 class SeenLately(NamedTuple):
     """Sums at φ at the fast rate, and the prior that their mean is shrunk to, beyond that at φ."""
 
-    total: FloatArray
-    labels: FloatArray
+    sums: FloatArray  # of labels and of 1, (2, P)
     beyond: FloatArray
     strength: float
 
     def mean(self, near: FloatArray) -> FloatArray:
         """Mean label, (P,), where that at φ over all time is `near`."""
-        return shrunk_mean(self.total, self.labels, near + self.beyond, self.strength)
+        return shrunk_mean(self.sums[0], self.sums[1], near + self.beyond, self.strength)
 
 
 class Reading(NamedTuple):

@@ -13,7 +13,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory.agreement import deviation
 from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_of
-from sigma_mem.memory.horizons import LEAST, bounded, with_deviation
+from sigma_mem.memory.horizons import bounded, with_deviation
 from sigma_mem.memory.mixing import fast_horizon
 from sigma_mem.memory.parts import StateParts
 from sigma_mem.memory.reading import OverallReading, Reading, SeenLately
@@ -64,9 +64,10 @@ class SigmaState(StateParts):
         overall = self._overall(now)
         strength = self._strength
         pairs = pair_products(phi)
-        sums = self.competence.undecayed_scores(phi, pairs)  # where the strength of a prior can grow instead
-        score, effective = sums[0, 0], sums[0, 1]
-        np.abs(effective, out=effective)  # what is taken back may leave a rounding error below 0 behind
+        undecayed = self.competence.undecayed_scores(phi, pairs)
+        sums = undecayed[0] * self.competence.decayed.factor(now)
+        score = sums[0]
+        effective = np.abs(sums[1])  # what is taken back may leave a rounding error below 0 behind
         prior = overall.slowest
         compared: tuple[FloatArray, FloatArray] | None = None
         if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
@@ -74,19 +75,16 @@ class SigmaState(StateParts):
             compared = asked, overall.compared
             near = deviation(agreements, asked, overall.agreed, strength)
             prior = with_deviation(prior, near, self.horizons.labelled_events(now))
-        factor = self.competence.decayed.factor(now)
-        near = shrunk_mean(score, effective, prior, strength / max(factor, LEAST))
+        near = shrunk_mean(score, effective, prior, strength)
         mean, lately = near, None
         if self.mixing is not None:
-            fast = max(self.competence.by_rate[1].factor(now), LEAST)
-            lately = SeenLately(sums[1, 0], sums[1, 1], overall.recent, strength / fast)
+            fast = self.competence.by_rate[1]
+            lately = SeenLately(undecayed[1], overall.recent, fast.grown(strength, now))
             mean = near + overall.change
             if self.mixing.local:
                 mean += self.mixing.local * (lately.mean(near) - near)
-            bounded(mean)
-        score *= factor * self._eta
-        effective *= factor
-        prob, by_horizon = probability(mean), overall.means.T
+            mean = bounded(mean)
+        prob, by_horizon, score = probability(mean), overall.means.T, score * self._eta
         reading = Reading(score, effective, prob, strength, near, by_horizon, lately, None, compared)
         return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
 
@@ -120,7 +118,7 @@ class SigmaState(StateParts):
             pool = shrunk_mean(sum(agreements.tolist()), sum(asked.tolist()), none_known, s.prior_labels)
             agreed = shrunk_mean(agreements, asked, pool, s.strength)
             overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
-        overall.flags.writeable = False  # readings hand it out, and it is read again
+        overall.setflags(write=False)  # readings hand it out, and it is read again
         slowest = overall[-1]
         if self.mixing is None:
             change = recent = np.zeros(len(self.peers))

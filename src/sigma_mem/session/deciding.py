@@ -215,8 +215,10 @@ def _place(
     fold: Fold, task: TaskRequest, phi: FloatArray | None, topics: tuple[str, ...], time: float
 ) -> Place:
     """The event that a task belongs to, as it stands under the lock: another thread may have been first."""
-    after = None if task.after is None else id_of(task.after)
-    earlier, ref_is_new = earlier_event(fold, after, None if task.ref is None else checked_ref(task.ref))
+    earlier, ref_is_new = None, False
+    if task.after is not None or task.ref is not None:
+        after = None if task.after is None else id_of(task.after)
+        earlier, ref_is_new = earlier_event(fold, after, None if task.ref is None else checked_ref(task.ref))
     if earlier is None:
         if phi is None:
             raise InputError(f"ref {task.ref!r} has been forgotten meanwhile; expected the task again")
@@ -292,9 +294,9 @@ def checked_share(min_confidence: float | None) -> float | None:
 
 
 def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:
-    """A unit vector of the memory's rank, as an array of its own."""
+    """A unit vector of the memory's rank, which may be the caller's own array."""
     try:
-        vector = np.array(phi, dtype=np.float64)
+        vector = np.asarray(phi, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"φ is no array of numbers ({error}); expected {rank} of them") from error
     if vector.shape != (rank,):

@@ -1,7 +1,6 @@
 """One event as its lines tell it: where it stands, what was answered and claimed, its labels by source."""
 
 import math
-from base64 import b64decode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from sigma_mem.decide.adaptive import duels
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
-from sigma_mem.session.lines import is_forgotten, phi_in, recorded_features
+from sigma_mem.session.lines import halves_in, is_forgotten, phi_in, recorded_features
 from sigma_mem.store.base import Record
 
 _NONE: Mapping[str, Any] = {}
@@ -56,7 +55,7 @@ class EventState:
     served_lines = 0
     charges: Mapping[str, Charge] = _NONE  # by peer
     guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
-    _topic_claims: tuple[str, Mapping[str, float]] | None = None
+    _topic_claims: tuple[str, tuple[str, ...]] | None = None
 
     def __init__(self, record: Record) -> None:
         body = record.body
@@ -234,25 +233,25 @@ def _recorded_agreement(body: Mapping[str, Any]) -> dict[str, float] | None:
     """Agreement labels that a decision's line keeps; None where they follow from the canons."""
     if "agreement" not in body:
         return None
-    labels = np.frombuffer(b64decode(body["agreement"]), dtype="<f2").tolist()
+    labels = halves_in(body["agreement"]).tolist()
     return {peer: a for peer, a in zip(body["scores"], labels, strict=True) if a == a}  # not NaN
 
 
-def _claims(record: Record, key: str = "claims") -> tuple[str, Mapping[str, float]] | None:
+def _claims(record: Record, key: str = "claims") -> tuple[str, tuple[str, ...]] | None:
     """What was claimed, as the line keeps it, and the peers it is about, in order."""
     raw = record.body.get(key)
-    return None if raw is None else (raw, record.body["scores"])
+    return None if raw is None else (raw, tuple(record.body["scores"]))
 
 
 def _by_peer(
-    claims: tuple[str, Mapping[str, float]] | None, peers: tuple[str, ...]
+    claims: tuple[str, tuple[str, ...]] | None, peers: tuple[str, ...]
 ) -> NDArray[np.float16] | None:
     """Recorded claims of these peers, a row each; NaN for one not in the pool then."""
     if claims is None:
         return None
     raw, then = claims
-    recorded = np.frombuffer(b64decode(raw), dtype="<f2").reshape(len(then), -1)
-    if tuple(then) == peers:
+    recorded = halves_in(raw).reshape(len(then), -1)
+    if then == peers:
         return recorded
     by_peer = dict(zip(then, recorded, strict=True))
     nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)

@@ -27,6 +27,7 @@ from sigma_mem.session.pool import PeerChange, PoolChanges
 from sigma_mem.store.base import Record, Store
 
 _NO_NAMES: Mapping[str, str] = {}
+_NOT_COMPARED = [0.0]  # of every peer
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
@@ -230,10 +231,11 @@ class Fold:
         if self.labelled is None:
             return ()
         counts = [self.labelled[peer] for peer in self.state.peers]
-        labels = self.state.competence.trace(now)[1].tolist()
-        none = [0.0] * len(counts)
-        near, anywhere = (none, none) if reading.compared is None else (x.tolist() for x in reading.compared)
-        return counts, labels, near, anywhere
+        labels = self.state.competence.labels(now).tolist()
+        if reading.compared is None:
+            return counts, labels, _NOT_COMPARED, _NOT_COMPARED
+        near, anywhere = reading.compared
+        return counts, labels, near.tolist(), anywhere.tolist()
 
     def aliases(self) -> Mapping[str, str]:
         """Names that peers had before, and what those peers are called now."""
@@ -394,4 +396,5 @@ class Fold:
 
 
 def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
-    return np.array([labels.get(name, math.nan) for name in names])
+    in_order = tuple(labels) == names
+    return np.array([*labels.values()] if in_order else [labels.get(name, math.nan) for name in names])

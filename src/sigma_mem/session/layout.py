@@ -1,7 +1,7 @@
 """Where the values of plain lines stand in their shapes: what many such lines say, as arrays.
 
-A plain decision is the first one of an event, without topics, costs, a panel or choices of reads. A plain
-feedback has labels of one source that weighs 1.
+A plain decision is the first one of an event, without topics, costs or a panel. A plain feedback has labels of
+one source that weighs 1.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class PlainLines:
     confidence : of decisions, (lines,)
     sureness : claims of every temperature and their mixture, (lines, K); None where no line has them
     chosen : the peer of these claims, (lines,)
+    adaptive : whether a decision has choices of reads, (lines,)
+    choices : the peer that each read chose, (lines, R); −1 for nobody
     order : of a feedback's labels, by line
     """
 
@@ -62,10 +64,12 @@ class PlainLines:
     confidence: FloatArray
     sureness: FloatArray | None
     chosen: NDArray[np.intp]
+    adaptive: NDArray[np.bool_]
+    choices: NDArray[np.intp]
     order: dict[int, Sequence[int]]
 
     @classmethod
-    def nothing(cls, n: int, n_peers: int) -> PlainLines:
+    def nothing(cls, n: int, n_peers: int, n_reads: int) -> PlainLines:
         """Of so many lines nothing is known."""
         by_peer = (n, n_peers)
         return cls(
@@ -84,6 +88,8 @@ class PlainLines:
             confidence=np.zeros(n),
             sureness=None,
             chosen=np.zeros(n, dtype=np.intp),
+            adaptive=np.zeros(n, dtype=bool),
+            choices=np.full((n, n_reads), -1, dtype=np.intp),
             order={},
         )
 
@@ -93,7 +99,8 @@ class PlainLines:
         columns: ShapeColumns,
         rows: NDArray[np.intp],
         peers: Sequence[str],
-        peer_of: Callable[[float], str],
+        reads: Sequence[str],
+        name_of: Callable[[float], str],
     ) -> None:
         """Take in decisions of one shape, where that is a plain one."""
         if not _is_plain_decision(tree, peers):
@@ -141,10 +148,16 @@ class PlainLines:
                 sureness = np.column_stack([column[place] for place in claims_])
                 if self.sureness is None:
                     self.sureness = np.zeros((len(self.plain), sureness.shape[1]))
-                names = [peer_of(number) for number in column[chosen].tolist()]
-                plain &= np.array([name in peers for name in names])
                 self.sureness[rows], self.sure[rows] = sureness, True
-                self.chosen[rows] = [peers.index(name) if name in peers else 0 for name in names]
+                self.chosen[rows] = _places_of(column[chosen], peers, name_of)
+                plain &= self.chosen[rows] >= 0
+            if tree["reads"]:
+                self.adaptive[rows] = True
+                for read, place in tree["reads"].items():
+                    if read in reads:
+                        found = _places_of(column[place], peers, name_of)
+                        self.choices[rows, reads.index(read)] = found
+                        plain &= found >= 0
         self.plain[rows] = plain
 
     def take_feedback(
@@ -171,7 +184,8 @@ def _is_plain_decision(tree: Any, peers: Sequence[str]) -> bool:
     canons, (version, features) = tree["canons"], tree["features"]
     return (
         by_peer
-        and not tree["reads"]
+        and (bool(canons) or not tree["reads"])
+        and _are_places(tree["reads"].values())
         and "panel" not in tree["details"]
         and _are_places((tree["tick"], tree["confidence"]))
         and (not canons or list(canons) == list(peers))
@@ -202,6 +216,15 @@ def _is_plain_feedback(tree: Any, peers: Sequence[str]) -> bool:
 
 def _are_places(values: Any) -> bool:
     return all(isinstance(value, Slot) for value in values)
+
+
+def _places_of(
+    numbers: FloatArray, peers: Sequence[str], name_of: Callable[[float], str]
+) -> NDArray[np.intp]:
+    """The peers whose names have these numbers; −1 for another name."""
+    distinct, place = np.unique(numbers, return_inverse=True)
+    names = [name_of(number) for number in distinct.tolist()]
+    return np.array([peers.index(name) if name in peers else -1 for name in names], dtype=np.intp)[place]
 
 
 def _grouped(numbers: NDArray[np.intp], there: Sequence[bool]) -> NDArray[np.intp]:

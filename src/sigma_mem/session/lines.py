@@ -5,7 +5,7 @@ again, so that live and replay agree bit for bit.
 """
 
 import math
-from base64 import b64encode
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,7 +26,7 @@ _ONLY_IN_LINES = (
 )  # fmt: skip
 _OF_FEEDBACK = ("id", "labels", "source", "time", "amends")
 _NO_FEATURES = (FEATURES_VERSION, _NONE)
-_PHI = np.dtype("<f8")
+_PHI, _HALF = np.dtype("<f8"), np.dtype("<f2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def decision_record(
         "details": _kept_details(decision.details, keep_text) if decision.details else _NONE,
     }
     if claims is not None:
-        body["claims"] = b64encode(claims.astype("<f2", copy=False).tobytes()).decode()
+        body["claims"] = _halves(claims)
     if agreement is not None:
-        body["agreement"] = b64encode(agreement.astype("<f2").tobytes()).decode()
+        body["agreement"] = _halves(agreement)
     if confidence_claims:
         body["confidence_claims"] = list(confidence_claims)
     if decision.ref is not None:
@@ -121,7 +121,7 @@ def decision_record(
     if decision.topics:
         body["topics"] = list(decision.topics)
     if topic_claims is not None:
-        body["topic_claims"] = b64encode(topic_claims.astype("<f2", copy=False).tobytes()).decode()
+        body["topic_claims"] = _halves(topic_claims)
     if costs:
         body["costs"] = _own(costs)
     if pacing is not None:
@@ -129,6 +129,16 @@ def decision_record(
     if evidence:
         body["evidence"] = [_once(values) for values in evidence]
     return Record("decision", decision.id, decision.event, body, phi_to_bytes(decision.phi))
+
+
+def _halves(values: NDArray[Any]) -> str:
+    """Numbers as base64 of float16, which `halves_in` reads."""
+    return b2a_base64(values.astype(_HALF, copy=False).tobytes(), newline=False).decode()
+
+
+def halves_in(text: str) -> NDArray[np.float16]:
+    """The numbers of `_halves`, in one row, to read."""
+    return np.frombuffer(a2b_base64(text), _HALF)
 
 
 def _kept_details(details: Mapping[str, Any], keep_text: bool) -> dict[str, Any]:
@@ -162,7 +172,7 @@ def decision_from(record: Record) -> Decision:
 
 def _once(values: Sequence[float]) -> Sequence[float]:
     """Values of peers; a single one where all are equal, as they are where peers are labelled together."""
-    return values[:1] if values.count(values[0]) == len(values) else values
+    return values[:1] if len(values) > 1 and values.count(values[0]) == len(values) else values
 
 
 def recorded_evidence(record: Record, peer: str) -> tuple[float, float, float, float] | None:

@@ -11,7 +11,9 @@ from functools import partial
 
 import numpy as np
 
+from sigma_mem.decide.adaptive import duels
 from sigma_mem.events import FloatArray
+from sigma_mem.memory import SigmaState
 from sigma_mem.memory.competition import READABLE_ASKED, independent, wrong_pairs
 from sigma_mem.memory.copies import pair_evidence
 from sigma_mem.memory.relation import centred
@@ -30,7 +32,7 @@ def apply_lines(fold: Fold, page: PackedLines) -> None:
     ticks = [] if said is None else said.tick.tolist()
     waiting: list[int] = []  # plain lines that are not applied yet
     decisions: dict[str, int] = {}  # of these, whose feedback was not read yet
-    now, due = fold.state.now, fold.state.due
+    now, due = fold.state.now, _due(fold, said)
 
     def apply_waiting() -> None:
         if said is not None and len(waiting) > _FEW:
@@ -54,7 +56,7 @@ def apply_lines(fold: Fold, page: PackedLines) -> None:
                 continue
         apply_waiting()
         fold.apply(page.record(place), row.seq)
-        now, due = fold.state.now, fold.state.due
+        now, due = fold.state.now, _due(fold, said)
     unlabelled, end = set(decisions.values()), len(waiting)
     while len(waiting) - end < _FEW and end and waiting[end - 1] in unlabelled:
         end -= 1
@@ -65,6 +67,11 @@ def apply_lines(fold: Fold, page: PackedLines) -> None:
         fold.apply(page.record(place), page.rows[place].seq)
 
 
+def _due(fold: Fold, said: PlainLines | None) -> float:
+    """A tick before which no anchor moves; those of the memory over reads do where it is written."""
+    return min(fold.state.due, fold.reads.due) if said and said.adaptive.any() else fold.state.due
+
+
 def _can_be_plain(fold: Fold) -> bool:
     """Whether lines of this memory can be applied at once: nobody left, and events are the decay axis."""
     settings = fold.state.settings
@@ -73,8 +80,8 @@ def _can_be_plain(fold: Fold) -> bool:
 
 def _read(fold: Fold, page: PackedLines) -> PlainLines:
     """What the plain lines of a page say."""
-    peers, rank = fold.state.peers, fold.state.rank
-    said = PlainLines.nothing(len(page.rows), len(peers))
+    peers, rank, reads = fold.state.peers, fold.state.rank, fold.registry.names
+    said = PlainLines.nothing(len(page.rows), len(peers), len(reads))
     rows = list(enumerate(page.rows))
     decisions = [x for x in rows if x[1].kind == "d" and x[1].event is None and page.has_phi(x[0], rank)]
     feedback = [x for x in rows if x[1].kind == "f" and x[1].event]
@@ -87,9 +94,8 @@ def _read(fold: Fold, page: PackedLines) -> PlainLines:
         if shape.tree is not None:
             columns = read_columns(shape, bodies, at, texts)
             strings = {number: text.decode() for text, number in texts.items()}
-            said.take_decisions(
-                shape.tree, columns, np.array(places), peers, partial(_name, page.packing, strings)
-            )
+            name_of = partial(_name, page.packing, strings)
+            said.take_decisions(shape.tree, columns, np.array(places), peers, reads, name_of)
     return said
 
 
@@ -138,14 +144,10 @@ def _apply_labels(
 ) -> None:
     """Write the labels of lines, which are `of` these decisions, to every sum."""
     state, c, ticks = fold.state, said.labels[lines], said.tick[lines].tolist()
-    there = c == c  # NaN differs from itself
-    label, seen = np.where(there, c, 0.0), there.astype(np.float64)
+    seen = _write_labels(state, phis, c, said.agreement[of], ticks)
     if fold.labelled is not None:
-        counts = there.sum(axis=0).tolist()
+        counts = seen.sum(axis=0).astype(int).tolist()
         fold.labelled.update({peer: n for peer, n in zip(state.peers, counts, strict=True) if n})
-    state.relation.write_many(_centred_rows(c, there), ticks)
-    state.competence.write_many(phis, label, seen, ticks)
-    state.horizons.write_many(label, seen, said.agreement[of], seen.sum(axis=1), ticks)
     claimed = said.claimed[of]
     if state.mixing is not None and said.claims is not None and claimed.any():
         (rows,) = claimed.nonzero()
@@ -183,20 +185,44 @@ def _apply_answers(
         residuals[~said.described[events[texts]]] = np.nan
         state.features.write_many(said.features[events[texts]], residuals, ticks[texts].tolist())
     if said.sureness is not None:
-        label = _chosen_labels(said, c, groups, events, lines[rows])
+        label = _chosen_labels(said, c, groups, said.chosen[events], lines[rows])
         (sure,) = (said.sure[events] & (label == label)).nonzero()
         claims = said.sureness[events[sure]]
         right = 0.5 * (1.0 + label[sure])
         state.confidence.write_many(claims[:, :-1], claims[:, -1], right, ticks[sure].tolist())
 
+    (adaptive,) = said.adaptive[events].nonzero()
+    if len(adaptive):
+        right = [
+            _chosen_labels(said, c[adaptive], groups[adaptive], chosen, lines[rows[adaptive]])
+            for chosen in said.choices[events[adaptive]].T
+        ]
+        labels = duels(np.column_stack(right))
+        none = np.full(labels.shape, np.nan)
+        _write_labels(fold.reads, phis[rows[adaptive]], labels, none, ticks[adaptive].tolist())
+
+
+def _write_labels(
+    state: SigmaState, phis: FloatArray, c: FloatArray, agreement: FloatArray, ticks: list[float]
+) -> FloatArray:
+    """Write labels to what needs nothing but these; return 1 where there is one, and 0 elsewhere."""
+    there = c == c  # NaN differs from itself
+    label, seen = np.where(there, c, 0.0), there.astype(np.float64)
+    state.relation.write_many(_centred_rows(c, there), ticks)
+    state.competence.write_many(phis, label, seen, ticks)
+    n, (some,) = seen.sum(axis=1), there.any(axis=1).nonzero()
+    if len(some):
+        of_some = (x[some] for x in (label, seen, agreement, n))
+        state.horizons.write_many(*of_some, [ticks[i] for i in some.tolist()])
+    return seen
+
 
 def _chosen_labels(
-    said: PlainLines, c: FloatArray, groups: np.ndarray, events: np.ndarray, lines: np.ndarray
+    said: PlainLines, c: FloatArray, groups: np.ndarray, chosen: np.ndarray, lines: np.ndarray
 ) -> FloatArray:
     """How right the chosen answers were: their labels, or those of peers that gave the same; NaN for none."""
-    chosen = said.chosen[events]
-    out: FloatArray = c[np.arange(len(c)), chosen]
-    for i in (out != out).nonzero()[0].tolist():
+    out: FloatArray = np.where(chosen < 0, np.nan, c[np.arange(len(c)), chosen])
+    for i in ((out != out) & (chosen >= 0)).nonzero()[0].tolist():
         group = groups[i, chosen[i]]
         if group >= 0:
             same = (c[i, peer] for peer in said.order[int(lines[i])] if groups[i, peer] == group)

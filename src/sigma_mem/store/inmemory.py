@@ -21,6 +21,7 @@ _DURABLE.settle()
 
 
 _SEQ = itemgetter(0)
+_OF_CHECKED_VALUES = frozenset(["decision", "feedback"])  # the most frequent kinds
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class InMemoryStore:
         """Keep records as one unit; see `Store.append`."""
         for record in records:
             refuse_unwritable(namespace, record.kind, record.id, record.event)
-            if record.kind != "decision":  # the most frequent one, of values that were checked
+            if record.kind not in _OF_CHECKED_VALUES:
                 json_body(record)  # refuses what no file could keep
         with self._lock:
             held = self._open(namespace)
