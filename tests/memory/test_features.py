@@ -39,6 +39,28 @@ def naive_weights(features, residual, gamma):
     return np.linalg.solve(zz + 30.0 / n * np.diag(np.diag(zz)), ze)
 
 
+def naive_weights_beside_agreement(features, residual, agreement):
+    """Both regressions answer by answer, in units of one spread, and the second shrunk to half the first."""
+
+    def stacked(e):
+        z, centred, n = [], [], 0
+        for row, of_event in zip(features, e, strict=True):
+            there = ~np.isnan(of_event)
+            if there.sum() > 1:
+                z.extend(row[there] - row[there].mean(axis=0))
+                centred.extend(of_event[there] - of_event[there].mean())
+                n += there.sum() - 1
+        return np.array(z), np.array(centred), n
+
+    ridge = 30.0 * np.eye(features.shape[2])
+    z, a, n = stacked(agreement)
+    spread = np.sqrt((z**2).sum(axis=0) / n)
+    prior = 0.5 * np.linalg.solve((z / spread).T @ (z / spread) + ridge, (z / spread).T @ a)
+    z, e, _ = stacked(residual)
+    right = (z / spread).T @ e + ridge @ prior
+    return np.linalg.solve((z / spread).T @ (z / spread) + ridge, right) / spread
+
+
 def written(features, residual, gamma=0.99):
     memory = TextFeatures(features.shape[2], -math.log(gamma))
     for t, (row, e) in enumerate(zip(features, residual, strict=True)):
@@ -52,6 +74,27 @@ def test_the_weights_are_a_ridge_regression(gamma):
     features, residual = events(0)
     memory = written(features, residual, gamma)
     np.testing.assert_allclose(memory.weights(float(N)), naive_weights(features, residual, gamma), rtol=1e-7)
+
+
+@given(seed=st.integers(0, 2**16), missing=st.sampled_from([0.0, 0.4]))
+def test_weights_are_shrunk_to_half_of_those_that_predict_agreement(seed, missing):
+    features, agreement = events(seed, missing)
+    residual = events(seed + 1, missing)[1]
+    residual[np.arange(N) % 6 > 0] = np.nan  # few labels
+    memory, agreed = written(features, residual, 1.0), written(features, agreement, 1.0)
+    expected = naive_weights_beside_agreement(features, residual, agreement)
+    np.testing.assert_allclose(memory.weights(float(N), agreed), expected, atol=1e-9)
+    assert not np.allclose(memory.weights(float(N)), expected)
+
+
+def test_agreement_speaks_of_texts_before_any_label():
+    features, agreement = events(14)
+    nothing, agreed = TextFeatures(3, 0.0), written(features, agreement, 1.0)
+    there = np.ones(4, dtype=bool)
+    log_odds = nothing.log_odds(features[0], there, 60.0, agreed)
+    assert np.abs(log_odds).max() > 0.0
+    assert not nothing.log_odds(features[0], there, 60.0, TextFeatures(3, 0.0)).any()
+    np.testing.assert_allclose(nothing.effects(60.0, agreed), 0.5 * agreed.effects(60.0))
 
 
 def test_a_feature_that_goes_with_being_right_gets_weight_and_noise_gets_little():

@@ -45,6 +45,8 @@ def test_replay_is_the_loop_for_any_chunk_and_any_missing_labels(stream, chunk, 
         if agreement is not None:
             state.write_agreement(phi, agreement, tick)
             state.write_copies(groups, tick)
+        if agreement is not None and features is not None:
+            state.write_agreed_texts(features[t], np.where(groups >= 0, agreement, np.nan), tick)
         state.write(phi, c, tick, groups=groups if voted else None, agreement=agreement, claims=claims)
         if features is not None:
             residual = np.where(groups >= 0, c - (2.0 * reading.prob - 1.0), np.nan)

@@ -48,6 +48,19 @@ def test_the_last_answers_before_the_first_label_count(read):
     for one, two in zip(*(mem.state.agreement.trace(1.0) for mem in (corrected, plain)), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-15)
     np.testing.assert_allclose(corrected.state.read(PHI).prob, plain.state.read(PHI).prob, atol=1e-3)
+    texts, of_last = (mem.state.agreed_features.decayed.arrays["sum"] for mem in (corrected, plain))
+    assert of_last.any()
+    np.testing.assert_allclose(texts, of_last, atol=1e-15)
+
+
+def test_texts_that_others_agree_with_break_ties_before_any_label():
+    mem = memory()
+    wordy = "I am not quite sure, but perhaps, after some thought, it could be"
+    for i in range(60):  # whoever hedges is alone with its answer
+        says = dict.fromkeys(PEERS, f"{i + 1}") | {PEERS[i % 3]: f"{wordy} {i}"}
+        mem.vote("?", says, canon="number", phi=PHI)
+    for hedging, plain in (("ann", "bob"), ("bob", "ann")):
+        assert mem.vote("?", {hedging: f"{wordy} 8", plain: "9"}, canon="number", phi=PHI).peer == plain
 
 
 @pytest.mark.parametrize("answers", [{"ann": "1"}, {"ann": "1", "bob": None}])

@@ -112,7 +112,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
         "effective_votes": effective_votes(state.G),
         "copies": _copies(state),
-        "text_features": dict(zip(FEATURES, state.features.effects(state.now).tolist(), strict=False)),
+        "text_features": dict(zip(FEATURES, state.text_effects().tolist(), strict=False)),
         "advice": [str(found) for found in mem.advice()],
         "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,

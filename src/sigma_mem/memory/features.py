@@ -11,7 +11,12 @@ keeps one decayed symmetric matrix, shared by all peers,
 from which ridge regression of e on z gives the weights w. wᵀz is the log-odds by which a text speaks for its
 answer. A label that comes late, is corrected or revoked counts in J exactly as it stands; what was
 expected at a decision stays what it was.
+
+How an answer that others agree with is written needs no label. A second such matrix, of agreement labels in
+place of e, gives the weights that w is shrunk to, at half their size, and the spread of every feature.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
@@ -25,6 +30,9 @@ _RIDGE = 30.0  # ridge penalty, in answers
 _LOG_ODDS = 1.0  # log-odds per unit of c: half of the slope near p = ½, since the weights are estimates
 _LEAST = 1e-8  # floor of a variance and of a count: below is what rounding leaves of revoked labels
 _MOST = 1.5  # bound of the log-odds: no text outweighs a record
+_OF_AGREEMENT = (
+    0.5  # of the weights that predict agreement: what is expected of those that predict correctness
+)
 
 
 def feature_evidence(features: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -59,24 +67,65 @@ def _evidence_of(features: FloatArray, residual: FloatArray) -> tuple[FloatArray
     return np.zeros((features.shape[1] + 1, features.shape[1] + 1)), 0.0
 
 
-def feature_weights(evidence: FloatArray, compared: FloatArray) -> FloatArray:
+def feature_weights(
+    evidence: FloatArray,
+    compared: FloatArray,
+    agreed: FloatArray | None = None,
+    agreements: FloatArray | None = None,
+) -> FloatArray:
     """w of every feature, in units of c, shape (..., S).
 
-    Ridge regression on features in units of their own spread, over n compared answers:
-    (J_zz + λ·diag(J_zz)/n)·w = J_ze.
+    Ridge regression on features in units of their own spread s, over n compared answers:
+    (J_zz + λ·diag(s²))·w = J_ze + λ·diag(s²)·w₀, where s² is diag(J_zz)/n and w₀ is 0. With agreement, s² is
+    that of all answers, labelled or not, and w₀ half of the weights by which texts predict agreement.
+
+    Parameters
+    ----------
+    evidence, compared : array (..., S + 1, S + 1), and (...)
+        J and how many answers it compares.
+    agreed, agreements : arrays, optional
+        The same of agreement labels.
+
+    Examples
+    --------
+    Before any label, half of what agreement says:
+
+    >>> J, n = np.array([[60.0, 30.0], [30.0, 30.0]]), np.array(60.0)
+    >>> feature_weights(0.0 * J, 0.0 * n, J, n).round(3).tolist(), feature_weights(J, n).round(3).tolist()
+    ([0.167], [0.333])
     """
-    zz, ze = evidence[..., :-1, :-1], evidence[..., :-1, -1]
-    spread = _spread(zz, compared)
-    scaled = zz / (spread[..., :, None] * spread[..., None, :])
-    diagonal = np.arange(zz.shape[-1])
-    scaled[..., diagonal, diagonal] += _RIDGE
-    w: FloatArray = np.linalg.solve(scaled, (ze / spread)[..., None])[..., 0] / spread
+    spread = _unit(evidence, compared, agreed, agreements)
+    prior = 0.0 if agreed is None else _OF_AGREEMENT * _ridge(agreed, spread)
+    w: FloatArray = _ridge(evidence, spread, prior) / spread
     return w
 
 
-def _spread(zz: FloatArray, compared: FloatArray) -> FloatArray:
+def _ridge(evidence: FloatArray, spread: FloatArray, prior: FloatArray | float = 0.0) -> FloatArray:
+    """Weights of features in units of their spread, shrunk to a prior."""
+    scaled = evidence[..., :-1, :-1] / (spread[..., :, None] * spread[..., None, :])
+    diagonal = np.arange(scaled.shape[-1])
+    scaled[..., diagonal, diagonal] += _RIDGE
+    moments: FloatArray = evidence[..., :-1, -1] / spread
+    moments += _RIDGE * prior
+    return np.asarray(np.linalg.solve(scaled, moments[..., None])[..., 0], dtype=np.float64)
+
+
+def _unit(
+    evidence: FloatArray,
+    compared: FloatArray,
+    agreed: FloatArray | None = None,
+    agreements: FloatArray | None = None,
+) -> FloatArray:
+    """The unit of every feature: its spread over all answers, or over those with labels."""
+    spread = _spread(evidence, compared)
+    if agreed is None or agreements is None:
+        return spread
+    return np.where(agreements[..., None] > _LEAST, _spread(agreed, agreements), spread)
+
+
+def _spread(evidence: FloatArray, compared: FloatArray) -> FloatArray:
     """Standard deviation of every feature within events."""
-    square = np.diagonal(zz, axis1=-2, axis2=-1) / np.maximum(compared, _LEAST)[..., None]
+    square = np.diagonal(evidence, axis1=-2, axis2=-1)[..., :-1] / np.maximum(compared, _LEAST)[..., None]
     out: FloatArray = np.sqrt(np.maximum(square, _LEAST))
     return out
 
@@ -152,17 +201,31 @@ class TextFeatures:
         self.decayed.add_many("sum", evidence, ticks)
         self.decayed.add_many("compared", compared[:, None], ticks)
 
-    def weights(self, now: float) -> FloatArray:
-        """w of every feature, in units of c."""
-        return feature_weights(self.decayed.value("sum", now), self.decayed.value("compared", now)[0])
+    def weights(self, now: float, agreed: TextFeatures | None = None) -> FloatArray:
+        """w of every feature, in units of c, shrunk to what `agreed` says of texts that others agree with."""
+        return feature_weights(*self._evidence(now), *(() if agreed is None else agreed._evidence(now)))
 
-    def effects(self, now: float) -> FloatArray:
+    def effects(self, now: float, agreed: TextFeatures | None = None) -> FloatArray:
         """What a feature says where it is one standard deviation up: w times its spread, in units of c."""
-        spread = _spread(self.decayed.value("sum", now)[:-1, :-1], self.decayed.value("compared", now)[0])
-        return self.weights(now) * spread
+        evidence = (*self._evidence(now), *(() if agreed is None else agreed._evidence(now)))
+        return feature_weights(*evidence) * _unit(*evidence)
 
-    def log_odds(self, features: FloatArray, readable: NDArray[np.bool_], now: float) -> FloatArray:
+    def _evidence(self, now: float) -> tuple[FloatArray, FloatArray]:
+        return self.decayed.value("sum", now), self.decayed.value("compared", now)[0]
+
+    def log_odds(
+        self,
+        features: FloatArray,
+        readable: NDArray[np.bool_],
+        now: float,
+        agreed: TextFeatures | None = None,
+    ) -> FloatArray:
         """Log-odds by which the text of each answer speaks for it, shape (answers,)."""
-        if not readable.any() or not self.decayed.arrays["compared"][0]:
+        if not readable.any() or not (self.known or (agreed is not None and agreed.known)):
             return np.zeros(len(features))
-        return text_log_odds(features, readable, self.weights(now))
+        return text_log_odds(features, readable, self.weights(now, agreed))
+
+    @property
+    def known(self) -> bool:
+        """Whether any answers were compared."""
+        return bool(self.decayed.arrays["compared"][0])

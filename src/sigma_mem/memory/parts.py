@@ -75,6 +75,7 @@ class StateParts:
         self.topics: Topics | None = None  # until an event with a topic is labelled
         looks_for_copies = self.settings.agreement and self.settings.revision > 1
         self.copies = Copies(len(self.peers), rate) if looks_for_copies else None
+        self.agreed_features = TextFeatures(n_features, rate) if looks_for_copies else None
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -215,6 +216,8 @@ class StateParts:
         self._advance(now)
         self.wrong_answers.merge(other.wrong_answers, now)
         self.features.decayed.merge(other.features.decayed, now)
+        if self.agreed_features is not None and other.agreed_features is not None:
+            self.agreed_features.decayed.merge(other.agreed_features.decayed, now)
         self.confidence.decayed.merge(other.confidence.decayed, now)
         if self.topics is None and other.topics is not None:
             self.topics, self._due = self._new_topics(), -math.inf
@@ -283,6 +286,7 @@ class StateParts:
             "confidence": self.confidence.decayed,
             **self.horizons.decayed(),
             **({} if self.copies is None else {"copies": self.copies.decayed}),
+            **({} if self.agreed_features is None else {"agreed_features": self.agreed_features.decayed}),
         }
 
     def _competences(self) -> dict[str, Competence]:

@@ -91,10 +91,12 @@ def replay(
     if groups is None:
         groups = np.full(c.shape, -2, dtype=np.intp)
     agreement, votes = agreement_labels(groups), np.ones(c.shape)
+    by_text = None  # agreement, where it says how right answers are written
     if not settings.agreement:
         agreement = np.full(c.shape, np.nan)
     elif settings.revision > 1 and (groups >= 0).any():  # else nobody answers, and nobody copies
         agreement, votes = _beside_copies(groups, gamma, chunk)
+        by_text = agreement
     right, seen = _known(c)
     same, pairs = wrong_pairs(c, groups)
     if settings.revision > 1:
@@ -130,7 +132,7 @@ def replay(
         readable=readable_rate(readable, asked),
         text_log_odds=np.zeros(c.shape)
         if features is None
-        else _text_log_odds(features, c, prob, groups, gamma, chunk),
+        else _text_log_odds(features, c, prob, groups, by_text, gamma, chunk),
         labelled=labelled,
         votes=votes,
     )
@@ -283,15 +285,25 @@ def _beside_copies(groups: NDArray[np.intp], gamma: float, chunk: int) -> tuple[
 
 
 def _text_log_odds(
-    features: FloatArray, c: FloatArray, prob: FloatArray, groups: NDArray[np.intp], gamma: float, chunk: int
+    features: FloatArray,
+    c: FloatArray,
+    prob: FloatArray,
+    groups: NDArray[np.intp],
+    agreement: FloatArray | None,
+    gamma: float,
+    chunk: int,
 ) -> FloatArray:
     readable = groups >= 0
-    evidence, compared = feature_evidence(features, np.where(readable, c - (2.0 * prob - 1.0), np.nan))
-    flat = evidence.reshape(len(c), (features.shape[2] + 1) ** 2)
-    before = _decayed_before(np.column_stack((flat, compared)), gamma, chunk)
-    return text_log_odds(
-        features, readable, feature_weights(before[:, :-1].reshape(evidence.shape), before[:, -1])
-    )
+
+    def before(residual: FloatArray) -> tuple[FloatArray, FloatArray]:
+        evidence, compared = feature_evidence(features, np.where(readable, residual, np.nan))
+        flat = np.column_stack((evidence.reshape(len(c), -1), compared))
+        sums = _decayed_before(flat, gamma, chunk)
+        return sums[:, :-1].reshape(evidence.shape), sums[:, -1]
+
+    agreed = () if agreement is None else before(agreement)
+    weights = feature_weights(*before(c - (2.0 * prob - 1.0)), *agreed)
+    return text_log_odds(features, readable, weights)
 
 
 def _distinct_columns(x: FloatArray) -> tuple[FloatArray, list[int]]:

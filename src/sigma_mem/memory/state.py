@@ -181,7 +181,11 @@ class SigmaState(StateParts):
 
     def text_log_odds(self, features: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
         """Log-odds by which the text of each answer speaks for it, beside the others, (answers,)."""
-        return self.features.log_odds(features, readable, self.now)
+        return self.features.log_odds(features, readable, self.now, self.agreed_features)
+
+    def text_effects(self) -> FloatArray:
+        """What every text feature says where it is one standard deviation up, in units of c."""
+        return self.features.effects(self.now, self.agreed_features)
 
     def by_peer(self, values: FloatArray) -> dict[str, float]:
         """Values in the order of the pool, as a mapping by name."""
@@ -263,6 +267,11 @@ class SigmaState(StateParts):
         if self.agreement is not None and there.any():
             self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * there, tick)
             self._overall_known = None
+
+    def write_agreed_texts(self, features: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
+        """Write how answers that others agree with are written, (answers, S); sign −1 takes it back."""
+        if self.agreed_features is not None:
+            self.agreed_features.write(features, a, tick, sign)
 
     def write_copies(self, groups: NDArray[np.intp], tick: float, sign: float = 1.0) -> None:
         """Write which answers of an event were equal; sign −1 takes them back. See `Copies.write`."""

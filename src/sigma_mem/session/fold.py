@@ -117,10 +117,13 @@ class Fold:
         event = self.event(record.event, before=seq)
         if event is not None:
             before, canons, charges = event.agreement, event.compared_canons, event.charges
+            texts = event.features
             event.apply(record)
             self._recharge(event, charges)
             if event.agreement != before:
                 self._write_agreement(event, before)
+            if event.agreement != before or event.features != texts:
+                self._write_agreed_texts(event, texts, before)
             if event.compared_canons != canons and self.state.copies is not None:
                 self._write_copies(event, canons)
             if "confidence_claims" in record.body and not asks_on(record):
@@ -368,6 +371,15 @@ class Fold:
             state.write_agreement(event.phi, _aligned(peers, before), event.tick, -1.0)
         state.write_agreement(event.phi, _aligned(peers, event.agreement), event.tick)
         self._take_share(state, kept)
+
+    def _write_agreed_texts(
+        self, event: EventState, before: Mapping[str, Sequence[float]], agreement: Mapping[str, float]
+    ) -> None:
+        """Write which of the event's texts others agree with, in place of those of earlier answers."""
+        for texts, agreed, sign in ((before, agreement, -1.0), (event.features, event.agreement, 1.0)):
+            if texts:
+                features = np.array(list(texts.values()))
+                self.state.write_agreed_texts(features, _aligned(tuple(texts), agreed), event.tick, sign)
 
     def _write_copies(self, event: EventState, before: Mapping[str, str | None]) -> None:
         """Write which of the event's answers are equal, in place of what earlier answers were."""

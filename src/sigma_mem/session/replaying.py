@@ -132,6 +132,10 @@ def _apply_decisions(fold: Fold, said: PlainLines, decided: np.ndarray, phis: Fl
         there = a == a  # NaN differs from itself
         ticks = said.tick[compared].tolist()
         state.agreement.write_many(phis[compared], np.where(there, a, 0.0), there.astype(np.float64), ticks)
+    described = answered[said.described[answered].any(axis=1)]
+    if state.agreed_features is not None and len(described):
+        agreed = np.where(said.described[described], said.agreement[described], np.nan)
+        state.agreed_features.write_many(said.features[described], agreed, said.tick[described].tolist())
     if state.copies is not None and len(answered):
         evidence = pair_evidence(said.groups[answered])
         state.copies.decayed.add_many("pairs", evidence, said.tick[answered].tolist())
