@@ -1,7 +1,7 @@
 """Where the values of plain lines stand in their shapes: what many such lines say, as arrays.
 
-A plain decision is the first one of an event, without topics, costs or a panel. A plain feedback has labels of
-one source that weighs 1.
+A plain decision is the first one of an event, without topics, costs or a panel. A plain feedback has labels
+of one source that weighs 1.
 """
 
 from __future__ import annotations

@@ -211,13 +211,13 @@ def _write_labels(
 ) -> FloatArray:
     """Write labels to what needs nothing but these; return 1 where there is one, and 0 elsewhere."""
     there = c == c  # NaN differs from itself
-    label, seen = np.where(there, c, 0.0), there.astype(np.float64)
+    label, seen = np.where(there, c, 0.0), np.where(there, 1.0, 0.0)
     state.relation.write_many(_centred_rows(c, there), ticks)
     state.competence.write_many(phis, label, seen, ticks)
     n, (some,) = seen.sum(axis=1), there.any(axis=1).nonzero()
     if len(some):
-        of_some = (x[some] for x in (label, seen, agreement, n))
-        state.horizons.write_many(*of_some, [ticks[i] for i in some.tolist()])
+        at = [ticks[i] for i in some.tolist()]
+        state.horizons.write_many(label[some], seen[some], agreement[some], n[some], at)
     return seen
 
 
