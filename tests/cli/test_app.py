@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,43 +22,17 @@ from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
 
 Capture = pytest.CaptureFixture[str]
 HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
-COMMANDS = (
-    "demo",
-    "route",
-    "vote",
-    "ask",
-    "feedback",
-    "served",
-    "prices",
-    "sources",
-    "revoke",
-    "check",
-    "trust",
-    "history",
-    "decisions",
-    "inspect",
-    "plot",
-    "drift",
-    "import",
-    "forget",
-    "learn",
-    "backup",
-    "export",
-    "restore",
-    "refold",
-    "merge",
-    "paper",
-    "serve",
-    "config",
-    "mcp",
-    "db",
-    "peers",
-    "bench",
-    "train",
-    "center",
-    "data",
-    "keys",
-)
+PANELS = {
+    "Start": ["demo"],
+    "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "served", "learn"],
+    "Look": ["trust", "inspect", "history", "decisions", "drift", "plot"],
+    "Keep": [
+        *("prices", "sources", "revoke", "forget", "check", "backup", "export", "restore", "refold", "merge"),
+        *("peers", "db"),
+    ],
+    "Serve": ["serve", "config", "mcp", "keys"],
+    "Research": ["paper", "import", "bench", "data", "train", "center"],
+}
 
 
 def every_command(group: Any, *path: str) -> list[tuple[tuple[str, ...], Any]]:
@@ -78,9 +53,15 @@ def test_help_lists_every_command_and_loads_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     *lines, last = done.stdout.splitlines()
     assert json.loads(last) == [0, []]
-    assert tuple(get_command(build_app()).commands) == COMMANDS
-    for name in COMMANDS:
-        assert any(f" {name} " in line for line in lines)
+    assert sorted(get_command(build_app()).commands) == sorted(chain(*PANELS.values()))
+    listed: dict[str, list[str]] = {}
+    for line in lines:
+        if panel := re.match(r"╭─ ([\w ]+) ─", line):
+            listed[panel[1]] = []
+        elif command := re.match(r"│ ([a-z]+) ", line):
+            list(listed.values())[-1].append(command[1])
+    del listed["Options"]
+    assert listed == PANELS
 
 
 def test_without_arguments_it_shows_its_help(capsys: Capture) -> None:
@@ -112,7 +93,7 @@ def _words(text: str) -> str:
     return re.sub(r"[\s│]+", " ", text).strip()
 
 
-@pytest.mark.parametrize("name", ["demo", "route", "vote", "feedback", "inspect"])
+@pytest.mark.parametrize("name", ["demo", "route", "vote", "decide", "feedback", "inspect"])
 def test_help_has_examples(name: str, capsys: Capture) -> None:
     run([name, "--help"])
     assert f"sigma-mem {name}" in capsys.readouterr().out.split("Usage:")[1].split("\n", 1)[1]

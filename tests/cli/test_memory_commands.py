@@ -74,11 +74,11 @@ def test_ask_goes_on_by_its_ref(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_canon_says_how_answers_are_compared(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    vote = ["vote", "--memory", str(memory), QUESTION, "-a", 'bob={"x": 1, "y": 2}', "-a", 'cy={"y":2,"x":1}']
-    for read in ("calibrated-vote", "adaptive"):
-        canons = values(capsys, *vote, "--read", read, "--canon", "json")["canons"]
+    task = ["--memory", str(memory), QUESTION, "-a", 'bob={"x": 1, "y": 2}', "-a", 'cy={"y":2,"x":1}']
+    for command in ("vote", "decide"):
+        canons = values(capsys, command, *task, "--canon", "json")["canons"]
         assert canons == {"bob": '{"x": 1, "y": 2}', "cy": '{"x": 1, "y": 2}'}
-    assert run([*vote, "--canon", "essay"]) == 2
+    assert run(["vote", *task, "--canon", "essay"]) == 2
     assert "canon is 'essay'; expected one of auto, number" in capsys.readouterr().err
 
 
@@ -94,7 +94,7 @@ def test_amended_feedback_replaces(memory: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize(
     "read",
-    ["calibrated-vote", "expert-vote", "m-vote", "majority", "posterior", "posterior-no-g", "adaptive"],
+    ["calibrated-vote", "expert-vote", "m-vote", "majority", "posterior", "posterior-no-g"],
 )
 def test_every_vote(memory: Path, capsys: pytest.CaptureFixture[str], read: str) -> None:
     answers = ["-a", "ann=391", "-a", "bob=5", "-a", "cy=5"]
@@ -102,6 +102,24 @@ def test_every_vote(memory: Path, capsys: pytest.CaptureFixture[str], read: str)
     assert found["read"].startswith(read)
     # Six labels tell peers apart of which one is always right and the others never.
     assert found["peer"] == ("bob" if read == "majority" else "ann")
+
+
+def test_decide_takes_the_read_that_is_best_here(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = ["--memory", str(memory), QUESTION, "-a", "ann=391", "-a", "bob=5", "-a", "cy=5"]
+    found = values(capsys, "decide", *task)
+    assert found["read"].startswith("adaptive:")
+    assert found["peer"] == "ann"
+    assert run(["vote", *task, "--read", "adaptive"]) == 2
+    assert "read is 'adaptive'; expected one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["vote", "decide"])
+def test_min_confidence_abstains(memory: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    task = [command, "--memory", str(memory), QUESTION, "-a", "ann=391", "-a", "bob=5"]
+    assert values(capsys, *task, "--min-confidence", "0")["peer"] == "ann"
+    assert values(capsys, *task, "--min-confidence", "1")["peer"] is None
+    assert run([*task, "--min-confidence", "1"]) == 0
+    assert "nobody: not sure enough" in capsys.readouterr().out
 
 
 def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,8 +352,8 @@ def test_topics_are_taken_alone_and_shown(tmp_path: Path, capsys: pytest.Capture
         values(capsys, "feedback", *file, routed["id"], "ann=false", "bob=true")
     assert values(capsys, "route", *file, QUESTION, "--topic", "law")["peer"] == "bob"
     answers = ["-a", "ann=1", "-a", "bob=2"]
-    for read in ("calibrated-vote", "adaptive"):
-        voted = values(capsys, "vote", *file, QUESTION, *answers, "--topic", "law", "--read", read)
+    for command in ("vote", "decide"):
+        voted = values(capsys, command, *file, QUESTION, *answers, "--topic", "law")
         assert (voted["peer"], voted["topics"]) == ("bob", ["law"])
     assert values(capsys, "ask", *file, QUESTION, "--topic", "law")["next"] == "bob"
     trusted = values(capsys, "trust", *file, "--topic", "law")["trust"]

@@ -1,7 +1,7 @@
 """The ``sigma-mem`` command: its commands, its errors and its exit codes."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -30,34 +30,52 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     """The command line for these reads. What a command needs is imported when it runs, so help is quick."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_sigma_mem)
-    app.command()(demo)
-    decisions.add_commands(app, reads)
-    app.command()(served)
-    app.command()(prices)
-    app.command()(sources)
-    app.command()(revoke)
-    app.command()(check)
-    app.add_typer(db.app, name="db")
-    app.command()(trust)
-    app.command()(history)
-    app.command("decisions")(list_decisions)
-    app.command()(inspect)
-    app.command()(plot)
-    app.command()(drift)
-    app.command("import")(import_)
-    for command in (forget, learn, backup, export, restore, refold, merge):
-        app.command()(command)
-    app.add_typer(peers.app, name="peers")
-    app.command()(grouped_options(paper))
-    app.add_typer(bench.app, name="bench")
-    app.add_typer(train.app, name="train")
-    app.add_typer(center.app, name="center")
-    app.add_typer(data.app, name="data")
-    app.command()(serve)
-    app.add_typer(keys_app, name="keys")
-    app.command()(config)
-    app.command()(mcp)
+    for panel, commands in _panels(reads).items():
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=panel)
+            else:
+                app.command(name, rich_help_panel=panel)(command)
     return app
+
+
+def _panels(reads: Reads) -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
+    """Every command by the panel of the help that lists it, and its name."""
+    return {
+        "Start": {"demo": demo},
+        "Decide and teach": {**decisions.commands(reads), "served": served, "learn": learn},
+        "Look": {
+            "trust": trust,
+            "inspect": inspect,
+            "history": history,
+            "decisions": list_decisions,
+            "drift": drift,
+            "plot": plot,
+        },
+        "Keep": {
+            "peers": peers.app,
+            "prices": prices,
+            "sources": sources,
+            "revoke": revoke,
+            "forget": forget,
+            "check": check,
+            "backup": backup,
+            "export": export,
+            "restore": restore,
+            "refold": refold,
+            "merge": merge,
+            "db": db.app,
+        },
+        "Serve": {"serve": serve, "config": config, "keys": keys_app, "mcp": mcp},
+        "Research": {
+            "bench": bench.app,
+            "paper": grouped_options(paper),
+            "data": data.app,
+            "import": import_,
+            "train": train.app,
+            "center": center.app,
+        },
+    }
 
 
 def _sigma_mem(

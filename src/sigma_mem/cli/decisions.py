@@ -1,7 +1,7 @@
-"""``sigma-mem route``, ``vote``, ``ask`` and ``feedback``: decide with a memory in a file, and teach it."""
+"""``sigma-mem route``, ``vote``, ``decide``, ``ask`` and ``feedback``: use a memory, and teach it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -47,6 +47,13 @@ EncoderName = Annotated[
 ]
 Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
+GivenAnswers = Annotated[
+    list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
+]
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Choose nobody unless this share of such answers is right."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +108,10 @@ class TaskOptions:
         )
 
 
-def add_commands(app: typer.Typer, reads: Reads) -> None:
-    """Add the four commands to an application; its help lists these reads."""
+def commands(reads: Reads) -> dict[str, Callable[..., None]]:
+    """The commands by name; their help lists these reads."""
     routes, votes = list(reads.routes), list(reads.votes)
 
-    @app.command()
     @grouped_options
     def route(
         question: Question,
@@ -160,18 +166,14 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
             )
         _show(decision, task)
 
-    @app.command()
     @grouped_options
     def vote(
         question: Question,
-        answer: Annotated[
-            list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
-        ],
-        read: str = typer.Option(
-            votes[0], help=f"How to weigh: {', '.join(votes)}; adaptive takes the read that is best here."
-        ),
+        answer: GivenAnswers,
+        read: str = typer.Option(votes[0], help=f"How to weigh: {', '.join(votes)}."),
         canon: CanonName = "auto",
         among: Among = None,
+        min_confidence: MinConfidence = None,
         *,
         task: TaskOptions,
     ) -> None:
@@ -185,17 +187,45 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
         """
         with task.opened(reads) as mem:
-            decide = mem.decide if read == "adaptive" else partial(mem.vote, read=read)
-            decision = decide(
+            decision = mem.vote(
                 text_of(question),
                 named_values(answer, "answer"),
+                read=read,
                 canon=cast(Kind, canon),
                 among=names_of(among),
+                min_confidence=min_confidence,
                 **task.event,
             )
         _show(decision, task)
 
-    @app.command()
+    @grouped_options
+    def decide(
+        question: Question,
+        answer: GivenAnswers,
+        canon: CanonName = "auto",
+        among: Among = None,
+        min_confidence: MinConfidence = None,
+        *,
+        task: TaskOptions,
+    ) -> None:
+        """Choose among the peers' answers by whichever route or vote has been best on such tasks.
+
+        Examples:
+        sigma-mem decide --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
+
+        sigma-mem decide --memory memory.db --min-confidence 0.9 "What is 17 * 23?" -a gemma=391 -a coder=381
+        """
+        with task.opened(reads) as mem:
+            decision = mem.decide(
+                text_of(question),
+                named_values(answer, "answer"),
+                canon=cast(Kind, canon),
+                among=names_of(among),
+                min_confidence=min_confidence,
+                **task.event,
+            )
+        _show(decision, task)
+
     @grouped_options
     def ask(
         question: Question,
@@ -234,7 +264,7 @@ def add_commands(app: typer.Typer, reads: Reads) -> None:
         if panel.answers:
             _show(panel.decision, task)
 
-    app.command()(feedback)
+    return {"route": route, "vote": vote, "decide": decide, "ask": ask, "feedback": feedback}
 
 
 def feedback(
