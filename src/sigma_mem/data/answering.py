@@ -85,8 +85,8 @@ def answer_all(
     runs = plan(pairs, cache, retry_failed)
     busy = [run for run in runs if run.todo]
     for run in busy:
-        if run.peer.kind == "hf":  # a batch is as long as its longest prompt
-            run.todo = deque(sorted(run.todo, key=lambda item: _length(item[1])))
+        if run.peer.kind == "hf":
+            run.todo = deque(sorted(run.todo, key=lambda item: _alike(item[1])))
     opened = [(run, open_peer(run.peer)) for run in busy]
     with delayed_interrupt() as interrupt:
         try:
@@ -162,8 +162,13 @@ def open_peer(peer: PeerSettings) -> AnsweringPeer:
     raise InputError(f"peer {peer.name!r}: got {peer.spec!r}, of no known kind")
 
 
-def _length(request: Body) -> int:
-    return sum(len(message["content"]) for message in request["messages"])
+def _alike(request: Body) -> tuple[bool, str, int]:
+    """Requests that follow each other by this make good batches.
+
+    What a batch begins with alike, such as its examples, is read once, and it is padded to its longest.
+    """
+    *examples, question = (message["content"] for message in request["messages"])
+    return "choices" in request, "\n".join(examples), len(question)
 
 
 def _threads(peer: PeerSettings) -> int:

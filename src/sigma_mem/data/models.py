@@ -1,8 +1,7 @@
 """Models on this machine as peers: Hugging Face models by transformers, GGUF files by llama.cpp."""
 
-import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,121 +14,138 @@ from sigma_mem.extras import require
 
 
 class HuggingFaceModel:
-    """Generates with a causal language model; ``smollm2`` is what ``sigma-mem center pull`` fetches."""
+    """Answers with a causal language model; ``smollm2`` is what ``sigma-mem center pull`` fetches."""
 
     def __init__(self, peer: PeerSettings) -> None:
-        self._transformers = require(
-            "transformers", extra="center", purpose=f"peer {peer.name!r} ({peer.spec})"
+        require("transformers", extra="center", purpose=f"peer {peer.name!r} ({peer.spec})")
+        self._model, self._tokenizer, self._decoder, self._lock = _loaded(
+            peer.target, peer.dtype, peer.device
         )
-        self._model, self._tokenizer, self._lock = _loaded(peer.target, peer.dtype, peer.device)
-        self._name = peer.target
+        self._name, self._batch = peer.target, peer.batch
         limit = getattr(self._model.config, "max_position_embeddings", None)
         self._longest = min(limit if isinstance(limit, int) else peer.context, peer.context)
-        # Most models can leave out the logits of all tokens but the last, a fifth of the work of a small one.
-        takes = inspect.signature(self._model.forward).parameters
-        self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
 
     def ask(self, requests: Sequence[Body]) -> list[Reply]:
-        """Write the answers of one batch, or choose them; a prompt that leaves no room is a failure."""
+        """Write or choose the answers of one batch; a prompt that leaves no room is a failure."""
         written = [request for request in requests if "choices" not in request]
-        with self._lock:  # of the tokenizer too: a fast one keeps its padding between calls
-            answers = iter(self._write(written) if written else [])
-            return [self._choose(r) if "choices" in r else next(answers) for r in requests]
-
-    def _write(self, requests: Sequence[Body]) -> list[Reply]:
-        texts = [chat_text(self._tokenizer, request["messages"]) for request in requests]
-        lengths = [len(self._tokenizer.encode(text, add_special_tokens=False)) for text in texts]
-        room = requests[0]["max_tokens"]
-        replies = [self._too_long(length, room) for length in lengths]
-        fits = [i for i, failure in enumerate(replies) if failure is None]
-        if fits:
-            answers = self._generate([texts[i] for i in fits], requests[fits[0]])
-            for i, (text, n_tokens, finish) in zip(fits, answers, strict=True):
-                counted: dict[str, Any] = {"tokens_in": lengths[i], "tokens_out": n_tokens, "finish": finish}
-                replies[i] = _nonempty(text, model=self._name, **counted)
-        return [reply for reply in replies if reply is not None]
-
-    def _choose(self, request: Body) -> Reply:
-        """The option whose text has the highest mean log-likelihood per token, after "Answer: "."""
-        asked = f"{chat_text(self._tokenizer, request['messages'])}Answer:"
-        start = self._tokenizer.encode(asked, add_special_tokens=False)
-        ends = [
-            self._tokenizer.encode(f" {text}", add_special_tokens=False) for _, text in request["choices"]
-        ]
-        longest = max(map(len, ends))
-        if (failure := self._too_long(len(start), longest)) is not None:
-            return failure
-        each = self._log_likelihoods(start, ends)
-        means = [sum(row[: len(end)]) / max(len(end), 1) for row, end in zip(each, ends, strict=True)]
-        label = request["choices"][means.index(max(means))][0]
-        about: dict[str, Any] = {"model": self._name, "finish": "choice", "tokens_out": 0}
-        return Reply(text=f"Answer: {label}", tokens_in=len(start), **about)
-
-    def _log_likelihoods(self, start: list[int], ends: list[list[int]]) -> list[list[float]]:
-        """The log-likelihood of every token of every end; what they share is read once."""
-        pad = {"padding_side": "right", "return_tensors": "pt"}
-        device = self._model.device
-        shared = self._tokenizer.pad({"input_ids": [start]}, **pad)["input_ids"].to(device)
-        # No mask: what is padded on the right is seen by nothing before it.
-        ids = self._tokenizer.pad({"input_ids": ends}, **pad)["input_ids"].to(device)
-        first = self._model(shared, use_cache=True, **self._last_only)
-        first.past_key_values.reorder_cache(ids.new_zeros(len(ends)))  # one copy for every end
-        later = self._model(ids, past_key_values=first.past_key_values).logits
-        at_first = first.logits[:, -1].float().log_softmax(-1)[0][ids[:, 0]]
-        at_later = later[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
-        pairs = zip(at_first.tolist(), at_later.tolist(), strict=True)
-        return [[begin, *rest] for begin, rest in pairs]
-
-    def _too_long(self, length: int, room: int) -> Reply | None:
-        if length + room <= self._longest:
-            return None
-        reason = f"the prompt has {length} tokens, which with {room} for the answer exceed {self._longest}"
-        return Reply(error=reason)
+        chosen = [request for request in requests if "choices" in request]
+        with self._lock:
+            writing, choosing = iter(self._write(written)), iter(self._choose(chosen))
+            return [next(choosing if "choices" in request else writing) for request in requests]
 
     def close(self) -> None:
         """Nothing to end: a batch runs to its end."""
 
-    def _generate(self, texts: list[str], how: Body) -> list[tuple[str, int, str]]:
-        inputs = self._tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False)
-        options: dict[str, Any] = {"max_new_tokens": how["max_tokens"], "do_sample": how["temperature"] > 0}
-        if options["do_sample"]:
-            self._transformers.set_seed(how["seed"])
-            options |= {"temperature": how["temperature"], "top_p": how["top_p"], "top_k": 0}
-        if how["stop"]:
-            options |= {"stop_strings": how["stop"], "tokenizer": self._tokenizer}
-        options["pad_token_id"] = self._tokenizer.pad_token_id
-        inputs = {
-            name: values.to(self._model.device) for name, values in inputs.items() if name != "token_type_ids"
-        }
-        out = self._model.generate(**inputs, **options)[:, inputs["input_ids"].shape[1] :].tolist()
-        return [self._finished(row, how) for row in out]
+    def _write(self, requests: Sequence[Body]) -> list[Reply]:
+        prompts = [self._encode(chat_text(self._tokenizer, request["messages"])) for request in requests]
+        replies = [
+            self._too_long(prompt, request["max_tokens"])
+            for prompt, request in zip(prompts, requests, strict=True)
+        ]
+        fits = [i for i, failure in enumerate(replies) if failure is None]
+        if fits:
+            how = requests[fits[0]]
+            ends, pick = self._ends(), _picker(how)
+            found = self._decoder.write(
+                [prompts[i] for i in fits], how["max_tokens"], pick, lambda row: self._ended(row, ends, how)
+            )
+            for i, row in zip(fits, found, strict=True):
+                text, finish = self._finished(row, ends, how)
+                counted: dict[str, Any] = {"tokens_in": len(prompts[i]), "tokens_out": len(row)}
+                replies[i] = _nonempty(text, model=self._name, finish=finish, **counted)
+        return [reply for reply in replies if reply is not None]
 
-    def _finished(self, row: list[int], how: Body) -> tuple[str, int, str]:
-        """Text, number of tokens and why it ends there, of one row of a batch."""
-        ends = self._ends()
-        length = next((i for i, token in enumerate(row) if token in ends), None)
-        kept = row if length is None else row[:length]
-        text = self._tokenizer.decode(kept, skip_special_tokens=True)
+    def _choose(self, requests: Sequence[Body]) -> list[Reply]:
+        """The option whose text has the highest mean log-likelihood per token, after "Answer: "."""
+        prompts = [
+            self._encode(f"{chat_text(self._tokenizer, request['messages'])}Answer:") for request in requests
+        ]
+        options = [[self._encode(f" {text}") for _, text in request["choices"]] for request in requests]
+        replies = [
+            self._too_long(prompt, max(map(len, ends))) for prompt, ends in zip(prompts, options, strict=True)
+        ]
+        fits = [i for i, failure in enumerate(replies) if failure is None]
+        for group in _groups(fits, [len(ends) for ends in options], self._batch):
+            means = self._decoder.log_likelihoods([prompts[i] for i in group], [options[i] for i in group])
+            for i, values in zip(group, means, strict=True):
+                label = requests[i]["choices"][values.index(max(values))][0]
+                about: dict[str, Any] = {"model": self._name, "finish": "choice", "tokens_out": 0}
+                replies[i] = Reply(text=f"Answer: {label}", tokens_in=len(prompts[i]), **about)
+        return [reply for reply in replies if reply is not None]
+
+    def _encode(self, text: str) -> list[int]:
+        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return found
+
+    def _too_long(self, prompt: list[int], room: int) -> Reply | None:
+        if len(prompt) + room <= self._longest:
+            return None
+        exceeds = f"which with {room} for the answer exceed {self._longest}"
+        return Reply(error=f"the prompt has {len(prompt)} tokens, {exceeds}")
+
+    def _ended(self, row: list[int], ends: set[int], how: Body) -> bool:
+        """Whether a row ends with its last token, which may complete a stop string."""
+        if row[-1] in ends:
+            return True
+        if not how["stop"]:
+            return False
+        tail = self._tokenizer.decode(row[-max(map(len, how["stop"])) - 8 :], skip_special_tokens=True)
+        return any(stop in tail for stop in how["stop"])
+
+    def _finished(self, row: list[int], ends: set[int], how: Body) -> tuple[str, str]:
+        """Text of one row, and why it ends there."""
+        at_end = row[-1] in ends
+        text = self._tokenizer.decode(row[:-1] if at_end else row, skip_special_tokens=True)
         stops = [text.index(stop) for stop in how["stop"] if stop in text]
-        finish = "stop" if stops or length is not None else "length"
-        return text[: min(stops)] if stops else text, len(kept), finish
+        return text[: min(stops)] if stops else text, "stop" if stops or at_end else "length"
 
     def _ends(self) -> set[int]:
         ends = self._model.generation_config.eos_token_id
         found = {ends} if isinstance(ends, int) else set(ends or ())
-        return found | {self._tokenizer.eos_token_id, self._tokenizer.pad_token_id}
+        return (found | {self._tokenizer.eos_token_id}) - {None}
+
+
+def _picker(how: Body) -> Callable[[Any], Any]:
+    """The next token of every row: the likeliest at temperature 0, else drawn by the seed."""
+    import torch
+
+    if how["temperature"] == 0:
+        return lambda logits: logits.argmax(-1)
+    drawn = torch.Generator().manual_seed(how["seed"])
+
+    def pick(logits: Any) -> Any:
+        shares, order = torch.softmax(logits.cpu() / how["temperature"], -1).sort(-1, descending=True)
+        shares[shares.cumsum(-1) - shares >= how["top_p"]] = 0  # the first is always kept
+        return order.gather(-1, shares.multinomial(1, generator=drawn))[:, 0].to(logits.device)
+
+    return pick
+
+
+def _groups(items: Sequence[int], sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Items in order, in groups whose sizes add up to ``most`` or less, or of one item.
+
+    >>> _groups([0, 1, 2, 3], [2, 2, 3, 9], 4)
+    [[0, 1], [2], [3]]
+    """
+    groups: list[list[int]] = []
+    room = 0
+    for item in items:
+        if not groups or sizes[item] > room:
+            groups.append([])
+            room = most
+        groups[-1].append(item)
+        room -= sizes[item]
+    return groups
 
 
 @cache
-def _loaded(name: str, dtype: str, device: str | None) -> tuple[Any, Any, threading.Lock]:
-    """Model, tokenizer and a lock: two peers with one model (zero-shot and few-shot) share them."""
+def _loaded(name: str, dtype: str, device: str | None) -> tuple[Any, Any, Any, threading.Lock]:
+    """Model, tokenizer, decoder and a lock: two peers with one model (zero-shot and few-shot) share them."""
     from sigma_mem.center.load import load_model
+    from sigma_mem.data.decoding import Decoder
 
     model, tokenizer = load_model(name, dtype=dtype, device=device)
-    tokenizer.padding_side = "left"  # generation goes on from the last place of every row
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer, threading.Lock()
+    return model, tokenizer, Decoder(model), threading.Lock()
 
 
 class GgufFile:

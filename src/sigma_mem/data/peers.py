@@ -53,7 +53,7 @@ class PeerSettings:
     # --- local models ---
     choose: bool = False
     """Answer a question with choices by the option that the model (hf) finds most likely, not by writing."""
-    batch: int = 8
+    batch: int = 16
     context: int = 8192
     device: str | None = None
     dtype: str = "auto"
