@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -79,8 +80,7 @@ class DecayedSum:
 
     def weights(self, ticks: Sequence[float]) -> FloatArray:
         """The `weight` of every tick."""
-        halvings, origin, bits, exp2 = self._halvings, self.origin, self.bits, math.exp2
-        return np.array([exp2(halvings * (tick - origin) - bits) for tick in ticks])
+        return _weights(self._halvings, self.origin, self.bits, tuple(ticks))
 
     def add_many(self, name: str, contributions: FloatArray, ticks: Sequence[float]) -> None:
         """Add what events at these ticks contribute, one after another: bit for bit as `add` does."""
@@ -138,6 +138,14 @@ class DecayedSum:
         for name, array in self.arrays.items():
             array[...] = packed[name].reshape(array.shape)
         self.origin, self.bits = float(packed["anchor"][0]), int(packed["anchor"][1])
+
+
+@lru_cache(maxsize=32)  # sums of one rate are written at the same ticks, one after another
+def _weights(halvings: float, origin: float, bits: int, ticks: tuple[float, ...]) -> FloatArray:
+    exp2 = math.exp2  # numpy's may differ in the last bit
+    weights = np.array([exp2(halvings * (tick - origin) - bits) for tick in ticks])
+    weights.flags.writeable = False
+    return weights
 
 
 def add_rows(total: FloatArray, rows: FloatArray) -> None:

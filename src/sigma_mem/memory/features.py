@@ -190,14 +190,11 @@ class TextFeatures:
             NaN where there is no label, or no answer that could be read.
         """
         z = np.concatenate((features, residuals[:, :, None]), axis=2)
-        whole = (residuals == residuals).all(axis=1)
+        whole = (residuals == residuals).all(axis=1) & (z.shape[1] > 1)
         z[whole] -= np.add.reduce(z[whole], axis=1, keepdims=True) / z.shape[1]
-        evidence, compared = np.zeros((len(z), z.shape[2], z.shape[2])), np.full(len(z), z.shape[1] - 1.0)
-        for i, all_there in enumerate(whole.tolist()):
-            if all_there and z.shape[1] > 1:
-                evidence[i] = z[i].T @ z[i]
-            else:
-                evidence[i], compared[i] = _evidence_of(features[i], residuals[i])
+        evidence, compared = np.matmul(z.transpose(0, 2, 1), z), np.full(len(z), z.shape[1] - 1.0)
+        for i in (~whole).nonzero()[0].tolist():
+            evidence[i], compared[i] = _evidence_of(features[i], residuals[i])
         self.decayed.add_many("sum", evidence, ticks)
         self.decayed.add_many("compared", compared[:, None], ticks)
 

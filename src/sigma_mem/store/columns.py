@@ -17,6 +17,7 @@ _THREE, _WIDE = 168 << 8, 232 << 8  # codes from which on more than two bytes co
 _SIZES = np.array([1] * 64 + [2] * 104 + [3] * 64 + [2 + i % 8 for i in range(24)])[_FIRST]
 _WHOLE = (_FIRST < 64) | ((_FIRST >= 232) & (_FIRST < 240))
 _NUMBERS = np.where(_FIRST < 64, _FIRST - 16, np.arange(1 << 16) - (64 << 8) - 8_312)
+_DECIMALS = np.where(_WHOLE, _NUMBERS, _NUMBERS / UNITS)
 
 
 class ShapeColumns(NamedTuple):
@@ -41,6 +42,7 @@ class _Codes:
         self._pairs = (self.bytes[:-1].astype(np.uint16) << 8) | self.bytes[1:]  # at every place, two bytes
         sizes = np.array([len(body) for body in bodies])
         self.at: Positions = np.concatenate(([0], np.cumsum(sizes)[:-1])) + at
+        self._before = self.at  # of the code that was read last
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """So many bytes of every body."""
@@ -48,20 +50,39 @@ class _Codes:
         self.at = self.at + size
         return found
 
-    def read(self) -> tuple[Positions, NDArray[np.bool_]]:
-        """n of the next code of every body, and whether it counts whole numbers; see `numbers`."""
-        two = self._pairs[self.at]
-        n, whole = _NUMBERS[two], _WHOLE[two]
-        if int(two.max(initial=0)) >= _THREE:
-            (three,) = (two >= _THREE).nonzero()
-            n[three] = (
-                (two[three].astype(np.int64) << 8) - (168 << 16) + self.bytes[self.at[three] + 2] - 2_097_152
-            )
-            (wide,) = (two >= _WIDE).nonzero()
-            if len(wide):
-                n[wide] = self._wide(self.at[wide], ((two[wide] >> 8) - 232) % 8 + 1)
-        self.at = self.at + _SIZES[two]
-        return n, whole
+    def integers(self) -> Positions:
+        """n of the next code of every body; see `numbers`."""
+        two = self._next()
+        n = _NUMBERS[two]
+        (longer,) = (two >= _THREE).nonzero()
+        if len(longer):
+            n[longer] = self._longer(longer, two[longer])
+        return n
+
+    def decimals(self) -> FloatArray:
+        """The number that the next code of every body stands for."""
+        two = self._next()
+        found = _DECIMALS[two]
+        (longer,) = (two >= _THREE).nonzero()
+        if len(longer):
+            n = self._longer(longer, two[longer])
+            found[longer] = np.where(_WHOLE[two[longer]], n, n / UNITS)
+        return found
+
+    def _next(self) -> Positions:
+        """The first two bytes of the next code of every body."""
+        two = self._pairs[self.at].astype(np.int64)
+        self._before, self.at = self.at, self.at + _SIZES[two]
+        return two
+
+    def _longer(self, bodies: Positions, two: Positions) -> Positions:
+        """n of those codes that have more than two bytes."""
+        at = self._before[bodies]
+        n: Positions = (two << 8) - (168 << 16) + self.bytes[at + 2] - 2_097_152
+        (wide,) = (two >= _WIDE).nonzero()
+        if len(wide):
+            n[wide] = self._wide(at[wide], ((two[wide] >> 8) - 232) % 8 + 1)
+        return n
 
     def _wide(self, at: Positions, sizes: Positions) -> Positions:
         out = np.zeros(len(at), dtype=np.uint64)
@@ -93,12 +114,11 @@ def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[byt
         elif mark == AGAIN[0]:
             numbers.append(doubles[double - 1])
         elif mark == NUMBER[0]:
-            n, whole = codes.read()
-            numbers.append(np.where(whole, n, n / UNITS))
+            numbers.append(codes.decimals())
         elif mark == INTEGER[0]:
-            numbers.append(codes.read()[0].astype(np.float64))
+            numbers.append(codes.integers().astype(np.float64))
         elif mark == BASE64[0]:
-            sizes = codes.read()[0]
+            sizes = codes.integers()
             equal = bool((sizes == sizes[0]).all())
             raw[place] = codes.take(int(sizes[0])) if equal else None
             if not equal:
@@ -111,12 +131,12 @@ def read_columns(shape: Shape, bodies: Sequence[bytes], at: int, texts: dict[byt
 
 def _texts(codes: _Codes, texts: dict[bytes, int]) -> FloatArray:
     """Numbers of the next strings."""
-    out = codes.read()[0].astype(np.float64)
+    out = codes.integers().astype(np.float64)
     (here,) = (out == 0.0).nonzero()
     if len(here):
         at = codes.at
         codes.at = at[here]
-        sizes = codes.read()[0]
+        sizes = codes.integers()
         starts, short = codes.at, np.where(sizes < LONG, sizes, 0)
         codes.at = at
         codes.at[here] = starts + short

@@ -73,9 +73,11 @@ def _digest(
 ) -> bytes:
     """The digest of a row: H(numbers and sizes ‖ texts ‖ body ‖ φ)."""
     about = event or b""
-    sizes = f"{len(kind)}, {len(id)}, {len(about)}, {len(body)}"
-    head = f"({seq}, {namespace}, {line}, {source}, {event is None}, {sizes})".encode()
-    return blake2b(b"".join((head, kind, id, about, body, phi)), digest_size=DIGEST).digest()
+    head = (
+        f"({seq}, {namespace}, {line}, {source}, {event is None}, "
+        f"{len(kind)}, {len(id)}, {len(about)}, {len(body)})"
+    )
+    return blake2b(b"".join((head.encode(), kind, id, about, body, phi)), digest_size=DIGEST).digest()
 
 
 def whole_row(values: Sequence[Any]) -> StoredRow | None:

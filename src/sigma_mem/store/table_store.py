@@ -17,7 +17,7 @@ from sigma_mem.store.rows import PackedLines, Queued, StoredRow, checksum
 from sigma_mem.store.writer import refuse_unwritable
 
 _FIRST_PAGE = 8
-_LARGE_PAGE = 4096  # records that are handed out at once
+_LARGE_PAGE = 16_384  # records that a replay reads at once: it takes them apart as arrays
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 T = TypeVar("T", bound=LedgerTables)
 
