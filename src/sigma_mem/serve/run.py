@@ -10,8 +10,8 @@ import uvicorn
 from sigma_mem.errors import InputError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.joined import JoinedProtocol
 from sigma_mem.serve.logs import log_event, start_log
+from sigma_mem.serve.protocol import ShortProtocol
 from sigma_mem.store.postgres import shown_path
 
 _SWITCH_SECONDS = 0.001
@@ -51,7 +51,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             server_header=False,
             date_header=False,
             lifespan="on",
-            http=JoinedProtocol,
+            http=ShortProtocol,
             ws="none",
             limit_concurrency=config.limits.concurrency,
             h11_max_incomplete_event_size=config.limits.header_bytes + 4096,
