@@ -1,6 +1,5 @@
 """The shorter way to busy endpoints: the same answers as the framework's, and the same refusals."""
 
-import asyncio
 import json
 
 import openai
@@ -10,7 +9,6 @@ from serve.conftest import LOCAL, bearer, served
 from serve.gateway.conftest import ASK, ask, starter
 from serve.gateway.upstreams import says
 from sigma_mem.serve.direct import DirectRoutes
-from sigma_mem.serve.joined import _Joining
 
 AT = "/v1/memory/default"
 JSON = {"content-type": "application/json"}
@@ -161,38 +159,3 @@ def test_the_gate_stands_before_the_shorter_way_too(locked_service, keys):
     theirs = locked_service.post("/v1/memory/theirs/route", headers=bearer(keys["write"]), **asked)
     assert theirs.status_code == 404
     assert LOCAL not in json.dumps(theirs.json())
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self):
-        self.sent, self.closed = [], False
-
-    def write(self, data):
-        assert not self.closed
-        self.sent.append(data)
-
-    def close(self):
-        self.closed = True
-
-    def is_closing(self):
-        return self.closed
-
-
-def test_writes_of_one_step_leave_together_and_before_the_end():
-    async def play():
-        wire = Wire()
-        transport = _Joining(wire)
-        transport.write(b"head ")
-        transport.write(b"body")
-        assert wire.sent == []
-        await asyncio.sleep(0)
-        transport.write(b"x" * 70_000)  # much does not wait
-        transport.write(b"last")
-        transport.close()
-        await asyncio.sleep(0)
-        assert wire.sent == [b"head body", b"x" * 70_000, b"last"]
-        assert transport.is_closing()
-
-    asyncio.run(play())

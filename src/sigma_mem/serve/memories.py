@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sigma_mem.encode import ENCODERS
@@ -55,8 +56,8 @@ class Memories:
         self.store = open_store(config.path)
         self._opened: dict[str, ServedMemory] = {}
         self._opening: dict[str, asyncio.Task[ServedMemory]] = {}
-        self._flushing: asyncio.Task[None] | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: dict[Any, list[asyncio.Future[None]]] = {}  # by batch that is on its way to the disk
 
     async def names(self) -> list[str]:
         """Namespaces that the store has and the service can serve."""
@@ -110,12 +111,17 @@ class Memories:
         return found
 
     async def flush(self) -> None:
-        """Return once everything recorded so far is on disk; who waits at the same time shares one wait."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        if self._flushing is None:
-            self._flushing = asyncio.create_task(self._flush_all())
-        await future
+        """Return once everything recorded so far is on disk; who waits for the same batch shares one wait."""
+        self._loop = asyncio.get_running_loop()
+        futures = []
+        for batch in self.store.when_settled(self._on_settled):
+            futures.append(self._loop.create_future())
+            self._waiting.setdefault(batch, []).append(futures[-1])
+        await asyncio.gather(*futures)
+
+    async def check_store(self) -> None:
+        """Return if the store can be written; StoreError where not."""
+        await asyncio.to_thread(self.store.flush)
 
     async def durable(self, write: Coroutine[Any, Any, T]) -> T:
         """Await a write that does not wait for the disk, and then the disk."""
@@ -137,20 +143,20 @@ class Memories:
         finally:
             self.store.close()
 
-    async def _flush_all(self) -> None:
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            try:
-                await asyncio.to_thread(self.store.flush)
-            except StoreError as error:
-                for future in waiting:
-                    if not future.done():
-                        future.set_exception(StoreError(*error.args))
+    def _on_settled(self, batch: Any, error: StoreError | None) -> None:
+        """A batch is durable or was dropped, says the thread that writes."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the service has ended, and nobody waits
+                self._loop.call_soon_threadsafe(self._settled, batch, error)
+
+    def _settled(self, batch: Any, error: StoreError | None) -> None:
+        for future in self._waiting.pop(batch, ()):
+            if future.done():  # who waited has gone
+                continue
+            if error is None:
+                future.set_result(None)
             else:
-                for future in waiting:
-                    if not future.done():
-                        future.set_result(None)
-        self._flushing = None
+                future.set_exception(type(error)(*error.args))
 
     async def _once(self, namespace: str, make: Callable[[], ServedMemory]) -> ServedMemory:
         """Open a namespace in a thread; who asks meanwhile waits for the same."""

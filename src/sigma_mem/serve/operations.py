@@ -48,7 +48,7 @@ def operation_routes(context: Context, app: FastAPI) -> APIRouter:
     async def readyz() -> JSONResponse:
         try:
             async with asyncio.timeout(_READY_SECONDS):
-                await context.memories.flush()
+                await context.memories.check_store()
                 await context.memories.names()
         except (StoreError, TimeoutError):
             body = error_body("the store cannot be written", "store_unavailable", 503)

@@ -145,5 +145,11 @@ class Store(Protocol):
     def flush(self) -> None:
         """Return once everything queued now is durable; raise StoreError if it cannot be."""
 
+    def when_settled(self, call: Callable[[Any, StoreError | None], None]) -> list[Any]:
+        """What is queued now, in batches; a thread calls ``call`` with each once it is durable or dropped.
+
+        The second argument says why it was dropped, and is None where it is durable. For who cannot wait.
+        """
+
     def close(self) -> None:
         """Flush and release; idempotent."""

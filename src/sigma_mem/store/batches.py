@@ -9,6 +9,7 @@ from sigma_mem.errors import StoreError
 from sigma_mem.store.base import Failed, Record
 from sigma_mem.store.rows import Queued
 
+Settled = Callable[["Batch", StoreError | None], None]
 CAPACITY = 4096  # records that may wait before `append` does: back-pressure, not a limit on one append
 
 
@@ -26,6 +27,7 @@ class Batch:
         self.records: list[Queued] = []
         self.wanted = False  # whether somebody waits
         self.jobs: list[tuple[Callable[[], None], Failed]] = []  # to be done by the writer afterwards
+        self.listeners: list[Settled] = []  # called by the writer once it is settled
         self._hurry = hurry
         self._by_id: dict[tuple[str, str, str], Record] = {}
         self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
@@ -55,12 +57,18 @@ class Batch:
         """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
         self._error = error
         self._unsettled.release()
+        for call in self.listeners:
+            call(self, error)
 
-    def drain(self) -> None:
-        """Return once settled: durable or dropped."""
+    def hurry(self) -> None:
+        """Say that somebody waits."""
         if not self.wanted:
             self.wanted = True
             self._hurry()
+
+    def drain(self) -> None:
+        """Return once settled: durable or dropped."""
+        self.hurry()
         with self._unsettled:
             pass
 
@@ -104,6 +112,21 @@ class BatchQueue:
         """Return once all that is queued now is durable; raise StoreError if it cannot be."""
         for batch in self._queued():
             batch.wait()
+
+    def when_settled(self, call: Settled) -> Batch | None:
+        """Have a thread call this once all that is queued now is settled; None if nothing is queued.
+
+        The same call is made once for each batch, with the batch and why it was dropped, if it was.
+        """
+        with self._lock:  # a batch is settled after it has left the queue, so none is missed
+            queued = self._queued()
+            if not queued:
+                return None
+            last = queued[-1]  # where an earlier one is dropped, so is this
+            if call not in last.listeners:
+                last.listeners.append(call)
+        last.hurry()
+        return last
 
     def _wait_for_room(self) -> None:
         while (full := self._full_batch()) is not None:

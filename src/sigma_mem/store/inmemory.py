@@ -11,7 +11,7 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
-from sigma_mem.store.batches import Batch
+from sigma_mem.store.batches import Batch, Settled
 from sigma_mem.store.forking import Level, fork_safe
 from sigma_mem.store.table_store import json_body
 from sigma_mem.store.writer import refuse_known, refuse_unwritable
@@ -173,6 +173,11 @@ class InMemoryStore:
     def flush(self) -> None:
         """Return at once: there is nothing to write."""
         self._refuse_closed()
+
+    def when_settled(self, call: Settled) -> list[Batch]:
+        """Nothing is ever queued; see `Store.when_settled`."""
+        self._refuse_closed()
+        return []
 
     def close(self) -> None:
         """Forget everything; idempotent."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
+from sigma_mem.store.batches import Batch, Settled
 from sigma_mem.store.checking import verify_all
 from sigma_mem.store.database import check, migrations, older_copy
 from sigma_mem.store.forking import left_to_parent
@@ -155,6 +156,12 @@ class SqliteStore(TableStore[Tables]):
         if self._writer is not None:
             self._writer.flush()
             self._tables.files.refuse_moved()
+
+    def when_settled(self, call: Settled) -> list[Batch]:
+        """What is queued now; see `Store.when_settled`."""
+        self._refuse_closed()
+        found = None if self._writer is None else self._writer.when_settled(call)
+        return [] if found is None else [found]
 
     def _last(self, namespace: str) -> int:
         return self._tables.last()

@@ -27,6 +27,7 @@ from sigma_mem.store.upgrade import copy_lines
 from sigma_mem.store.wal import refuse_damaged_log
 
 Values = tuple[str | int | bytes | None, ...]
+_TOGETHER = 64  # rows that one statement appends
 
 
 class Tables(LedgerTables):
@@ -95,7 +96,10 @@ class Tables(LedgerTables):
                     db.execute("ROLLBACK")
                 db.execute("BEGIN IMMEDIATE")
                 for statement, rows in statements:
-                    db.executemany(self._sql[statement], rows)
+                    if statement == "append":
+                        self._append(db, rows)
+                    elif rows:
+                        db.executemany(self._sql[statement], rows)
                 if seal is not None:
                     self.seal(db, *seal)
                 db.execute("COMMIT")
@@ -105,6 +109,23 @@ class Tables(LedgerTables):
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error
+
+    def _append(self, db: sqlite3.Connection, rows: Sequence[Values]) -> None:
+        """Append rows, many with one statement.
+
+        Python gives its lock up for every step of a statement, and a busy thread gives it back late: one row
+        after the other, a commit beside it would take a millisecond a row. Sizes are powers of two, so that
+        few statements are prepared.
+        """
+        sql = self._sql["append"]
+        row = sql[sql.rindex("(") :]
+        start, size = 0, _TOGETHER
+        while start < len(rows):
+            while start + size > len(rows):
+                size //= 2
+            values = [value for each in rows[start : start + size] for value in each]
+            db.execute(sql + f", {row}" * (size - 1), values)
+            start += size
 
     def finish_erasure(self) -> None:
         """Write the file anew if bytes of forgotten lines may be left in it or in its log.

@@ -11,6 +11,7 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
+from sigma_mem.store.batches import Batch, Settled
 from sigma_mem.store.chain import START, Link, follow, refuse_other_end
 from sigma_mem.store.forking import left_to_parent
 from sigma_mem.store.postgres.address import PostgresAddress
@@ -190,6 +191,12 @@ class PostgresStore(TableStore[PostgresTables]):
         self._refuse_closed()
         for writer in list(self._writers.values()):
             writer.flush()
+
+    def when_settled(self, call: Settled) -> list[Batch]:
+        """What is queued now; see `Store.when_settled`."""
+        self._refuse_closed()
+        found = [writer.when_settled(call) for writer in list(self._writers.values())]
+        return [batch for batch in found if batch is not None]
 
     # --- inside --------------------------------------------------------------------------
 
