@@ -131,3 +131,16 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     assert "no file of keys" not in capsys.readouterr().err
     assert run(["config"]) == 0
     assert "API keys are not required: it listens on loopback" in capsys.readouterr().out
+    (tmp_path / "sigma-mem.toml").write_text(
+        '[[upstreams]]\nname = "ann"\nbase_url = "https://models.test/v1"\nmodel = "large"\n'
+        'key_env = "ANN_KEY"\noutput_price = 2\n'
+    )
+    monkeypatch.setenv("COLUMNS", "200")
+    for key, state in (("", "NOT SET"), ("sk-secret", "set")):
+        monkeypatch.setenv("ANN_KEY", key)
+        assert run(["config"]) == 0
+        out = capsys.readouterr().out
+        shown = "https://models.test/v1, model large, timeout 60 s, 0/2 for a million tokens in/out"
+        assert f"{shown}, key in $ANN_KEY, {state}" in out
+        assert "sk-secret" not in out
+        assert "API keys are required: an upstream has a key" in out

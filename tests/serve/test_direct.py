@@ -159,3 +159,19 @@ def test_the_gate_stands_before_the_shorter_way_too(locked_service, keys):
     theirs = locked_service.post("/v1/memory/theirs/route", headers=bearer(keys["write"]), **asked)
     assert theirs.status_code == 404
     assert LOCAL not in json.dumps(theirs.json())
+
+
+def test_the_log_says_which_namespace_a_request_to_the_gateway_meant(caplog):
+    with served(log="json") as http, caplog.at_level("INFO", "sigma_mem.serve"):
+        http.post("/v1/chat/completions", json={"model": "nobody", "messages": ASK})
+        http.post("/v1/feedback", json={"id": "x", "score": 1, "namespace": "elsewhere"})
+    lines = [record.fields for record in caplog.records if record.getMessage() == "request"]
+    assert [(line["status"], line["namespace"]) for line in lines] == [(404, "default"), (404, "elsewhere")]
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused_with_the_remedy(open_service):
+    sent = open_service.post(
+        f"{AT}/route", content=b'{"question": "x"}', headers={"content-type": "text/plain"}
+    )
+    assert sent.status_code == 422
+    assert "expected the header Content-Type: application/json" in sent.json()["error"]["message"]

@@ -52,10 +52,11 @@ def test_a_store_that_drops_what_was_written_is_not_acknowledged(monkeypatch):
         made = http.post("/v1/memory/default/route", json={"question": "x"}).json()
         store = http.context.memories.store
 
-        def flush():
+        def when_settled(call):
             monkeypatch.setattr(type(store), "epoch", 1)
+            return []
 
-        monkeypatch.setattr(store, "flush", flush)
+        monkeypatch.setattr(store, "when_settled", when_settled)
         body = {"decision": made["id"], "labels": {"ann": True}}
         sent = http.post("/v1/memory/default/feedback", json=body)
         assert (sent.status_code, sent.json()["error"]["code"]) == (503, "store_unavailable")

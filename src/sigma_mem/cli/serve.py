@@ -1,16 +1,20 @@
 """``sigma-mem serve``, ``keys`` and ``config``: the service, who may call it, and what it was told."""
 
+import os
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sigma_mem.cli.options import Json, names_of
 from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.errors import InputError
+
+if TYPE_CHECKING:
+    from sigma_mem.serve.config import Upstream
 
 ConfigFile = Annotated[
     Path | None,
@@ -79,6 +83,11 @@ def config(
         print_json({name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()})
         return
     rows = [(name, _text(value), loaded.origins[name]) for name, value in values.items()]
+    place = [name for name, *_ in rows].index("upstreams") + 1
+    rows[place:place] = [
+        (f"  {upstream.name}", _upstream_text(upstream), loaded.origins["upstreams"])
+        for upstream in loaded.config.upstreams
+    ]
     why = "API keys are required" if loaded.config.needs_keys else "API keys are not required"
     reason = (
         "it listens on loopback, and no upstream has a key"
@@ -171,6 +180,17 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """Values by name, with those of the limits under names of their own."""
     limits = values.pop("limits")
     return {**values, **{f"limits.{name}": value for name, value in limits.items()}}
+
+
+def _upstream_text(upstream: "Upstream") -> str:
+    """One upstream in a line; of its key only where it is."""
+    parts = [upstream.base_url, f"model {upstream.model}", f"timeout {upstream.timeout:g} s"]
+    if upstream.has_price:
+        parts.append(f"{upstream.input_price:g}/{upstream.output_price:g} for a million tokens in/out")
+    if upstream.key_env:
+        state = "set" if os.environ.get(upstream.key_env, "").strip() else "NOT SET"
+        parts.append(f"key in ${upstream.key_env}, {state}")
+    return ", ".join(parts)
 
 
 def _text(value: object) -> str:

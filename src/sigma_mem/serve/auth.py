@@ -61,6 +61,20 @@ def require_role(principal: Principal | None, role: Role, namespace: str) -> Non
         )
 
 
+def namespace_for(request: Request, named: str | None, usual: str) -> str:
+    """The namespace that a request to the gateway writes to; refuses who may not.
+
+    It is the one that the request names. Where it names none it is the service's usual one or, for a key that
+    may write in one other namespace only, that one: so a team's key is all that its clients need.
+    """
+    who = principal_of(request)
+    own = [where for where in who.grants if where != EVERYWHERE and who.may("write", where)]
+    namespace = named or (usual if who.may("write", usual) or len(own) != 1 else own[0])
+    require_role(who, "write", namespace)
+    request.path_params["namespace"] = namespace  # for the log
+    return namespace
+
+
 class RoleGate:
     """An application that only those who may can reach."""
 

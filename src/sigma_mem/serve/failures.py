@@ -88,6 +88,8 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     )
     where = ".".join(str(part) for part in first["loc"])
     message = f"{where}: {first['msg']}" if where else str(first["msg"])
+    if where == "body" and "json" not in request.headers.get("content-type", ""):
+        message = "the body is not said to be JSON; expected the header Content-Type: application/json"
     return JSONResponse(error_body(message, "invalid_request", 422, where or None), 422)
 
 

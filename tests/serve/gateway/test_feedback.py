@@ -128,6 +128,25 @@ def test_the_source_is_the_key_that_was_used(keyed):
     ]
 
 
+def test_a_key_of_one_namespace_needs_to_name_none(keyed):
+    headers = {"authorization": f"Bearer {keyed.keys['stranger']}"}
+    made = httpx2.put(f"{keyed.url}/v1/memory/team-b", json={"peers": ["bob"]}, headers=headers)
+    assert made.status_code == 200
+    with openai.OpenAI(base_url=f"{keyed.url}/v1", api_key=keyed.keys["stranger"], max_retries=0) as client:
+        answer = client.chat.completions.create(model="sigma-mem", messages=ASK)
+        assert answer.model == "bob"
+        assert client.chat.completions.create(model="bob", messages=ASK).model == "bob"
+        assert client.embeddings.create(model="bob", input="x").model == "bob"
+        with pytest.raises(openai.NotFoundError, match="'ann' is not here"):  # no peer of that namespace
+            client.chat.completions.create(model="ann", messages=ASK)
+        with pytest.raises(openai.NotFoundError, match="'ann' is not here"):
+            client.embeddings.create(model="ann", input="x")
+    taken = send(keyed, {"id": answer.id, "score": 1}, keyed.keys["stranger"])
+    assert taken.json()["labels"] == {"bob": 1.0}
+    assert memory_of(keyed).events == 0
+    assert memory_of(keyed, "team-b").events == 1
+
+
 def test_who_may_call_what(keyed):
     body = {"model": "sigma-mem", "messages": ASK}
     calls = [

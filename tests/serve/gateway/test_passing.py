@@ -48,10 +48,34 @@ def test_what_a_named_peer_says_of_the_request_is_passed_on(start):
         list(create(model="cuts", messages=ASK, stream=True))
 
 
+def test_a_named_peer_that_limits_its_rate_says_how_long_to_wait(start):
+    gateway = start(
+        {
+            "asks": fails("429 Too Many Requests", headers="retry-after: 7\r\n"),
+            "odd": fails("429 Too Many Requests", headers="retry-after: soon\r\n"),
+        }
+    )
+    for call in (
+        lambda model: gateway.client.chat.completions.create(model=model, messages=ASK),
+        lambda model: gateway.client.chat.completions.create(model=model, messages=ASK, stream=True),
+        lambda model: gateway.client.embeddings.create(model=model, input="x"),
+    ):
+        for model, wait in (("asks", "7"), ("odd", "5")):
+            with pytest.raises(openai.RateLimitError, match=f"{model} limits its rate") as error:
+                call(model)
+            assert error.value.response.headers["retry-after"] == wait
+    with pytest.raises(openai.InternalServerError) as error:  # nobody answered, whatever the reasons
+        gateway.client.chat.completions.create(model="sigma-mem", messages=ASK)
+    assert error.value.status_code == 502
+
+
 def test_embeddings_pass_through_to_the_peer_they_name(start):
     gateway = start({"ann": says("391")}, peers={"ann": {"model": "embed-3", "input_price": 1.0}})
     raw = gateway.client.embeddings.with_raw_response.create(
-        model="ann", input="cat", encoding_format="float", extra_body={"unknown": [1]}
+        model="ann",
+        input="cat",
+        encoding_format="float",
+        extra_body={"unknown": [1], "sigma_mem": {"namespace": "default"}},
     )
     answer = raw.parse()
     assert (answer.model, answer.data[0].embedding) == ("ann", [1.0])

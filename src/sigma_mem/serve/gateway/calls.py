@@ -92,7 +92,13 @@ class Calls:
 
 
 def refused_by(error: UpstreamError) -> RefusedError:
-    """The response where an upstream gave no answer: its own words where it refused the request, else 502."""
+    """The response where the upstream that was asked for gave no answer.
+
+    Its own words where it refused the request, 429 where it limits its rate, else 502.
+    """
+    if error.pause is not None:
+        wait = {"retry-after": str(math.ceil(error.pause))}
+        return RefusedError(429, "limited_by_upstream", f"{error.peer} limits its rate; try later", wait)
     if error.is_refusal and error.status is not None:
         message = (error.body or {}).get("message") or error.reason
         return RefusedError(error.status, "refused_by_upstream", f"{error.peer}: {message}")

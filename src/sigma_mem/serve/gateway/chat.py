@@ -2,7 +2,6 @@
 
 from starlette.responses import Response
 
-from sigma_mem.serve.auth import require_role
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.ask import answer_by_panel
@@ -16,7 +15,6 @@ from sigma_mem.serve.gateway.route import answer_by_route
 from sigma_mem.serve.gateway.streaming import chunks_when_there, untouched_chunks
 from sigma_mem.serve.gateway.turn import Turn
 from sigma_mem.serve.gateway.vote import answer_by_vote
-from sigma_mem.serve.keys import Principal
 
 ROUTE = "sigma-mem"
 WHOLE = {
@@ -31,16 +29,15 @@ def model_names(pool: Pool) -> list[str]:
 
 
 async def answer_chat(
-    context: Context, pool: Pool, pricing: Pricing, who: Principal, chat: ChatRequest
+    context: Context, pool: Pool, pricing: Pricing, namespace: str, chat: ChatRequest
 ) -> Response:
     """The response to a chat request: by the peer that it names, or as the memory decides."""
     config = context.config
-    namespace = chat.options.namespace or config.namespace
-    require_role(who, "write", namespace)
     if chat.model not in model_names(pool):
         raise unknown_model(chat.model)
     calls = Calls(chat, pool, config.deadline)
     if chat.model in pool:
+        await require_peer(context, namespace, chat.model)
         return await _answer_by_name(calls, chat.model)
     memory = await context.memories.get(namespace)
     await pricing.tell(memory)
@@ -63,6 +60,13 @@ async def _answer_by_name(calls: Calls, peer: str) -> Response:
         raise refused_by(error) from error
     headers = headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
     return json_response(ChatReply({**completion, "model": peer}, headers))
+
+
+async def require_peer(context: Context, namespace: str, model: str) -> None:
+    """Refuse a key of another namespace than the usual one a model that is no peer there."""
+    usual = context.config.namespace
+    if namespace != usual and model not in (await context.memories.get(namespace)).mem.peers:
+        raise unknown_model(model)
 
 
 def unknown_model(model: str) -> RefusedError:

@@ -88,7 +88,7 @@ def read_chat(raw: bytes) -> ChatRequest:
         body=forwarded,
         stream=stream,
         wants_usage=isinstance(usage, dict) and usage.get("include_usage") is True,
-        options=_options(body.get("sigma_mem")),
+        options=chat_options(body.get("sigma_mem")),
         in_loop=completion_in_loop(messages),
     )
 
@@ -117,7 +117,8 @@ def bad_request(message: str, param: str | None) -> RefusedError:
     return RefusedError(400, "invalid_request", message if param is None else f"{message} ({param})")
 
 
-def _options(given: object) -> ChatOptions:
+def chat_options(given: object) -> ChatOptions:
+    """What a request says in the field `sigma_mem`; nothing where it has none."""
     try:
         return ChatOptions.model_validate(given if given is not None else {})
     except ValidationError as error:

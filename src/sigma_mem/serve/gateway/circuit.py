@@ -52,10 +52,11 @@ class Circuit:
         if self._failures >= _FAILURES:
             self._open_until = self._clock() + self._pause()
 
-    def limited(self, seconds: float) -> None:
-        """It asked to be left alone for some time."""
+    def limited(self, seconds: float) -> float:
+        """It asked to be left alone for some time; returns for how long it will be."""
         wait = min(seconds, _LONGEST) if seconds > 1.0 else 1.0  # 1 for NaN too
         self._open_until = self._clock() + wait
+        return wait
 
     def _pause(self) -> float:
         further = min(self._failures - _FAILURES, 10)

@@ -20,6 +20,8 @@ class UpstreamError(SigmaMemError):
         What it answered with.
     body : mapping, optional
         The error it sent, where it refused the request.
+    pause : float, optional
+        Seconds that it asked to be left alone, where it limits its rate.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class UpstreamError(SigmaMemError):
     ) -> None:
         super().__init__(f"{peer} {reason}")
         self.peer, self.reason, self.status, self.body = peer, reason, status, body
+        self.pause: float | None = None
 
     @classmethod
     def of_status(cls, peer: str, status: int, raw: bytes) -> Self:

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sigma_mem.serve.auth import needs, principal_of, require_role
+from sigma_mem.serve.auth import namespace_for, needs, principal_of
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.gateway.calls import refused_by
-from sigma_mem.serve.gateway.chat import answer_chat, model_names, unknown_model
-from sigma_mem.serve.gateway.chat_request import ChatOptions, model_of, read_chat, read_json
+from sigma_mem.serve.gateway.chat import answer_chat, model_names, require_peer, unknown_model
+from sigma_mem.serve.gateway.chat_request import ChatOptions, chat_options, model_of, read_chat, read_json
 from sigma_mem.serve.gateway.completion import price_of
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.feedback import CompletionFeedback, record_feedback
@@ -50,7 +50,8 @@ def router(context: Context) -> APIRouter:
     @needs("write")
     async def create_chat_completion(request: Request) -> Response:
         chat = read_chat(await request.body())
-        return await answer_chat(context, pool, pricing, principal_of(request), chat)
+        namespace = namespace_for(request, chat.options.namespace, context.config.namespace)
+        return await answer_chat(context, pool, pricing, namespace, chat)
 
     @routes.post(
         "/v1/embeddings",
@@ -61,10 +62,11 @@ def router(context: Context) -> APIRouter:
     @needs("write")
     async def create_embedding(request: Request) -> Response:
         body = read_json(await request.body())
-        model = model_of(body)
-        require_role(principal_of(request), "write", context.config.namespace)
+        model, options = model_of(body), chat_options(body.pop("sigma_mem", None))
+        namespace = namespace_for(request, options.namespace, context.config.namespace)
         if model not in pool:
             raise unknown_model(model)
+        await require_peer(context, namespace, model)
         try:
             found = await pool[model].post("embeddings", body, "data", context.config.deadline)
         except UpstreamError as error:
@@ -80,8 +82,8 @@ def router(context: Context) -> APIRouter:
         given: CompletionFeedback,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=256)] = None,
     ) -> dict[str, Any]:
-        who, namespace = principal_of(request), given.namespace or context.config.namespace
-        require_role(who, "write", namespace)
+        who = principal_of(request)
+        namespace = namespace_for(request, given.namespace, context.config.namespace)
         memory = await context.memories.get(namespace)
         done = await record_feedback(memory, given, who, idempotency_key)
         context.metrics.feedback.inc()

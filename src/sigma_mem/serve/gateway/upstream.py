@@ -122,9 +122,10 @@ class UpstreamPeer:
     def _check_status(self, response: aiohttp.ClientResponse, raw: bytes) -> None:
         if response.status == 200:
             return
+        error = UpstreamError.of_status(self.name, response.status, raw)
         if response.status == 429:
-            self.circuit.limited(_retry_after(response))
-        raise UpstreamError.of_status(self.name, response.status, raw)
+            error.pause = self.circuit.limited(_retry_after(response))
+        raise error
 
 
 class ChunkStream:
