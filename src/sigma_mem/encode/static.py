@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.encode.base import as_texts, root_softmax, unit
+from sigma_mem.encode.base import as_texts, norms, root_softmax, unit
 from sigma_mem.encode.glossary import MAX_CHARACTERS, in_english
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import FloatArray
@@ -93,14 +93,15 @@ def project(
     h: FloatArray, mean: FloatArray, whiten: FloatArray, W: FloatArray, bias: FloatArray
 ) -> FloatArray:
     """φ of embeddings h (n, d), with mean (d,), whiten (d, k), W (k, rank − 1) and bias (rank − 1,)."""
-    root = root_softmax(direction(h, mean, whiten) @ W + bias)
-    return unit(np.column_stack([root, np.full(len(h), CONST)]))
+    phi = np.full((len(h), len(bias) + 1), CONST)
+    phi[:, :-1] = root_softmax(direction(h, mean, whiten) @ W + bias)
+    return unit(phi)
 
 
 def direction(h: FloatArray, mean: FloatArray, whiten: FloatArray) -> FloatArray:
     """unit(whiten(h)); zero where a text has no tokens, of which nothing can be said."""
     z = (h - mean) @ whiten
-    z /= np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
+    z /= np.maximum(norms(z), 1e-12)
     z[~h.any(axis=1)] = 0.0
     return z
 
