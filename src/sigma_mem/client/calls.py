@@ -122,6 +122,12 @@ def _renamed(**names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda given: {names.get(name, name): value for name, value in given.items()}
 
 
+def _always_waits(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without `wait`: the service answers once it is on disk."""
+    given.pop("wait", None)
+    return given
+
+
 def _listed(given: dict[str, Any]) -> dict[str, Any]:
     """What to forget, with one decision as a list of one."""
     named = given.pop("decision", None)
@@ -138,7 +144,7 @@ class MemoryMethods:
     vote = over_http(SigmaMem.vote, wire.read_decision)
     decide = over_http(SigmaMem.decide, wire.read_decision)
     effective_votes = over_http(SigmaMem.effective_votes, wire.read_votes)
-    served = over_http(SigmaMem.served, wire.read_decision)
+    served = over_http(SigmaMem.served, wire.read_decision, change=_always_waits)
     set_price = of_peer(SigmaMem.set_price, wire.read_prices, "POST", "prices")
     prices = over_http(SigmaMem.prices, wire.read_prices, "GET")
     spent = over_http(SigmaMem.spent, wire.read_spent, "GET")

@@ -21,8 +21,9 @@ def append_served(
     cost: float | None,
     latency: float | None,
     time: float,
+    wait: bool = True,
 ) -> Decision:
-    """Record who answered, and return once it is durable; see `SigmaMem.served`."""
+    """Record who answered, and return once it is durable, unless told not to wait; see `SigmaMem.served`."""
     for what, amount in (("cost", cost), ("latency", latency)):
         number = isinstance(amount, int | float) and not isinstance(amount, bool)
         if amount is not None and not (number and 0.0 <= amount <= LARGEST_AMOUNT):
@@ -48,9 +49,9 @@ def append_served(
             said = served_record(line, name, event.served_lines, time, expected, cost, latency)
             ticket = journal.append(said)
         now = as_served(fold, recorded)
-    if ticket is None:
+    if wait and ticket is None:
         journal.store.flush()  # the earlier line may still be on its way to the disk
-    else:
+    elif wait and ticket is not None:
         ticket.wait()
     return now
 

@@ -69,16 +69,23 @@ class Turn:
         self._saving.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def settle(self, decision: Decision, peer: str) -> None:
-        """Record who served, where that is not who was chosen, and its cost; return once that is on disk."""
+        """Record who served, where that is not who was chosen, and its cost.
+
+        Returns once decision and peer are on disk. The cost is written behind: until then the ledger has the
+        one that was expected.
+        """
         self._metrics.decisions.labels(decision.read).inc()
         if peer != decision.peer or peer in self.calls.costs:
             await self.charge(decision, peer)
-        await (self._save() if self._saving is None else self._saving)
+        if self._saving is None or peer != decision.peer:
+            await self._save()
+        else:
+            await self._saving
 
     async def charge(self, decision: Decision, peer: str) -> None:
         """Record who served and, where that is known, what it cost."""
         cost = self.calls.costs.get(peer)
-        await self.memory.slow(lambda mem: mem.served(decision, peer, cost=cost))
+        await self.memory.quick(lambda mem: mem.served(decision, peer, cost=cost, wait=False))
 
     async def _save(self) -> None:
         await self._memories.flush()

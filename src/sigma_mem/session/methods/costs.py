@@ -20,6 +20,7 @@ class CostMethods(HeldMemory):
         *,
         cost: float | None = None,
         latency: float | None = None,
+        wait: bool = True,
     ) -> Decision:
         """Say who really answered, where a caller takes another peer than the decision chose, and its cost.
 
@@ -35,8 +36,10 @@ class CostMethods(HeldMemory):
             Who answered; the peer that was chosen, if left out. It is charged, in place of the chosen one.
         cost, latency : float, optional
             What the call really cost, in place of what was expected, and how many seconds it took.
+        wait : bool
+            Whether to return only once it is on disk; ``store.flush()`` waits for all that is not.
         """
-        return append_served(self._journal, id_of(decision), peer, cost, latency, self._clock())
+        return append_served(self._journal, id_of(decision), peer, cost, latency, self._clock(), wait)
 
     def set_price(
         self,
