@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from threading import Thread
 from typing import Any, TypeVar
 
 from sigma_mem.encode import ENCODERS
@@ -19,6 +20,17 @@ T = TypeVar("T")
 NAMESPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
+class _NeverWaiting(SigmaMem):
+    """A memory that looks for advice in a thread, so that no decision waits for it."""
+
+    def _advise(self) -> None:
+        Thread(target=self._advise_if_open, name="sigma-mem-advice", daemon=True).start()
+
+    def _advise_if_open(self) -> None:
+        with suppress(StoreError):  # it was closed meanwhile
+            super()._advise()
+
+
 class ServedMemory:
     """One namespace. A call of some microseconds runs on the event loop, a long one in a thread.
 
@@ -29,7 +41,6 @@ class ServedMemory:
 
     def __init__(self, namespace: str, mem: SigmaMem) -> None:
         self.namespace, self.mem = namespace, mem
-        mem.advises_in_background = True  # it reads hundreds of lines
         self._long = 0 if mem.store.turns is None else 1
 
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:
@@ -184,7 +195,7 @@ class Memories:
         encoder: str | None,
         settings: Settings | None,
     ) -> SigmaMem:
-        mem = SigmaMem(
+        mem = _NeverWaiting(
             peers,
             store=self.store,
             namespace=namespace,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from threading import Thread
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +10,6 @@ import numpy as np
 
 from sigma_mem.decide import Reads
 from sigma_mem.encode import Encoder
-from sigma_mem.errors import StoreError
 from sigma_mem.events import Decision
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for
@@ -24,15 +21,8 @@ from sigma_mem.store.base import Store
 
 
 class HeldMemory:
-    """An open memory; `SigmaMem` opens it.
+    """An open memory; `SigmaMem` opens it."""
 
-    Attributes
-    ----------
-    advises_in_background : bool
-        Whether a thread of its own looks for advice now and then: for who must not wait for it.
-    """
-
-    advises_in_background = False
     store: Store
     _namespace: str
     _opening: Opening
@@ -130,15 +120,12 @@ class HeldMemory:
             decided.ticket.wait()
         events, decision = decided.events, decided.decision
         if events >= FIRST_CHECK and events & (events - 1) == 0 and decision.event == decision.id:
-            if self.advises_in_background:
-                Thread(target=self._advise_if_open, name="sigma-mem-advice", daemon=True).start()
-            else:
-                self._warn(self.advice())
+            self._advise()
         return decision
 
-    def _advise_if_open(self) -> None:
-        with suppress(StoreError):  # it was closed meanwhile
-            self._warn(self.advice())
+    def _advise(self) -> None:
+        """Look for advice, which reads hundreds of lines, and log what is new."""
+        self._warn(self.advice())
 
     def _warn(self, found: Iterable[Advice | None]) -> None:
         """Log what was not said before."""
