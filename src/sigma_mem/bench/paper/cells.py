@@ -59,17 +59,20 @@ def selection_cell(row: TableRow | None, paper: Iterable[int] | None = None) -> 
     return Cell(ours, None if paper is None else "/".join(map(str, paper)))
 
 
-def best_of(columns: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    """The cells of several rows, with the highest number of every column marked."""
-    out = [list(row) for row in columns]
-    for place in range(min(map(len, out), default=0)):
-        numbers = [row[place].ours for row in out]
-        top = max((n for n in numbers if isinstance(n, float)), default=None)
-        for row in out:
-            cell = row[place]
-            if top is not None and cell.ours == top:
-                row[place] = Cell(cell.ours, cell.paper, best=True)
-    return out
+def best_in(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells, with the highest number marked.
+
+    >>> [cell.best for cell in best_in([Cell(1.0), Cell(2.0), Cell("3/4"), Cell(None)])]
+    [False, True, False, False]
+    """
+    top = max((cell.ours for cell in cells if isinstance(cell.ours, float)), default=None)
+    return [Cell(c.ours, c.paper, best=top is not None and c.ours == top) for c in cells]
+
+
+def best_of(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    """Rows of equal length, with the highest number of every column marked."""
+    columns = [best_in(column) for column in zip(*rows, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _shown(value: float | str | None) -> str:

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.bench.bootstrap import intervals
-from sigma_mem.bench.paper.cells import Cell, PaperTable, accuracy_cell, best_of, selection_cell
+from sigma_mem.bench.paper.cells import (
+    Cell,
+    PaperTable,
+    accuracy_cell,
+    best_in,
+    best_of,
+    selection_cell,
+)
 from sigma_mem.bench.paper.inputs import dataset_name, in_order, subset_name
 from sigma_mem.bench.paper.play import CenterRows, PaperPlay, Rows
 from sigma_mem.bench.paper.published import figure, paper_center
@@ -96,7 +103,7 @@ class PaperTables:
                     rows = center.pools[size, ratio]
                     said = figure("peers", str(size), self.beside(center), f"{100 * ratio:g}") or {}
                     pair = [accuracy_cell(rows[name], said.get(name)) for name in ("base", "sigma")]
-                    cells += [cell for (cell,) in best_of([[cell] for cell in pair])]
+                    cells += best_in(pair)
                 lines.append((f"{size} peers: {center.name}", cells))
         if not lines:
             return []
@@ -136,7 +143,7 @@ class PaperTables:
             for name, here in parts.items():
                 said = figure("readouts", self.beside(center), name) or {}
                 pair = [Cell(_percent(rows[n], here), said.get(n)) for n in ("base", "sigma")]
-                cells += [cell for (cell,) in best_of([[cell] for cell in pair])]
+                cells += best_in(pair)
             lines.append((center.name, cells))
         notes = self._notes(self._ood, self.centers)
         third = PaperTable(
@@ -155,7 +162,7 @@ class PaperTables:
         for center in self.centers:
             rows, said = self._rows_outside(center), figure("mechanisms", self.beside(center)) or {}
             own = [accuracy_cell(rows[name], said.get(name)) for name in names]
-            lines.append((center.name, [cell for (cell,) in best_of([[cell] for cell in own])]))
+            lines.append((center.name, best_in(own)))
         empty = Cell("")
         for name in ("random", "majority", "best-fixed", "oracle", "beta-b1"):
             cell = accuracy_cell(self._controls[name], figure("mechanisms", name))
@@ -182,9 +189,8 @@ class PaperTables:
         lines = []
         for part, here in [*parts.items(), ("Overall", everything)]:
             said = figure("readouts", paper, part) or {}
-            own = [Cell(_percent(rows[name], here), said.get(name)) for name in names]
-            marked = [cell for (cell,) in best_of([[cell] for cell in own])]
-            lines.append((part, [Cell(f"{int(here.sum()):,}", f"{said['n']:,}" if said else None), *marked]))
+            own = best_in([Cell(_percent(rows[name], here), said.get(name)) for name in names])
+            lines.append((part, [Cell(f"{int(here.sum()):,}", f"{said['n']:,}" if said else None), *own]))
         slug = "".join(c if c.isalnum() else "-" for c in center.name)
         return PaperTable(
             f"readouts-{slug}",
