@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,34 @@ def test_a_killed_run_keeps_what_it_judged(
     assert 0 < again["prompts judged in this run"] <= len(kept) // 40 - len(kept) // 80 + 1
     for key in ("table-1", "table-3"):
         assert again["tables"][key] == found["tables"][key]
+
+
+@pytest.mark.filterwarnings("ignore")  # Ray's own, on start and on shutdown
+def test_two_ray_workers_give_the_same_tables(
+    folder: Path, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="needs the extra [ray]")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")  # another cluster; "local" does not join it
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # at its 15, workers starve on a busy machine
+    words = arguments(folder, "ray", "--ray", "local", "--workers", "2")
+    center = words.index("--center")
+    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
+    words[center : center + 2] = ["--steering", str(steering)]
+    assert run(words) == 0
+    spread = json.loads((folder / "ray" / "paper.json").read_text("utf-8"))
+    assert spread["prompts judged in this run"] == found["prompts judged in this run"] > 0
+    assert spread["tables"] == found["tables"]
+
+
+@pytest.mark.parametrize("missing", ["matplotlib", "ray"])
+def test_an_extra_is_missed_before_the_training(
+    folder: Path, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert run(arguments(folder, "none", "--ray", "local")) == 1
+    assert f"needs {missing}" in capsys.readouterr().err
+    assert not (folder / "none").exists()
 
 
 def test_controls_are_those_of_the_stream(folder: Path) -> None:

@@ -68,7 +68,7 @@ class JudgedEvents:
 class PosteriorWeights:
     """What the paper leaves open in the posterior (eq:sigma_topology_posterior) and in G.
 
-    The paper names w_u, w_g, ε, γ_G and η_G and gives no value; see docs/paper.md for ours.
+    The paper names w_u, w_g, ε, γ_G and η_G and gives no value; see docs/choices.md for ours.
     """
 
     w_u: float = 1.0

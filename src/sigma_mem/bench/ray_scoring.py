@@ -148,7 +148,8 @@ def _parts(pairs: Pairs, readouts: FloatArray | None, chunk: int) -> list[tuple[
 def _connect(ray: Any, address: str, workers: int) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
-        ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+        # Named, so that no cluster which the environment names is joined instead.
+        ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
         return
     try:
         ray.init(address=address, **quiet)

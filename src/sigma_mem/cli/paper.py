@@ -15,6 +15,7 @@ from sigma_mem.cli.options import Json, names_of, numbers_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.cli.steering_options import SteeringOptions, train_center
 from sigma_mem.errors import InputError
+from sigma_mem.extras import require
 
 if TYPE_CHECKING:
     from sigma_mem.bench.center import BenchCenter
@@ -97,12 +98,10 @@ def paper(
     from sigma_mem.bench.paper import PaperPlay, open_streams, paper_report
 
     started = time.monotonic()
-    if center:
-        from importlib import import_module
-
-        import_module("sigma_mem.center")  # one clear error without the extra
-        if not train:
-            raise InputError("got --center without --train; give the stream to train on, or --steering CKPT")
+    if center and not train:
+        raise InputError("got --center without --train; give the stream to train on, or --steering CKPT")
+    if center or steering:
+        _check_extras(figures=bool(ood), ray=options.ray is not None)
     given = [train or [], cf or [], ood or []]
     streams = open_streams(
         *given, peers=names_of(options.peers), trained=options.trained, seed=options.seed, limit=options.limit
@@ -149,6 +148,17 @@ def paper(
     for line in [*(f"left out: {what}" for what in report.missing), *map(str, report.figures)]:
         typer.echo(line)
     typer.echo(f"{out / 'paper.md'}, paper.tex, paper.json: {about['seconds']:.0f} seconds")
+
+
+def _check_extras(*, figures: bool, ray: bool) -> None:
+    """Miss an extra now rather than after hours of training and judging."""
+    from importlib import import_module
+
+    import_module("sigma_mem.center")
+    if figures:
+        require("matplotlib.figure", extra="plot", purpose="drawing figures")
+    if ray:
+        require("ray", extra="ray", purpose="scoring on a cluster")
 
 
 def _trained(
