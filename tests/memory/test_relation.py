@@ -130,3 +130,14 @@ def test_packed_arrays_continue_bit_for_bit(n_events):
             relation.write(np.array([1.0, -0.5, -0.5]), n_events + t + 1.0)
     now = n_events + WINDOW + 1.0
     assert one.matrix(now, 1.0).tobytes() == two.matrix(now, 1.0).tobytes()
+
+
+@pytest.mark.parametrize("n_peers", [2, 3, 5, 8, 11])
+def test_a_newcomer_changes_no_bit_between_the_others(n_peers):
+    rng = np.random.default_rng(n_peers)
+    relation = Relation(n_peers, rate=0.1)
+    for tick in range(WINDOW + 9):
+        relation.write(centred(rng.uniform(-1.0, 1.0, n_peers)), tick)
+        before = relation.matrix(tick, 0.9)
+        after = relation.take([*range(n_peers), -1]).matrix(tick, 0.9)
+        assert np.array_equal(after[:-1, :-1], before)
