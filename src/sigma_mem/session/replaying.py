@@ -112,14 +112,14 @@ def _apply_plain(fold: Fold, page: PackedLines, said: PlainLines, waiting: Seque
     place_of = {page.rows[place].id: place for place in decided.tolist()}
     labelled = [place for place, is_one in zip(waiting, kinds, strict=True) if not is_one]
     of = np.array([place_of[page.rows[place].event or ""] for place in labelled], dtype=np.intp)
-    phis = np.zeros((len(page.rows), state.rank))
-    phis[decided] = page.phis(decided.tolist())
+    phis = page.phis(decided.tolist())
     start = state.now
     state.begin_many(len(decided))
     _apply_decisions(fold, said, decided, phis)
     if labelled:
         nows = (start + np.searchsorted(decided, labelled)).tolist()
-        _apply_labels(fold, said, np.array(labelled, dtype=np.intp), of, phis[of], nows)
+        phis = phis[np.searchsorted(decided, of)]
+        _apply_labels(fold, said, np.array(labelled, dtype=np.intp), of, phis, nows)
     fold.seq = page.rows[waiting[-1]].seq
 
 
@@ -130,8 +130,8 @@ def _apply_decisions(fold: Fold, said: PlainLines, decided: np.ndarray, phis: Fl
     if state.agreement is not None and len(compared):
         a = said.agreement[compared]
         there = a == a  # NaN differs from itself
-        ticks = said.tick[compared].tolist()
-        state.agreement.write_many(phis[compared], np.where(there, a, 0.0), there.astype(np.float64), ticks)
+        ticks, phis = said.tick[compared].tolist(), phis[np.searchsorted(decided, compared)]
+        state.agreement.write_many(phis, np.where(there, a, 0.0), there.astype(np.float64), ticks)
     described = answered[said.described[answered].any(axis=1)]
     if state.agreed_features is not None and len(described):
         agreed = np.where(said.described[described], said.agreement[described], np.nan)
