@@ -107,8 +107,9 @@ class Relation:
         """
         q = self._q[: self._filled]
         weighted = 0.5 * self.decayed.arrays["weights"][: self._filled] * q.T
-        half = np.array([np.add.reduce(of_peer[:, None] * q) for of_peer in weighted])
-        return half + half.T
+        half: FloatArray = np.array([np.add.reduce(of_peer[:, None] * q) for of_peer in weighted])
+        window: FloatArray = half + half.T
+        return window
 
     def matrix(self, now: float, eta: float) -> FloatArray:
         """G, shape (P, P): symmetric, diagonal 1."""
