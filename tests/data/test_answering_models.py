@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra [center]")
 
-from sigma_mem.data.answering import answer_all, open_peer, pair_up  # noqa: E402
+from sigma_mem.data.answering import _fits, answer_all, open_peer, pair_up  # noqa: E402
 from sigma_mem.data.asking import Reply, RequestWriter  # noqa: E402
 from sigma_mem.data.cache import AnswerCache  # noqa: E402
 from sigma_mem.data.models import HuggingFaceModel, chat_text  # noqa: E402
@@ -137,3 +137,22 @@ def test_prompts_of_one_length_share_a_batch(folder, tmp_path, monkeypatch):
         (run,) = answer_all(pairs, cache)
         assert {pair.key for pair in pairs} == set(cache.replies)
     assert (run.asked, batches) == (6, [{5}, {41}])
+
+
+@pytest.mark.parametrize(("long", "together"), [(150, True), (800, False)])
+def test_a_far_longer_prompt_pads_no_other(long, together):
+    peer = peer_from("m", "hf:some/model", {})
+    short, other = (RequestWriter(peer).request(TaskPrompt("q", "x" * n)) for n in (10, long))
+    assert _fits(short, other) is together
+
+
+def test_other_examples_are_another_batch(tmp_path):
+    lines = [
+        '{"dataset": "a", "prompt": "2 + 2?", "answer": "4"}',
+        '{"dataset": "b", "prompt": "Who?", "answer": "I"}',
+    ]
+    (tmp_path / "few.jsonl").write_text("\n".join(lines))
+    writer = RequestWriter(peer_from("m", "hf:some/model", {"examples": str(tmp_path / "few.jsonl")}))
+    one, same, other = (writer.request(TaskPrompt("q", "x", dataset=name)) for name in "aab")
+    assert _fits(one, same)
+    assert not _fits(one, other)

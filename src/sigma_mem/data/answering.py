@@ -171,6 +171,13 @@ def _alike(request: Body) -> tuple[bool, str, int]:
     return "choices" in request, "\n".join(examples), len(question)
 
 
+def _fits(first: Body, other: Body) -> bool:
+    """Whether a request belongs into the batch of another one: the same examples, no far longer question."""
+    *group, length = _alike(first)
+    *other_group, other_length = _alike(other)
+    return group == other_group and other_length <= 2 * length + 200
+
+
 def _threads(peer: PeerSettings) -> int:
     return 1 if peer.kind in _ONE_BY_ONE else peer.concurrency
 
@@ -180,7 +187,7 @@ def _work(run: PeerRun, peer: AnsweringPeer, pace: Pace, arrived: Arrivals) -> N
     while not run.stop.is_set():
         items: list[Item] = []
         try:
-            while len(items) < size:
+            while len(items) < size and (not items or _fits(items[0][1], run.todo[0][1])):
                 items.append(run.todo.popleft())
         except IndexError:
             if not items:
