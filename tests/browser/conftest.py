@@ -38,14 +38,14 @@ def install_wheel(folder):
 
 
 @contextmanager
-def serving_wheel(installed, memory, *options):
+def serving_wheel(installed, memory, *options, keep_text=True):
     """`sigma-mem serve` from the installed wheel, as a process; gives its address."""
     code = "import sigma_mem.cli, sys; print(sigma_mem.cli.__file__, flush=True); sigma_mem.cli.main()"
     flags = ("serve", "--port", "0", "--path", str(memory), "--log", "off", *options)
     with subprocess.Popen(
         [sys.executable, "-c", code, *flags],
         cwd=installed,
-        env={**os.environ, "PYTHONPATH": str(installed), "SIGMA_MEM_KEEP_TEXT": "true"},
+        env={**os.environ, "PYTHONPATH": str(installed), "SIGMA_MEM_KEEP_TEXT": str(keep_text)},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:

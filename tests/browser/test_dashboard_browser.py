@@ -230,3 +230,23 @@ def test_the_page_asks_for_a_key_and_keeps_it_in_the_tab(browser, wheel, tmp_pat
         other = context.new_page()
         other.goto(f"{url}/dashboard/")
         other.wait_for_selector("#key-dialog[open]")
+
+
+def test_a_number_that_stands_for_an_answer_is_not_shown_as_one(browser, wheel, tmp_path):
+    installed, _ = wheel
+    with (
+        serving_wheel(installed, tmp_path / "memory.db", keep_text=False) as url,
+        httpx2.Client(base_url=url) as http,
+        browser.new_context() as context,
+    ):
+        http.put("/v1/memory/default", json={"peers": ["ann", "bob", "cyd"], "encoder": "hashed"})
+        body = {"question": "which?", "answers": {"ann": "41", "bob": "42", "cyd": "42"}}
+        made = http.post("/v1/memory/default/vote", json=body).json()
+        page = context.new_page()
+        page.goto(f"{url}/dashboard/#/default/inbox")
+        page.wait_for_selector(".answer")
+        shown = page.locator(".answer").all_text_contents()
+        assert shown == [f"answer {n}, text not kept" for n in (1, 2, 2)]
+        page.goto(f"{url}/dashboard/#/default/decision/{made['id']}")
+        page.wait_for_selector("#outcome-table")
+        assert "answer 2, text not kept" in page.locator("#outcome-table").inner_text()

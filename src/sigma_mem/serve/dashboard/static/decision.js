@@ -1,4 +1,4 @@
-import { bar, clamped, el, heading, known, money, number, percent, signed, table, verdict, when } from "./dom.js";
+import { answerOf, bar, clamped, el, heading, known, money, number, percent, signed, table, verdict, when } from "./dom.js";
 
 export const title = "Decision";
 const EVENTS = 12;
@@ -42,7 +42,7 @@ const weight = (d, peer) => logOdds(d.probs[peer]) + textOdds(d, peer);
 function weights(d, labels) {
   const peers = Object.keys(d.scores).sort((a, b) => d.probs[b] - d.probs[a]);
   const rows = peers.map((peer) => [
-    peer === d.peer ? el("strong", {}, `${peer} (chosen)`) : peer, clamped(d.canons[peer] ?? "–"), signed(d.scores[peer]),
+    peer === d.peer ? el("strong", {}, `${peer} (chosen)`) : peer, clamped(known(d.canons[peer]) ? answerOf(d, d.canons[peer]) : "–"), signed(d.scores[peer]),
     bar(d.probs[peer], percent(d.probs[peer])), number(d.effective[peer]), signed(textOdds(d, peer), 2),
     signed(weight(d, peer), 2), verdict(labels[peer]),
   ]);
@@ -56,7 +56,7 @@ function outcome(d) {
     if (known(canon)) groups.set(canon, [...(groups.get(canon) ?? []), peer]);
   }
   if (!groups.size) return null;
-  const rows = [...groups].map(([canon, peers]) => [clamped(canon), peers.join(", "),
+  const rows = [...groups].map(([canon, peers]) => [clamped(answerOf(d, canon)), peers.join(", "),
     signed(peers.reduce((sum, peer) => sum + weight(d, peer), 0), 2), peers.includes(d.peer) ? "won" : ""]);
   return [el("h2", {}, "Outcome"),
     table("Answers and who gave them", [["Answer"], ["Peers"], ["Sum of weights", "num"], ["Outcome"]], rows, { id: "outcome-table" })];

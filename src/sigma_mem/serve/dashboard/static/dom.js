@@ -37,6 +37,12 @@ export function table(caption, columns, rows, attributes = {}) {
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, whole);
 }
 
+// What a peer answered. Where texts are not kept, a decision only knows which answers were equal, by number.
+export function answerOf(d, canon) {
+  const kept = d.answer !== null || d.peer === null || !known(d.canons[d.peer]);
+  return kept ? canon : `answer ${Number(canon) + 1}, text not kept`;
+}
+
 // A text of which two lines are shown; all of it as a tip.
 export function clamped(text) {
   return el("span", { class: "clamp", title: shortened(text, 2000) }, text);

@@ -1,4 +1,4 @@
-import { el, empty, heading, percent, shortened, when } from "./dom.js";
+import { answerOf, el, empty, heading, known, percent, shortened, when } from "./dom.js";
 
 export const title = "Inbox";
 
@@ -30,7 +30,7 @@ function card(d, i, api, again, say) {
   el("p", { class: "note" }, `Chosen: ${d.peer ?? "nobody"} · confidence ${percent(d.confidence)} · `,
     el("a", { href: api.link("decision", d.id) }, "why")),
   el("div", { class: "answers" }, peers.map((peer) => el("fieldset", {},
-    el("legend", {}, peer), el("p", { class: "answer" }, shortened(d.canons[peer] ?? d.answer ?? "(answer not kept)", 400)),
+    el("legend", {}, peer), el("p", { class: "answer" }, shortened(known(d.canons[peer]) ? answerOf(d, d.canons[peer]) : d.answer ?? "(answer not kept)", 400)),
     ["right", "wrong", ""].map((value) => el("label", { class: "check" },
       el("input", { type: "radio", name: peer, value, checked: value === "" }), value || "no label"))))),
   el("button", { type: "submit", class: "main" }, "Record"));
