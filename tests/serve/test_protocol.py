@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sigma_mem.serve.protocol import ShortProtocol
 
@@ -98,7 +98,7 @@ def both():
     """The same application behind our protocol and behind uvicorn's own."""
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
-        yield [stack.enter_context(listening(protocol)) for protocol in (ShortProtocol, AutoHTTPProtocol)]
+        yield [stack.enter_context(listening(protocol)) for protocol in (ShortProtocol, H11Protocol)]
     logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)
 
 

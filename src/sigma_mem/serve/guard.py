@@ -81,7 +81,7 @@ class Guard:
                 headers.append((b"x-request-id", request_id.encode()))
             await send(message)
 
-        self._metrics.running.inc()
+        self._metrics.running += 1
         try:
             self._check(scope)
             await self._app(scope, body, answer)
@@ -91,7 +91,7 @@ class Guard:
             code, content, more = refusal(error)
             await JSONResponse(content, code, more)(scope, receive, answer)
         finally:
-            self._metrics.running.dec()
+            self._metrics.running -= 1
             self._report(scope, status or 500, self._clock() - begun, request_id)
 
     def _report(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:

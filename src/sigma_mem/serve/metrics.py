@@ -22,7 +22,9 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self.running = Gauge("sigma_mem_requests_running", "Requests being served.", registry=self.registry)
+        self.running = 0  # requests; a number of Prometheus's takes a lock to count up and down
+        running = Gauge("sigma_mem_requests_running", "Requests being served.", registry=self.registry)
+        running.set_function(lambda: self.running)
         self.decisions = Counter("sigma_mem_decisions", "Decisions made.", ("read",), registry=self.registry)
         self.feedback = Counter("sigma_mem_feedback", "Feedback taken.", registry=self.registry)
         self.upstream_calls = Counter(

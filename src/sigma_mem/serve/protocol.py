@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from starlette.types import Message, Scope
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _LARGEST = 65_536  # bytes of head and body of a request that is read here
 _HEAD = re.compile(
@@ -27,13 +27,12 @@ _WITHOUT_BODY = (204, 304)
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode("latin-1") for status in HTTPStatus
 }
-_LINE_BREAK = re.compile(rb"[\r\n]")
 _BROKEN = (
     b"HTTP/1.1 500 Internal Server Error\r\nconnection: close\r\n"
     b"content-type: text/plain; charset=utf-8\r\ncontent-length: 21\r\n\r\nInternal Server Error"
 )
 _log = logging.getLogger("uvicorn.error")
-_protocol: Any = AutoHTTPProtocol  # the best that is installed, chosen when uvicorn is imported
+_protocol: Any = H11Protocol  # strict, and always there: odd requests get the same answer on every machine
 
 
 class ShortProtocol(_protocol):  # type: ignore[misc]
@@ -67,11 +66,12 @@ class ShortProtocol(_protocol):  # type: ignore[misc]
     def _begin(self, data: bytes) -> None:
         """Answer the request at the beginning of these bytes, wait for its rest, or leave it to uvicorn."""
         found = _HEAD.match(data)
-        headers = None if found is None else _ordinary_headers(found[3])
+        ordinary = None if found is None else _ordinary_headers(found[3])
         busy = max(len(self.connections), len(self.tasks))
-        if found is None or headers is None or (self.limit_concurrency or busy + 1) <= busy:
+        if found is None or ordinary is None or (self.limit_concurrency or busy + 1) <= busy:
             return self._hand_over(data)
-        end = found.end() + int(dict(headers).get(b"content-length", 0))
+        headers, length = ordinary
+        end = found.end() + length
         if end > _LARGEST:
             return self._hand_over(data)
         if len(data) < end:
@@ -154,9 +154,9 @@ class ShortProtocol(_protocol):  # type: ignore[misc]
             self._timer = self.loop.call_later(left, self._close_if_idle)
 
 
-def _ordinary_headers(block: bytes) -> list[tuple[bytes, bytes]] | None:
-    """The headers of a request; None where uvicorn shall read it."""
-    headers, hosts, lengths = [], 0, 0
+def _ordinary_headers(block: bytes) -> tuple[list[tuple[bytes, bytes]], int] | None:
+    """The headers of a request, and the length of its body; None where uvicorn shall read it."""
+    headers, hosts, lengths, length = [], 0, 0, 0
     for line in block[:-2].split(b"\r\n"):
         name, _, value = line.partition(b":")
         name, value = name.lower(), value.strip(b" \t")
@@ -167,9 +167,10 @@ def _ordinary_headers(block: bytes) -> list[tuple[bytes, bytes]] | None:
             lengths += 1
             if not value.isdigit() or len(value) > 18:
                 return None
+            length = int(value)
         elif name in _NOT_HERE or (name == b"connection" and value.lower() != b"keep-alive"):
             return None
-    return headers if hosts == 1 and lengths < 2 else None
+    return (headers, length) if hosts == 1 and lengths < 2 else None
 
 
 class _Exchange:
@@ -221,13 +222,15 @@ class _Exchange:
         lines = [*self._connection.server_state.default_headers, *headers]
         if self._connection.is_closing:
             lines.append((b"connection", b"close"))
-        known = status in _WITHOUT_BODY or any(name == b"content-length" for name, _ in headers)
+        known = status in _WITHOUT_BODY
+        for name, _ in headers:
+            known = known or name == b"content-length"
         if not known:
             lines.append((b"transfer-encoding", b"chunked"))
-        parts = [b"%b: %b" % pair for pair in lines]
-        if any(map(_LINE_BREAK.search, parts)):
+        block = b"\r\n".join([b"%b: %b" % pair for pair in lines])
+        if not block.count(b"\r") == block.count(b"\n") == len(lines) - 1:
             raise RuntimeError("got a line break in a header of a response; expected none")
-        self._head = b"%b%b\r\n\r\n" % (_STATUS_LINES[status], b"\r\n".join(parts))
+        self._head = b"%b%b\r\n\r\n" % (_STATUS_LINES[status], block)
         if not known:
             self._chunked = True
             self._connection.write(self._head)

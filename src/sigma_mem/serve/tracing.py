@@ -5,7 +5,6 @@ Where no exporter is configured a span costs next to nothing. No text of a reque
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,11 +34,6 @@ def telemetry_options(on: bool) -> TelemetryConfig:
     }
 
 
-@cache
-def _tracer() -> trace.Tracer:
-    return trace.get_tracer("sigma_mem")
-
-
 @contextmanager
 def model_span(upstream: Upstream, path: str) -> Iterator[Span]:
     """The span of one call to a model."""
@@ -52,7 +46,8 @@ def model_span(upstream: Upstream, path: str) -> Iterator[Span]:
         "server.port": server.port or (443 if server.scheme == "https" else 80),
         "sigma_mem.peer": upstream.name,
     }
-    with _tracer().start_as_current_span(
+    tracer = trace.get_tracer("sigma_mem")
+    with tracer.start_as_current_span(
         f"{operation} {upstream.model}",
         kind=SpanKind.CLIENT,
         attributes=attributes,
