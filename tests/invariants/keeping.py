@@ -246,7 +246,7 @@ def interrupt_after(lines: int | None) -> Iterator[None]:
     """Raise Interrupted before one line of the package's code in this thread, after so many others; or never.
 
     A signal handler runs between two steps of the main thread: this chooses between which two. Not before
-    ``try``, ``pass`` and ``with``, whose line counts again when its block ends: no signal is handled there.
+    ``try`` and ``with``, whose line counts again when its block ends: no signal is handled there.
     """
     left = lines
 
@@ -271,7 +271,7 @@ def interrupt_after(lines: int | None) -> Iterator[None]:
 
 def _begins_block(frame: FrameType) -> bool:
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-    return line.lstrip().startswith(("with ", "try:", "pass"))
+    return line.lstrip().startswith(("with ", "try:"))
 
 
 def lines_of(mem: SigmaMem) -> list[str]:

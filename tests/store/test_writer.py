@@ -2,10 +2,13 @@
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
+from invariants.keeping import Interrupted, interrupt_after
 from sigma_mem.errors import StoreError
+from sigma_mem.store import InMemoryStore
 from sigma_mem.store.base import Record
 from sigma_mem.store.rows import Queued
 from sigma_mem.store.writer import Writer
@@ -245,3 +248,25 @@ def test_a_job_is_done_after_what_was_queued_before_it_and_says_how_it_failed(wr
     append(writer, "2")[1].wait()
     assert done == [2]
     assert [str(error) for error in errors] == ["no room"]
+
+
+def returns_in_time(wait):
+    """Whether a call in a thread of its own returns."""
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(5)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize("lines", range(12))
+def test_an_interrupt_at_any_line_of_a_wait_keeps_nobody_else_waiting(writer, gate, lines):
+    gate.open.set()
+    in_process = InMemoryStore().append("ns", [Record("decision", "a", "a", {})])[1]
+    for ticket in (append(writer, "a")[1], in_process):
+
+        def interrupted(ticket=ticket):
+            with suppress(Interrupted), interrupt_after(lines):
+                ticket.wait()
+
+        assert returns_in_time(interrupted)
+        assert returns_in_time(ticket.wait)

@@ -17,8 +17,8 @@ class Batch:
     """Records that become durable together; the `Ticket` of every one of them.
 
     A signal handler may raise between any two steps of a thread that appends. So a record is in the batch
-    from one step on, when ``records`` grows, and the indexes follow when something is looked up. Waiting is
-    for a plain lock, which an interrupt cannot leave behind locked, as it can a `threading.Event`.
+    from one step on, when ``records`` grows, and the indexes follow when something is looked up. Who waits
+    does so for a lock of its own: an interrupt that left a shared one locked would keep all others waiting.
 
     ``hurry`` is called when somebody begins to wait.
     """
@@ -33,8 +33,8 @@ class Batch:
         self._by_event: dict[tuple[str, str], dict[int, Record]] = {}
         self._indexed = 0
         self._error: StoreError | None = None
-        self._unsettled = threading.Lock()
-        self._unsettled.acquire()
+        self._settled = False
+        self._waiting: list[threading.Lock] = []  # each locked until this is settled
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """The record of this kind and id, if it is in the batch."""
@@ -56,7 +56,9 @@ class Batch:
     def settle(self, error: StoreError | None = None) -> None:
         """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
         self._error = error
-        self._unsettled.release()
+        self._settled = True
+        for lock in self._waiting:
+            lock.release()
         for call in self.listeners:
             call(self, error)
 
@@ -68,9 +70,14 @@ class Batch:
 
     def drain(self) -> None:
         """Return once settled: durable or dropped."""
+        if self._settled:
+            return
         self.hurry()
-        with self._unsettled:
-            pass
+        lock = threading.Lock()
+        lock.acquire()
+        self._waiting.append(lock)
+        if not self._settled:  # else it may have been settled before it knew of this lock
+            lock.acquire()
 
     def wait(self) -> None:
         """Return once durable; raise StoreError if nothing of it was written."""
