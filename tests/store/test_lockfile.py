@@ -5,9 +5,11 @@ import os
 import signal
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from invariants.keeping import Interrupted, interrupt_after
 from sigma_mem.errors import StoreBusyError, StoreError
 from sigma_mem.store import SqliteStore
 from sigma_mem.store.lockfile import LockFile
@@ -194,3 +196,23 @@ def test_a_forked_child_does_not_hold_the_lock_of_a_parent_that_was_killed(path,
     assert parent.wait(60) == -signal.SIGKILL  # its child lives on until the pipe is closed
     assert path.with_name("memory.db.lock").exists()
     SqliteStore(path).close()
+
+
+def interrupted_opening(path: Path, lines: int) -> bool:
+    """Open a file to write, interrupted after so many lines of code; whether it was."""
+    try:
+        with interrupt_after(lines):
+            store = SqliteStore(path)
+    except Interrupted:
+        return True
+    store.close()
+    return False
+
+
+def test_an_interrupt_at_any_line_of_an_opening_leaves_no_lock(tmp_path: Path) -> None:
+    path, lines = tmp_path / "m.db", 0
+    SqliteStore(path).close()
+    while interrupted_opening(path, lines):
+        LockFile(path).release()
+        lines += 2
+    assert lines > 50

@@ -51,6 +51,7 @@ def gate():
 @pytest.fixture
 def writer(gate):
     made = Writer(gate, lambda: None, capacity=4)
+    made.start()
     yield made
     gate.open.set()
     made.stop()
@@ -179,6 +180,7 @@ def test_a_writer_that_dies_leaves_nobody_waiting(gate, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda args: crashes.append(args.exc_type))
     released = []
     writer = Writer(gate, lambda: released.append(True))
+    writer.start()
     gate.broken = ZeroDivisionError("a bug")
     gate.open.set()
     _, ticket = append(writer, "a")
@@ -206,6 +208,7 @@ def test_the_collector_may_stop_it_in_its_own_thread(gate):
     """A store that is garbage can be collected while its writer runs: no join with itself."""
     stopped = threading.Event()
     writer = Writer(gate, stopped.set)
+    writer.start()
     gate.open.set()
     gate.commit = lambda records: (gate.rows.extend(records), writer.stop())
     append(writer, "a")[1].wait()

@@ -27,25 +27,30 @@ class LockFile:
                 "expected Linux, macOS or another POSIX system. Use path=None for a memory without a file"
             )
         self._path = path.with_name(path.name + ".lock")
-        while True:
-            try:
-                fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            except OSError as error:
-                got = f"cannot write beside {path}: {error.strerror}"
-                raise StoreError(f"{got}; expected an existing, writable folder") from error
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
-                os.close(fd)
-                raise _busy(path, holder) from error
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.stat(self._path), os.fstat(fd)):
-                    break
-            os.close(fd)  # its former holder removed it between open and flock: try again
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        self._fd = fd
+        self._fd = -1
+        try:
+            while not self._taken(path):
+                self.forget()  # its former holder removed it between open and flock: try again
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+        except BaseException:  # also an interrupt: nobody would release it
+            self.forget()
+            raise
+
+    def _taken(self, path: Path) -> bool:
+        """Open the file and lock it; whether it is still the one under its path."""
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            got = f"cannot write beside {path}: {error.strerror}"
+            raise StoreError(f"{got}; expected an existing, writable folder") from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _busy(path, os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()) from error
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        return False
 
     def release(self) -> None:
         """Remove the file, then unlock; idempotent."""

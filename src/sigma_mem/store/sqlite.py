@@ -45,11 +45,13 @@ class SqliteStore(TableStore[Tables]):
             self._lock = LockFile(self._path)
             try:
                 super().__init__(open_to_write(self._path))
-            except BaseException:
-                self._lock.release()
+                self._writer = Writer(self._tables, self._lock.release)
+                self._finalizer = weakref.finalize(self, self._writer.stop)
+                self._writer.start()
+            except BaseException:  # also an interrupt: nobody would release them
+                if self._writer is None or not self._writer.stop():
+                    self._lock.release()
                 raise
-            self._writer = Writer(self._tables, self._lock.release)
-            self._finalizer = weakref.finalize(self, self._writer.stop)
         self._prints = Fingerprints(self._tables.read)
         left_to_parent(self)
 

@@ -65,6 +65,9 @@ class Writer(BatchQueue):
         self._last = durable.last()
         self.epoch = 0
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write what is appended."""
         self._thread.start()
 
     def append(self, unit: Sequence[Queued], epoch: int | None) -> tuple[int, Batch]:
@@ -97,13 +100,16 @@ class Writer(BatchQueue):
             self._batches()[-1 if self._filling.records else 0].jobs.append((job, failed))
             return True
 
-    def stop(self) -> None:
-        """Write what is queued, then end the thread; later appends are refused."""
+    def stop(self) -> bool:
+        """Write what is queued, then end the thread; later appends are refused. Whether it had begun."""
         with self._lock:
             self._stopped = True
         self._bell.put(None)
+        if self._thread.ident is None:
+            return False
         if threading.current_thread() is not self._thread:
             self._thread.join()
+        return True
 
     def _newest(self) -> int:
         """Number of the last record that is queued or durable."""
