@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.decayed import DecayedSum, in_order
 
 WINDOW = 64  # events that wait to be added by one product
 
@@ -118,12 +118,18 @@ class Relation:
         return g
 
     def take(self, order: Sequence[int]) -> Relation:
-        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known.
+
+        Where the pool changes, the window goes into the copy's sum: how a product rounds depends on how many
+        peers there are.
+        """
         out = Relation(len(order), self.decayed.rate)
         out.decayed = self.decayed.take(order, {"sum": [0, 1], "weights": []})
-        known = np.array(order) >= 0
-        out._q[:, known] = self._q[:, [p for p in order if p >= 0]]
-        out._filled = self._filled
+        if list(order) == list(range(self._q.shape[1])):
+            out._q[:], out._filled = self._q, self._filled
+        else:
+            out.decayed.arrays["sum"] += in_order(self._window(), order, [0, 1])
+            out.decayed.arrays["weights"][:] = 0.0
         return out
 
     def scale(self, factors: FloatArray) -> None:
