@@ -29,7 +29,7 @@ LARGEST_AMOUNT = 1e100  # of a cost or a time: their sums stay finite
 _CHARACTERS = 4.0  # a token
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800.0, 253_402_300_799.0  # of what a date can be
 _SMOOTHED = 0.02  # share of the events that what there was for each at first is worth
-_RESERVE = 0.005  # of a budget, for its last events
+_RESERVE = 0.005  # of a whole budget, for its last events
 _FORESEEN = 0.02  # share of a budget that is worth as much as taking costs to be as expected
 
 
@@ -127,11 +127,13 @@ class Pacing:
 
         The peers chosen are those whose costs are underestimated, so that calls cost more than expected; the
         target allows for that. With few events to come chance decides what is left for each, so that it is
-        averaged with what there was for each at first; a small reserve pays for the difference.
+        averaged with what there was for each at first; a small reserve pays for the difference. It shrinks as
+        what chance can do to the rest shrinks, with its root, so that nothing is left over in the end.
         """
         total, to_come = self.ahead(budget, time)
         smoothed = _SMOOTHED * total
-        left = max(self.left(budget) - _RESERVE * budget.amount, 0.0)
+        reserve = _RESERVE * budget.amount * math.sqrt(to_come / total)
+        left = max(self.left(budget) - reserve, 0.0)
         per_event = (left + smoothed * budget.amount / total) / (to_come + smoothed)
         prior = _FORESEEN * budget.amount * _UNIT
         excess = (self.known + prior) / (self.foreseen + prior)
