@@ -118,7 +118,7 @@ class DecayedSum:
         axes : mapping
             For every array, its axes that run over peers.
         """
-        taken = {name: in_order(array, order, axes[name]) for name, array in self.arrays.items()}
+        taken = {name: _taken(array, np.asarray(order), axes[name]) for name, array in self.arrays.items()}
         out = DecayedSum(self.rate, taken)
         out.origin, out.bits = self.origin, self.bits
         return out
@@ -154,12 +154,10 @@ def add_rows(total: FloatArray, rows: FloatArray) -> None:
         total[...] = np.add.accumulate(np.concatenate((total[None], rows)), axis=0)[-1]
 
 
-def in_order(array: FloatArray, order: Sequence[int], axes: Sequence[int]) -> FloatArray:
-    """A copy with peers in this order along these axes; zeros stand for those of −1."""
-    places = np.asarray(order)
-    known = places >= 0
+def _taken(array: FloatArray, order: FloatArray, axes: Sequence[int]) -> FloatArray:
+    known = order >= 0
     out = array.copy()
     for axis in axes:
-        out = np.take(out, np.where(known, places, 0), axis=axis)
+        out = np.take(out, np.where(known, order, 0), axis=axis)
         np.moveaxis(out, axis, 0)[~known] = 0.0
     return out

@@ -160,6 +160,7 @@ class StateParts:
 
     def add_peer(self, peer: str) -> None:
         """Take a new peer into the pool, last in order, with nothing known of it."""
+        self.relation.fold_window()
         self.set_peers((*self.peers, peer))
 
     def remove_peer(self, peer: str) -> None:
@@ -168,6 +169,7 @@ class StateParts:
             raise InputError(f"peer {peer!r} is not in the pool {list(self.peers)}")
         if len(self.peers) == 1:
             raise InputError(f"peer {peer!r} is the last one; a memory needs at least one peer")
+        self.relation.fold_window()
         self.set_peers([name for name in self.peers if name != peer])
 
     def set_peers(self, peers: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum, in_order
+from sigma_mem.memory.decayed import DecayedSum
 
 WINDOW = 64  # events that wait to be added by one product
 
@@ -77,7 +77,7 @@ class Relation:
     def write(self, q: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Add qqᵀ of the event at `tick`; sign −1 takes it back."""
         if self._filled == WINDOW:
-            self._fold()
+            self.fold_window()
         self._q[self._filled] = q
         self.decayed.arrays["weights"][self._filled] = sign * self.decayed.weight(tick)
         self._filled += 1
@@ -87,14 +87,15 @@ class Relation:
         weights, done = self.decayed.weights(ticks), 0
         while done < len(q):
             if self._filled == WINDOW:
-                self._fold()
+                self.fold_window()
             end = min(len(q), done + WINDOW - self._filled)
             places = slice(self._filled, self._filled + end - done)
             self._q[places] = q[done:end]
             self.decayed.arrays["weights"][places] = weights[done:end]
             self._filled, done = places.stop, end
 
-    def _fold(self) -> None:
+    def fold_window(self) -> None:
+        """Add the last events to the sum; before the pool changes, since rounding depends on its size."""
         self.decayed.arrays["sum"] += self._window()
         self.decayed.arrays["weights"][:] = 0.0
         self._filled = 0
@@ -118,18 +119,12 @@ class Relation:
         return g
 
     def take(self, order: Sequence[int]) -> Relation:
-        """A copy with peers in this order; −1 stands for a peer of which nothing is known.
-
-        Where the pool changes, the window goes into the copy's sum: how a product rounds depends on how many
-        peers there are.
-        """
+        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out = Relation(len(order), self.decayed.rate)
         out.decayed = self.decayed.take(order, {"sum": [0, 1], "weights": []})
-        if list(order) == list(range(self._q.shape[1])):
-            out._q[:], out._filled = self._q, self._filled
-        else:
-            out.decayed.arrays["sum"] += in_order(self._window(), order, [0, 1])
-            out.decayed.arrays["weights"][:] = 0.0
+        known = np.array(order) >= 0
+        out._q[:, known] = self._q[:, [p for p in order if p >= 0]]
+        out._filled = self._filled
         return out
 
     def scale(self, factors: FloatArray) -> None:
@@ -141,7 +136,7 @@ class Relation:
         """Add what another memory of the same peers holds at `now`."""
         copy = other.take(range(other._q.shape[1]))
         for relation in (self, copy):
-            relation._fold()
+            relation.fold_window()
         self.decayed.merge(copy.decayed, now)
 
     def pack(self) -> dict[str, FloatArray]:
