@@ -12,7 +12,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.logs import log_event, start_log
-from sigma_mem.serve.protocol import ShortProtocol
+from sigma_mem.serve.protocol import BoundedProtocol
 from sigma_mem.store.postgres import shown_path
 
 _SWITCH_SECONDS = 0.001
@@ -54,7 +54,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             server_header=False,
             date_header=False,
             lifespan="on",
-            http=ShortProtocol,
+            http=BoundedProtocol,
             ws="none",
             limit_concurrency=config.limits.concurrency,
             h11_max_incomplete_event_size=config.limits.header_bytes + 4096,

@@ -15,7 +15,7 @@ import uvicorn
 from serve.gateway.upstreams import says, upstream
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig, Upstream
-from sigma_mem.serve.protocol import ShortProtocol
+from sigma_mem.serve.protocol import BoundedProtocol
 
 ASK = [{"role": "user", "content": "What is 17 * 23?"}]
 
@@ -36,7 +36,7 @@ def serving(app):
     """An application behind uvicorn, in a thread; gives its address."""
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `sigma-mem serve` does
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", http=ShortProtocol))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", http=BoundedProtocol))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
