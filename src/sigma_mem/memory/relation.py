@@ -101,16 +101,9 @@ class Relation:
         self._filled = 0
 
     def _window(self) -> FloatArray:
-        """Σ weight·qqᵀ over the window: x + xᵀ is symmetric bit for bit.
-
-        A row at a time, event by event: the last bits of a product of matrices depend on its size, and so
-        on how many peers there are.
-        """
-        q = self._q[: self._filled]
-        weighted = 0.5 * self.decayed.arrays["weights"][: self._filled] * q.T
-        half: FloatArray = np.array([np.add.reduce(of_peer[:, None] * q) for of_peer in weighted])
-        window: FloatArray = half + half.T
-        return window
+        """Σ weight·qqᵀ over the window: x + xᵀ is symmetric bit for bit, a product only up to rounding."""
+        half = (0.5 * self.decayed.arrays["weights"] * self._q.T) @ self._q
+        return half + half.T
 
     def matrix(self, now: float, eta: float) -> FloatArray:
         """G, shape (P, P): symmetric, diagonal 1."""
