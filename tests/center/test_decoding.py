@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra [center]")
 
-from sigma_mem.data.decoding import Decoder  # noqa: E402
+from sigma_mem.center.decoding import BatchDecoder  # noqa: E402
 
 SHARED = [*range(1, 31)]
 PROMPTS = [[*SHARED, 40], [*SHARED, 41, 42, 43, 44], [*SHARED, 45, 46]]
@@ -59,7 +59,7 @@ def greedy(logits: Any) -> Any:
 
 def test_a_batch_writes_what_a_plain_loop_writes(model):
     expected = [naive_greedy(model, prompt, 9) for prompt in [*PROMPTS, *OTHERS]]
-    decoder = Decoder(model)
+    decoder = BatchDecoder(model)
     found = [decoder.write(batch, 9, greedy, lambda row: False) for batch in (PROMPTS, OTHERS, OTHERS[:1])]
     assert [row for batch in found[:2] for row in batch] == expected
     assert found[2] == [expected[3]]
@@ -69,7 +69,7 @@ def test_options_are_as_likely_as_one_by_one(model):
     expected = [
         naive_mean(model, prompt, end) for prompt, ends in zip(PROMPTS, OPTIONS, strict=True) for end in ends
     ]
-    found = Decoder(model).log_likelihoods(PROMPTS, OPTIONS)
+    found = BatchDecoder(model).log_likelihoods(PROMPTS, OPTIONS)
     assert [mean for means in found for mean in means] == pytest.approx(expected, abs=1e-5)
 
 
@@ -88,7 +88,7 @@ def fed(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def test_what_prompts_share_is_read_once(monkeypatch):
     model = make_model("llama")
-    decoder = Decoder(model)
+    decoder = BatchDecoder(model)
     seen = fed(model, monkeypatch)
     decoder.log_likelihoods(PROMPTS, [[[5], [6]]] * 3)
     assert seen == [(1, 30), (3, 4)], "the options have one token each: nothing more is read for them"
@@ -98,7 +98,7 @@ def test_what_prompts_share_is_read_once(monkeypatch):
 
 def test_a_window_counts_padding_so_nothing_is_shared(monkeypatch):
     model = make_model("window")
-    decoder = Decoder(model)
+    decoder = BatchDecoder(model)
     seen = fed(model, monkeypatch)
     decoder.read(PROMPTS)
     decoder.read(OTHERS)
@@ -107,7 +107,7 @@ def test_a_window_counts_padding_so_nothing_is_shared(monkeypatch):
 
 def test_a_row_that_has_ended_is_not_fed_any_more(monkeypatch):
     model = make_model("llama")
-    decoder = Decoder(model)
+    decoder = BatchDecoder(model)
     whole = decoder.write(PROMPTS, 6, greedy, lambda row: False)
     seen = fed(model, monkeypatch)
     ended = decoder.write(PROMPTS, 6, greedy, lambda row: row == whole[1][:2])
@@ -121,7 +121,7 @@ def test_shared_heads_attend_as_before():
     assert plain.config._attn_implementation == "sdpa"
     ids = torch.tensor([[0, 0, 3, 4], [5, 6, 7, 8]])
     mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
-    Decoder(shared)
+    BatchDecoder(shared)
     assert shared.config._attn_implementation != "sdpa"
     with torch.no_grad():
         one, other = (m(ids, attention_mask=mask).logits[:, -1] for m in (plain, shared))

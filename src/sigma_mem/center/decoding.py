@@ -34,7 +34,7 @@ class Rows:
         self.mask, self.logits = self.mask[index], self.logits[index]
 
 
-class Decoder:
+class BatchDecoder:
     """Reads prompts of different length together, and writes on."""
 
     def __init__(self, model: Any) -> None:
@@ -142,6 +142,20 @@ class Decoder:
             return [], None
         self._kept = (common, rows.cache)
         return self._kept
+
+
+def token_picker(temperature: float, top_p: float, seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What picks the next token of every row: the likeliest at temperature 0, else one drawn by the seed."""
+    if temperature == 0:
+        return lambda logits: logits.argmax(-1)
+    drawn = torch.Generator().manual_seed(seed)
+
+    def pick(logits: torch.Tensor) -> torch.Tensor:
+        shares, order = torch.softmax(logits.cpu() / temperature, -1).sort(-1, descending=True)
+        shares[shares.cumsum(-1) - shares >= top_p] = 0  # the first is always kept
+        return order.gather(-1, shares.multinomial(1, generator=drawn))[:, 0].to(logits.device)
+
+    return pick
 
 
 def _share_heads(model: Any) -> None:

@@ -1,7 +1,7 @@
 """Models on this machine as peers: Hugging Face models by transformers, GGUF files by llama.cpp."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class HuggingFaceModel:
         """Nothing to end: a batch runs to its end."""
 
     def _write(self, requests: Sequence[Body]) -> list[Reply]:
+        from sigma_mem.center.decoding import token_picker
+
         prompts = [self._encode(chat_text(self._tokenizer, request["messages"])) for request in requests]
         replies = [
             self._too_long(prompt, request["max_tokens"])
@@ -45,7 +47,7 @@ class HuggingFaceModel:
         fits = [i for i, failure in enumerate(replies) if failure is None]
         if fits:
             how = requests[fits[0]]
-            ends, pick = self._ends(), _picker(how)
+            ends, pick = self._ends(), token_picker(how["temperature"], how["top_p"], how["seed"])
             found = self._decoder.write(
                 [prompts[i] for i in fits], how["max_tokens"], pick, lambda row: self._ended(row, ends, how)
             )
@@ -105,22 +107,6 @@ class HuggingFaceModel:
         return (found | {self._tokenizer.eos_token_id}) - {None}
 
 
-def _picker(how: Body) -> Callable[[Any], Any]:
-    """The next token of every row: the likeliest at temperature 0, else drawn by the seed."""
-    import torch
-
-    if how["temperature"] == 0:
-        return lambda logits: logits.argmax(-1)
-    drawn = torch.Generator().manual_seed(how["seed"])
-
-    def pick(logits: Any) -> Any:
-        shares, order = torch.softmax(logits.cpu() / how["temperature"], -1).sort(-1, descending=True)
-        shares[shares.cumsum(-1) - shares >= how["top_p"]] = 0  # the first is always kept
-        return order.gather(-1, shares.multinomial(1, generator=drawn))[:, 0].to(logits.device)
-
-    return pick
-
-
 def _groups(items: Sequence[int], sizes: Sequence[int], most: int) -> list[list[int]]:
     """Items in order, in groups whose sizes add up to ``most`` or less, or of one item.
 
@@ -141,11 +127,11 @@ def _groups(items: Sequence[int], sizes: Sequence[int], most: int) -> list[list[
 @cache
 def _loaded(name: str, dtype: str, device: str | None) -> tuple[Any, Any, Any, threading.Lock]:
     """Model, tokenizer, decoder and a lock: two peers with one model (zero-shot and few-shot) share them."""
+    from sigma_mem.center.decoding import BatchDecoder
     from sigma_mem.center.load import load_model
-    from sigma_mem.data.decoding import Decoder
 
     model, tokenizer = load_model(name, dtype=dtype, device=device)
-    return model, tokenizer, Decoder(model), threading.Lock()
+    return model, tokenizer, BatchDecoder(model), threading.Lock()
 
 
 class GgufFile:
