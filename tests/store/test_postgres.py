@@ -277,6 +277,22 @@ def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(postgres, rec
     two.close()
 
 
+def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(postgres, record, monkeypatch):
+    store, start = PostgresStore(postgres), threading.Thread.start
+
+    def interrupted(thread):
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.append("ns", [record(1)])
+    sequence, ticket = store.append("ns", [record(2)])
+    ticket.wait()
+    assert sequence == 1
+    store.close()
+
+
 def test_what_was_made_from_an_older_state_is_refused(postgres, record):
     one, two = PostgresStore(postgres), PostgresStore(postgres)
     one.append("ns", [record(1)])[1].wait()

@@ -118,7 +118,7 @@ class NamespaceWriter(BatchQueue):
             self._stopped = True
             thread = self._thread
         self._bell.put(None)
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
             thread.join()
 
     def _is_queued(self, kind: str, id: str) -> bool:
@@ -128,7 +128,7 @@ class NamespaceWriter(BatchQueue):
         return self._is_queued(kind, id) or self._tables.exists(self._namespace, kind, id)
 
     def _wake(self) -> None:
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():  # an interrupt may come before it starts
             name = f"sigma-mem-turns-{self._namespace}"
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
@@ -154,6 +154,8 @@ class NamespaceWriter(BatchQueue):
         rang = True
         while True:
             with self._lock:
+                if self._thread is not threading.current_thread():
+                    return  # an interrupt came while it was started, and another one was started since
                 wanted = bool(self._waiting.seats)
                 if not wanted and (self._stopped or not rang):
                     self._thread = None
