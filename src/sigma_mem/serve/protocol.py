@@ -1,8 +1,11 @@
 """HTTP connections: uvicorn's parser in C, with a bound on headers and on how long a request may stall."""
 
 import asyncio
+import json
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from sigma_mem.serve.failures import error_body
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -28,6 +31,13 @@ class BoundedProtocol(HttpToolsProtocol):
             self._header_bytes += len(data)
             if self._header_bytes > (self.config.h11_max_incomplete_event_size or 65_536):
                 self.send_400_response("The headers are too long.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse with the body that all refusals have, and close."""
+        body = json.dumps(error_body(msg, "invalid_http", 400)).encode()
+        head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
+        self.transport.close()
 
     def on_message_begin(self) -> None:
         """A request begins."""

@@ -198,9 +198,9 @@ class DecidingMethods(HeldMemory):
         ----------
         question, phi, topic, explore, canon, among, after, ref
             As for `route` and `vote`, but `explore` says that only those who were asked will be labelled. A
-            panel asks on where a task looks hard, so that those asked later seem worse than they are: the
-            labels of the first two count, of which the second is sometimes drawn, and ever fewer panels ask
-            everyone.
+            panel asks on where a task looks hard, so that those asked later seem worse than they are: only
+            labels of peers that are asked whatever the others say count, of which the second is sometimes
+            drawn, and ever fewer panels ask everyone.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
