@@ -145,6 +145,7 @@ def test_a_killed_run_keeps_what_it_judged(
         assert again["tables"][key] == found["tables"][key]
 
 
+@pytest.mark.endurance
 @pytest.mark.filterwarnings("ignore")  # Ray's own, on start and on shutdown
 def test_two_ray_workers_give_the_same_tables(
     folder: Path, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch

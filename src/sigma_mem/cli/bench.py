@@ -269,7 +269,7 @@ def panel(
             min=0.0,
             max=1.0,
             help="Stop once the chance that the rest would change the answer is at most this; several times "
-            "for several. Default: 0.03, 0.06, 0.12, 0.2, 0.4.",
+            "for several. Default: 0.03, 0.06, 0.15, 0.25, 0.4.",
             show_default=False,
         ),
     ] = None,

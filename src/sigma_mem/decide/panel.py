@@ -16,7 +16,7 @@ from sigma_mem.decide.read import View
 from sigma_mem.decide.vote import calibrated_weights, tempered, vote_totals
 from sigma_mem.events import FloatArray
 
-CHANGE = 0.12  # chance that the rest would change the answer, at which a panel stops unless told otherwise
+CHANGE = 0.15  # chance that the rest would change the answer, at which a panel stops unless told otherwise
 _DRAWS = 128
 _TEMPERATURE = (
     0.5  # share of a vote's log-odds that is believed: the best of 0.35, 0.5 and 0.7 on real streams

@@ -23,7 +23,7 @@ from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
-CHANGES = (0.03, 0.06, CHANGE, 0.2, 0.4)
+CHANGES = (0.03, 0.06, CHANGE, 0.25, 0.4)
 EVERYONE = "decide, everyone asked"
 _ALL, _ASKED = "everyone labelled", "those asked labelled"
 
