@@ -83,11 +83,16 @@ def check(path, log, bits):
 
 
 def survive(server, folder, seed, kills, bits):
-    """Kill one memory's writers again and again; check after each; return the outcomes and the last check."""
+    """Kill one memory's writers again and again; check after each; return the outcomes and the last check.
+
+    On a busy machine some writers are killed before they wrote anything: then a few more are.
+    """
     rng = random.Random(seed)
     path, log = folder / f"{seed}.db", folder / f"{seed}.log"
-    outcomes, before, tails = Counter(), 0, 0
-    for run in range(kills):
+    outcomes, told, before, tails = Counter(), 0, 0, 0
+    for run in range(4 * kills):
+        if run >= kills and told > kills and tails > kills / 10:
+            break
         seconds = rng.uniform(0.0, 0.35 if run else 0.06)
         server.stdin.write(f"{path}\t{log}\t{run}\t{seconds}\n")
         server.stdin.flush()
@@ -111,9 +116,9 @@ def test_nothing_acknowledged_is_lost_and_the_state_is_the_ledgers(servers, tmp_
     print(
         f"{dict(outcomes)}: {told} acknowledged, {records} records, {tails} starts from a snapshot and a tail"
     )
-    assert sum(outcomes.values()) == memories * kills
+    assert sum(outcomes.values()) >= memories * kills
     assert outcomes["failed"] == 0
-    assert outcomes["killed"] >= 0.7 * memories * kills
+    assert outcomes["killed"] >= 0.7 * sum(outcomes.values())
     assert told > memories * kills
     assert tails > memories * kills / 10
 

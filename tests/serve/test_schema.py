@@ -57,7 +57,7 @@ def try_out(operation, mode):
     def one(case, known):
         if known and "namespace" in case.path_parameters and case.method != "PUT":
             case.path_parameters["namespace"] = "default"  # else few would get beyond the name
-        case.call_and_validate(checks=CHECKS)
+        case.call_and_validate(checks=CHECKS, timeout=60)  # seconds: other tests run, too
 
     with suppress(Unsatisfiable):  # nothing fits badly where anything fits
         one()
