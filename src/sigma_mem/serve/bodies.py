@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
 
 from sigma_mem.errors import InputError
@@ -19,16 +20,15 @@ from sigma_mem.session import Explanation, SigmaMem
 _DECISION = tuple(field.name for field in fields(Decision))
 _FEEDBACK = tuple(field.name for field in fields(Feedback))
 _SETTINGS = TypeAdapter(Settings)
-_dumps = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circular=False).encode
 
 
 def body_response(body: Mapping[str, Any], status: int = 200) -> Response:
     """A body as a response; NaN and infinity, which JSON does not have, become null."""
     try:
-        text = _dumps(body)
-    except ValueError:
-        text = _dumps(finite(body))
-    return Response(text.encode(), status, media_type="application/json")
+        text = to_json(body, inf_nan_mode="null")  # a third of json's time
+    except PydanticSerializationError:  # lone surrogates, which UTF-8 does not have
+        text = json.dumps(finite(body), allow_nan=False, separators=(",", ":")).encode()
+    return Response(text, status, media_type="application/json")
 
 
 def phi_text(phi: FloatArray) -> str:

@@ -41,10 +41,10 @@ def memory_routes(context: Context) -> APIRouter:
 
 
 def _add_decisions(routes: MemoryRoutes) -> None:
-    decisions = routes.context.metrics.decisions
+    metrics = routes.context.metrics
 
     def answer(decision: Decision) -> Response:
-        decisions.labels(decision.read).inc()
+        metrics.decided(decision.read)
         return body_response(decision_body(decision))
 
     @routes.post("route", "write", "Choose a peer before anyone answers.", responses.DecisionBody)

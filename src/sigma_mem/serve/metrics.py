@@ -12,6 +12,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._decided: dict[str, Counter] = {}
         self.requests = Counter(
             "sigma_mem_requests", "Requests served.", ("method", "route", "status"), registry=self.registry
         )
@@ -43,6 +44,13 @@ class Metrics:
             self._children[known, route, status] = found
         found[0].inc()
         found[1].observe(seconds)
+
+    def decided(self, read: str) -> None:
+        """Count a decision."""
+        found = self._decided.get(read)
+        if found is None:
+            found = self._decided[read] = self.decisions.labels(read)
+        found.inc()
 
     def text(self) -> bytes:
         """All of it in Prometheus's text format."""

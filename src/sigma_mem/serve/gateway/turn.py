@@ -74,7 +74,7 @@ class Turn:
         Returns once decision and peer are on disk. The cost is written behind: until then the ledger has the
         one that was expected.
         """
-        self._metrics.decisions.labels(decision.read).inc()
+        self._metrics.decided(decision.read)
         if peer != decision.peer or peer in self.calls.costs:
             await self.charge(decision, peer)
         if self._saving is None or peer != decision.peer:

@@ -101,7 +101,7 @@ class ServiceMemories:
     def wrote(self, call: AnyCall, namespace: str, written: Decision | Feedback) -> None:
         """Count it; feedback goes into the audit, too."""
         if isinstance(written, Decision):
-            self._context.metrics.decisions.labels(written.read).inc()
+            self._context.metrics.decided(written.read)
             return
         self._context.metrics.feedback.inc()
         self._context.audit.wrote(
