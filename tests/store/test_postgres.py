@@ -1,11 +1,13 @@
 """PostgreSQL's own: versions, damage, credentials, turns. What every store does is in tests/contract."""
 
+import itertools
 import os
 import threading
 import traceback
 
 import pytest
 
+from invariants.keeping import Interrupted, interrupt_after
 from sigma_mem.errors import (
     InputError,
     MissingExtraError,
@@ -290,6 +292,26 @@ def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(postgres,
     sequence, ticket = store.append("ns", [record(2)])
     ticket.wait()
     assert sequence == 1
+    store.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*was deleted while still open:ResourceWarning")  # an interrupt lost it
+def test_an_interrupt_at_any_line_of_an_append_leaves_no_gap_and_holds_up_nobody(postgres, record):
+    store, interrupted = PostgresStore(postgres), 0
+    for lines in itertools.count():
+        seat = store.enter_turn("ns")  # one turn: the next one would ask the ledger again
+        try:
+            with interrupt_after(lines):
+                store.append_after("ns", [record(f"interrupted {lines}")], None, None)
+        except Interrupted:
+            interrupted += 1
+        last, ticket = store.append_after("ns", [record(lines)], None, store.last_line("ns"))
+        store.leave_turn("ns", seat)
+        ticket.wait()
+        assert [r.seq for r in store.records("ns")] == list(range(1, last + 1))
+        if interrupted == lines:
+            break
+    assert interrupted > 50
     store.close()
 
 

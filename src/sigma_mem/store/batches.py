@@ -95,6 +95,7 @@ class BatchQueue:
         self._bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
         self._writing: Batch | None = None
         self._filling = self._new_batch()
+        self._last = 0  # number of the last durable record
         self._stopped = False
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
@@ -152,6 +153,13 @@ class BatchQueue:
             return None
         self._writing, self._filling = self._filling, self._new_batch()
         return self._writing
+
+    def _newest(self) -> int:
+        """Number of the last record that is queued or durable. Holds the lock."""
+        for batch in reversed(self._batches()):
+            if batch.records:
+                return batch.records[-1].record.seq
+        return self._last
 
     def _new_batch(self) -> Batch:
         return Batch(partial(self._bell.put, None))

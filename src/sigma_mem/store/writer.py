@@ -111,13 +111,6 @@ class Writer(BatchQueue):
             self._thread.join()
         return True
 
-    def _newest(self) -> int:
-        """Number of the last record that is queued or durable."""
-        for batch in reversed(self._batches()):
-            if batch.records:
-                return batch.records[-1].record.seq
-        return self._last
-
     def _is_queued(self, namespace: str, kind: str, id: str) -> bool:
         return any(batch.find(namespace, kind, id) is not None for batch in self._batches())
 

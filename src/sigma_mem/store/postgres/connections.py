@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from sigma_mem.store.postgres.address import PostgresAddress
 PATIENCE = 10.0  # seconds that a call waits for a database that went away
 LOCK_SECONDS = 10.0  # that a statement waits for a lock
 IDLE_SECONDS = 30.0  # after which a connection that could hold a turn is ended
+_POLL_SECONDS = 0.001  # between looks for a connection that is free again
 _LOCK_NOT_AVAILABLE = "55P03"
 _DEFAULTS = {  # of libpq, where the address does not say
     "application_name": "sigma-mem",
@@ -30,6 +32,10 @@ def psycopg() -> Any:
     return require("psycopg", extra="postgres", purpose="a memory in PostgreSQL")
 
 
+class _Slot:
+    """The right to use one connection, until nothing refers to it: an interrupt anywhere cannot lose it."""
+
+
 class Connections:
     """At most so many connections at once, each used by one thread at a time."""
 
@@ -38,7 +44,7 @@ class Connections:
     ) -> None:
         self.address, self.driver = address, psycopg()
         self._readonly, self._for_turns = readonly, for_turns
-        self._free = threading.BoundedSemaphore(most)
+        self._most, self._taken, self._lock = most, list[weakref.ref[_Slot]](), threading.Lock()
         self._idle: list[tuple[Any, float]] = []  # with when they were given back
         self._closed = False
 
@@ -58,43 +64,62 @@ class Connections:
 
     def take(self, doing: str) -> Any:
         """A connection, to be given back or dropped."""
-        self._free.acquire()
+        slot = self._slot()
         try:
-            while self._idle:
-                db, since = self._idle.pop()
-                if not db.closed and time.monotonic() - since < 0.5 * IDLE_SECONDS:
-                    return db
-                db.close()
-            return self._connected()
-        except self.driver.Error as error:
-            self._free.release()
-            raise self.translated(doing, error) from None
-        except BaseException:
-            self._free.release()
+            db = self._from_idle() or self._connected()
+        except BaseException as error:
+            del slot  # the error's traceback would keep it
+            if isinstance(error, self.driver.Error):
+                raise self.translated(doing, error) from None
             raise
+        db.slot = slot
+        return db
 
     def give_back(self, db: Any) -> None:
         """Keep a connection for the next use."""
+        slot, db.slot = db.slot, None
         if self._closed:
             db.close()
         elif not db.closed:
             self._idle.append((db, time.monotonic()))
-        self._free.release()
+        del slot  # only now may another thread take it
 
     def drop(self, db: Any) -> None:
         """Close a connection that may be in any state; the server ends what it was doing."""
         with suppress(self.driver.Error):
             db.close()
-        self._free.release()
+        db.slot = None
 
     def close(self) -> None:
         """Close what is idle now, and the others when they are given back."""
         self._closed = True
         self._close_idle()
 
+    def _slot(self) -> _Slot:
+        """Wait until fewer connections are used than there may be."""
+        slot = _Slot()
+        while True:
+            with self._lock:
+                self._taken = [taken for taken in self._taken if taken() is not None]
+                if len(self._taken) < self._most:
+                    self._taken.append(weakref.ref(slot))
+                    return slot
+            time.sleep(_POLL_SECONDS)
+
+    def _from_idle(self) -> Any:
+        """A connection that was given back lately; None if there is none."""
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                db, since = self._idle.pop()
+                if not db.closed and time.monotonic() - since < 0.5 * IDLE_SECONDS:
+                    return db
+                db.close()
+        return None
+
     def _close_idle(self) -> None:
-        while self._idle:
-            self._idle.pop()[0].close()
+        with suppress(IndexError):
+            while True:
+                self._idle.pop()[0].close()
 
     def leave_open(self) -> list[Any]:
         """In a forked child: the parent's connections, never to be used or closed here."""

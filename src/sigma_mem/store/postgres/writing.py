@@ -59,7 +59,6 @@ class NamespaceWriter(BatchQueue):
         self._seats: weakref.WeakSet[Seat] = weakref.WeakSet()
         self._waiting = _Waiting()
         self._open = self._full = False  # whether there is a turn, and takes no more threads in
-        self._newest = 0  # line that is queued or durable, during a turn
         self._books = Books()
         self._thread: threading.Thread | None = None
 
@@ -92,25 +91,24 @@ class NamespaceWriter(BatchQueue):
     def newest(self) -> int | None:
         """The number of the last line, if it is this process's turn; otherwise others may be appending."""
         with self._lock:
-            return self._newest if self._open else None
+            return self._newest() if self._open else None
 
     def append(self, unit: Sequence[Queued], epoch: int | None, after: int | None) -> tuple[int, Batch]:
         """Give the records their numbers, and queue them as one unit. Holds a seat already."""
         self._wait_for_room()
         with self._lock:
             refuse_other_epoch(epoch, self._epochs.now)
-            if not self._open or after not in (None, self._newest):
+            if not self._open or after not in (None, self._newest()):
                 raise StoreError(
                     f"another process appended to {self._namespace!r} meanwhile; nothing was changed. "
                     "Try again"
                 )
             look = self._is_known if after is None else self._is_queued  # who knows all lines chose new ids
             refuse_known(self._namespace, [q.record for q in unit], lambda key: look(*key))
-            queued = numbered(unit, self._newest + 1)
-            self._newest += len(queued)
-            self._filling.records += queued
+            queued = numbered(unit, self._newest() + 1)
+            self._filling.records += queued  # the one step from which on they are queued
             self._bell.put(None)
-            return self._newest, self._filling
+            return queued[-1].record.seq, self._filling
 
     def stop(self) -> None:
         """Write what is queued, then end the thread; later appends are refused."""
@@ -185,7 +183,7 @@ class NamespaceWriter(BatchQueue):
             with self._lock:
                 waiting, self._waiting = self._waiting, _Waiting()
                 self._seats = waiting.seats
-                self._newest, self._open, self._full = turn.lines, True, False
+                self._last, self._open, self._full = turn.lines, True, False
             waiting.settle()
             self._hold(turn)
         except StoreError as error:
@@ -214,7 +212,7 @@ class NamespaceWriter(BatchQueue):
             turn.commit(batch.records)
             commits, lingered = commits + 1, False
             with self._lock:
-                self._writing = None
+                self._last, self._writing = turn.lines, None
             batch.settle()
 
     def _drop(self, error: StoreError) -> None:
