@@ -25,3 +25,26 @@ def test_no_decision_waits_for_advice(tmp_path, monkeypatch):
 
     asyncio.run(decide())
     assert looked_in == ["sigma-mem-advice"]
+
+
+def test_while_a_cancelled_long_call_still_runs_nothing_waits_for_it_on_the_event_loop(tmp_path):
+    began, may_end = threading.Event(), threading.Event()
+
+    def holds_the_lock(mem):
+        began.set()
+        may_end.wait(60)
+
+    async def leave():
+        memories = Memories(ServerConfig(path=str(tmp_path / "memory.db")))
+        served = await memories.create("default", ["ann", "bob"], rank=1)
+        call = asyncio.create_task(served.slow(holds_the_lock))
+        await asyncio.to_thread(began.wait, 60)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert await served.quick(lambda mem: threading.current_thread()) is not threading.current_thread()
+        may_end.set()
+        while await served.quick(lambda mem: threading.current_thread()) is not threading.current_thread():
+            await asyncio.sleep(0.01)
+        await memories.close()
+
+    asyncio.run(asyncio.wait_for(leave(), 60))

@@ -52,10 +52,12 @@ class ServedMemory:
     async def slow(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what reads the ledger or waits for the disk, in a thread."""
         self._long += 1
-        try:
-            return await asyncio.to_thread(call, self.mem)
-        finally:
-            self._long -= 1
+        running = asyncio.create_task(asyncio.to_thread(call, self.mem))
+        running.add_done_callback(self._long_ended)
+        return await asyncio.shield(running)  # a thread goes on where who waits for it is cancelled
+
+    def _long_ended(self, _: object) -> None:
+        self._long -= 1
 
 
 class Memories:

@@ -1,6 +1,8 @@
 """Upstreams that misbehave: the next best peer before the first byte, a clear error after it."""
 
 import asyncio
+import json
+import socket
 import time
 
 import httpx2
@@ -145,6 +147,30 @@ def test_a_client_that_leaves_ends_the_upstreams_stream(start):
     ) as response:
         next(response.iter_bytes())
     wait_until(lambda: gateway.servers["ann"].closed)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask", "ann"])
+def test_a_client_that_leaves_before_the_answer_ends_the_upstreams_call(start, model, stream):
+    async def thinks(server, body, writer):
+        kind = "text/event-stream" if body.get("stream") else "application/json"
+        writer.write(
+            f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        )
+        while True:
+            writer.write(b"2\r\n\n\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    gateway = start({"ann": thinks}, peers={"ann": {"timeout": 60.0}})
+    upstream, address = gateway.servers["ann"], httpx2.URL(gateway.url)
+    raw = json.dumps({"model": model, "messages": ASK, "stream": stream}).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    with socket.create_connection((address.host, address.port)) as client:
+        client.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
+        wait_until(lambda: upstream.requests)
+        assert not upstream.closed
+    wait_until(lambda: upstream.closed)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sigma_mem.serve.gateway.chat_request import ChatOptions, chat_options, mode
 from sigma_mem.serve.gateway.completion import price_of
 from sigma_mem.serve.gateway.failure import UpstreamError
 from sigma_mem.serve.gateway.feedback import CompletionFeedback, record_feedback
+from sigma_mem.serve.gateway.leaving import while_wanted
 from sigma_mem.serve.gateway.pool import Pool
 from sigma_mem.serve.gateway.pricing import Pricing
 from sigma_mem.serve.gateway.reply import ChatReply, headers_of, json_response
@@ -51,7 +52,7 @@ def router(context: Context) -> APIRouter:
     async def create_chat_completion(request: Request) -> Response:
         chat = read_chat(await request.body())
         namespace = namespace_for(request, chat.options.namespace, context.config.namespace)
-        return await answer_chat(context, pool, pricing, namespace, chat)
+        return await while_wanted(request, answer_chat(context, pool, pricing, namespace, chat))
 
     @routes.post(
         "/v1/embeddings",
@@ -67,6 +68,9 @@ def router(context: Context) -> APIRouter:
         if model not in pool:
             raise unknown_model(model)
         await require_peer(context, namespace, model)
+        return await while_wanted(request, embed(model, body))
+
+    async def embed(model: str, body: dict[str, Any]) -> Response:
         try:
             found = await pool[model].post("embeddings", body, "data", context.config.deadline)
         except UpstreamError as error:
