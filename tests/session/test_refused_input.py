@@ -96,7 +96,22 @@ def test_a_mistyped_path_leaves_no_file(tmp_path: Path) -> None:
         SigmaMem("abc", tmp_path / "m.db", rank=2)
     with pytest.raises(InputError):
         SigmaMem(["a"], tmp_path / "m.db", rank=2, durable="ALL")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="snapshot_every is 0"):
+        SigmaMem(["a"], tmp_path / "m.db", rank=2, snapshot_every=0)
+    with pytest.raises(InputError, match="not valid Unicode"):
+        SigmaMem(["a"], tmp_path / "\udcff.db", rank=2)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("no", [0, "no", np.False_])
+def test_texts_are_kept_or_not_by_a_clear_word_only(tmp_path: Path, no: object) -> None:
+    """Whatever was not False kept them."""
+    with pytest.raises(InputError, match=r"keep_text is .*; expected True or False"):
+        SigmaMem(["a"], tmp_path / "m.db", rank=2, keep_text=no)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    mem = SigmaMem(["a"], rank=2)
+    with pytest.raises(InputError, match=r"keep_text is .*; expected True or False"):
+        mem.refold(keep_text=no)  # type: ignore[arg-type]
 
 
 def test_ids_that_the_memory_gives_itself_cannot_be_taken() -> None:

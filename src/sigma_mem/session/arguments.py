@@ -59,6 +59,12 @@ def checked_count(name: str, value: int | None) -> None:
         raise InputError(f"{name} is {reprlib.repr(value)}; expected a whole number, 0 or more")
 
 
+def checked_flag(name: str, value: bool | None) -> None:
+    """Raise for an argument that is neither None nor a bool: 0 or "no" may pass for yes."""
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"{name} is {reprlib.repr(value)}; expected True or False")
+
+
 _TEXT: _Kind = (lambda value: isinstance(value, str), "text")
 _NUMBER: _Kind = (_is_number, "a number")
 _WHOLE: _Kind = (_is_whole, "a whole number")

@@ -256,8 +256,6 @@ def shared_journal(
     store: Store, namespace: str, opening: Opening, reads: Reads, snapshot_every: int
 ) -> Journal:
     """The one journal of a namespace of a store in this process, for as long as somebody holds it."""
-    if snapshot_every < 1:
-        raise InputError(f"snapshot_every is {snapshot_every}; expected a number of lines, at least 1")
     with _live_lock:
         of_store = _live.setdefault(store, weakref.WeakValueDictionary())
         journal = of_store.get(namespace)

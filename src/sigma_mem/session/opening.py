@@ -6,6 +6,7 @@ from sigma_mem.encode import ENCODERS, CustomEncoder, Encoder, open_encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import ConflictError, EncoderMismatchError, InputError
 from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.session.arguments import checked_flag
 from sigma_mem.session.lines import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
 
@@ -27,6 +28,7 @@ def open_memory(
 
     Returns what the memory is made of and its encoder; None where φ is handed in.
     """
+    checked_flag("keep_text", keep_text)
     first = next(iter(store.records(namespace)), None)
     if first is not None:
         opening = opening_from(first)

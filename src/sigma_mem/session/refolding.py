@@ -13,6 +13,7 @@ from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.memory import Settings
+from sigma_mem.session.arguments import checked_flag
 from sigma_mem.session.deciding import TaskRequest
 from sigma_mem.session.limits import RouteLimits
 from sigma_mem.session.lines import Opening, decision_from, is_forgotten
@@ -95,6 +96,7 @@ def refolded_opening(
     keep_text: bool | None,
 ) -> tuple[Opening, Encoder | None]:
     """What the new memory is made of, and its encoder."""
+    checked_flag("keep_text", keep_text)
     keeps = old.keep_text is not False if keep_text is None else keep_text
     opening = replace(old, settings=settings or old.settings, keep_text=keeps)
     chosen = None if encoder is None else choose_encoder(encoder, None)

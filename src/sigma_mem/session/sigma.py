@@ -120,6 +120,8 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         self._registry = reads
         if durable not in ("feedback", "all"):
             raise InputError(f"durable is {durable!r}; expected 'feedback' or 'all'")
+        if snapshot_every < 1:
+            raise InputError(f"snapshot_every is {snapshot_every}; expected a number of lines, at least 1")
         self._durable = durable == "all"
         self._rng = np.random.default_rng(seed)
         self._warned: set[str] = set()

@@ -7,6 +7,7 @@ from sigma_mem.store.base import Store
 from sigma_mem.store.inmemory import InMemoryStore
 from sigma_mem.store.postgres import PostgresStore, is_postgres
 from sigma_mem.store.sqlite import SqliteStore
+from sigma_mem.store.writer import refuse_unwritable
 
 
 def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, create: bool = True) -> Store:
@@ -26,6 +27,7 @@ def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, crea
         raise InputError(
             f"got path {got!r}; expected a file path (SQLite), postgresql://… or None (in memory)"
         )
+    refuse_unwritable(text)
     if not create and not readonly and not os.path.exists(path):
         raise InputError(f"there is no file {text}, and no memory to open; expected peers=[...] to make one")
     return SqliteStore(path, readonly)
