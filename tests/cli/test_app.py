@@ -179,3 +179,10 @@ def test_a_read_more_is_in_the_help_and_can_be_asked_for(tmp_path: Path, capsys:
     for known, shown in ((reads, True), (READS, False)):
         assert run(["vote", "--help"], known) == 0
         assert ("toy-vote" in capsys.readouterr().out) is shown
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sigma_mem", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"sigma-mem {__version__}"
