@@ -25,9 +25,9 @@ def layers():
 
 
 def packages():
-    """Every package and top-level module, by name."""
+    """Every package and top-level module, by name; the package's own two files are none."""
     folders = {folder.parent.name for folder in SOURCE.glob("*/__init__.py")}
-    return folders | {file.stem for file in SOURCE.glob("*.py") if file.name != "__init__.py"}
+    return (folders | {file.stem for file in SOURCE.glob("*.py")}) - {"__init__", "__main__"}
 
 
 def libraries(package):
