@@ -85,19 +85,21 @@ def check(path, log, bits):
 def survive(server, folder, seed, kills, bits):
     """Kill one memory's writers again and again; check after each; return the outcomes and the last check.
 
-    On a busy machine some writers are killed before they wrote anything: then a few more are.
+    On a busy machine some writers are killed before they wrote anything: then the next one has longer.
     """
-    rng = random.Random(seed)
+    rng, longer = random.Random(seed), 1.0
     path, log = folder / f"{seed}.db", folder / f"{seed}.log"
     outcomes, told, before, tails = Counter(), 0, 0, 0
     for run in range(4 * kills):
         if run >= kills and told > kills and tails > kills / 10:
             break
-        seconds = rng.uniform(0.0, 0.35 if run else 0.06)
+        seconds = longer * rng.uniform(0.0, 0.35 if run else 0.06)
         server.stdin.write(f"{path}\t{log}\t{run}\t{seconds}\n")
         server.stdin.flush()
         outcomes[server.stdout.readline().strip()] += 1
+        known = told
         told, records, snapshot = check(path, log, bits)
+        longer = 1.0 if told > known else 1.5 * longer
         assert records >= before
         before = records
         tails += 0 < snapshot < records
