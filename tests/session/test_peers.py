@@ -213,6 +213,8 @@ def test_the_commands(tmp_path, capsys) -> None:
     assert run(["peers", "add", "kit", "-m", path]) == 2
     assert run(["peers", "sync", "kit", "ann", "eve", "-m", path]) == 0
     assert capsys.readouterr().out == "peers: ann, kit, eve\n"
+    assert run(["peers", "add", "dan", "-m", path]) == 2
+    assert "--returning" in capsys.readouterr().err
 
 
 def test_a_reset_counts_in_topics_too() -> None:

@@ -76,8 +76,8 @@ def _join(
         raise InputError(f"peer {peer!r} is now {fold.aliases()[peer]!r}; expected a name not used yet")
     if peer in fold.departed and not returning:
         raise InputError(
-            f"peer {peer!r} was removed before; expected a name not used yet, or add_peer({peer!r}, "
-            "returning=True) to let it start again with nothing known of it"
+            f"peer {peer!r} was removed before; expected a name not used yet, or returning=True "
+            "(--returning) to let it start again with nothing known of it"
         )
     if returning and peer not in fold.departed:
         raise InputError(f"peer {peer!r} was never removed; leave out returning=True")
