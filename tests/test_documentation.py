@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 
+from sigma_mem.cli.app import build_app
 from sigma_mem.decide import READS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"(?:`|^)sigma-mem ([a-z]+)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -30,6 +33,13 @@ def test_the_readme_starts_with_the_two_commands() -> None:
     first = re.search(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert first is not None
     assert [line.split("#")[0].strip() for line in first.group(1).splitlines()] == ["make run", "make test"]
+
+
+def test_every_command_that_a_page_names_is_there() -> None:
+    known = get_group(build_app()).commands
+    for page in PAGES:
+        for name in COMMAND.findall(page.read_text(encoding="utf-8")):
+            assert name in known, f"{page.name}: sigma-mem {name}"
 
 
 def test_every_read_is_explained_and_no_other() -> None:
