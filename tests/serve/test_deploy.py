@@ -59,8 +59,8 @@ def test_the_compose_file_sets_variables_that_there_are():
     )
     user, name = database["environment"]["POSTGRES_USER"], database["environment"]["POSTGRES_DB"]
     address = service["environment"]["SIGMA_MEM_PATH"]
-    assert address.startswith(f"postgresql://{user}:")
-    assert address.endswith(f"@database/{name}")
+    assert address == f"postgresql://{user}@database/{name}"
+    assert service["environment"]["PGPASSWORD"].startswith("${POSTGRES_PASSWORD:")
     named = {volume.split(":")[0] for each in (service, database) for volume in each["volumes"]}
     assert named == set(composed["volumes"])
 

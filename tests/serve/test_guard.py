@@ -6,6 +6,7 @@ import time
 import pytest
 
 from serve.conftest import bearer, served
+from serve.gateway.upstreams import wait_until
 from sigma_mem.serve.config import RequestLimits
 
 METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]
@@ -94,6 +95,25 @@ def test_guessing_keys_is_slowed_down(locked_service, keys):
     assert wrong.count(429) == 15
     assert wrong.count(401) <= 2 * rate + rate * (time.monotonic() - begun) + 1
     assert locked_service.get("/v1/memory", headers=bearer(keys["read"])).status_code == 200
+
+
+@pytest.mark.parametrize("broken", [lambda file: file.write_text("{"), lambda file: file.mkdir()])
+def test_where_the_keys_cannot_be_read_nobody_may_and_the_log_says_why(
+    locked_service, keys, key_file, caplog, broken
+):
+    kept = key_file.read_text()
+    key_file.unlink()
+    broken(key_file)
+    headers = bearer(keys["root"])
+    wait_until(lambda: locked_service.get("/v1/memory", headers=headers).status_code != 200)
+    with caplog.at_level("INFO", "sigma_mem.serve"):
+        refused = locked_service.get("/v1/memory", headers=headers)
+    assert refused.status_code == 503
+    assert str(key_file) not in refused.text
+    assert str(key_file) in str([getattr(record, "fields", {}) for record in caplog.records])
+    key_file.rmdir() if key_file.is_dir() else key_file.unlink()
+    key_file.write_text(kept)
+    assert locked_service.get("/v1/memory", headers=headers).status_code == 200
 
 
 def test_a_header_twice_is_refused(locked_service, keys):

@@ -1,5 +1,6 @@
 """API keys: what is kept of them, and what they open."""
 
+import os
 import stat
 
 import pytest
@@ -67,6 +68,17 @@ def test_a_name_is_used_once_and_a_role_is_one_of_three(tmp_path):
         add_key(path, "root", {}, 0.0)
     with pytest.raises(InputError, match="is named"):
         remove_key(path, "root")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root writes for others")
+def test_a_file_that_root_writes_belongs_to_the_service_whose_it_was(tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    os.chown(folder, 10001, 10002)
+    for name in ("first", "second"):
+        add_key(folder / "keys.json", name, {"*": "read"}, 0.0)
+        found = (folder / "keys.json").stat()
+        assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (10001, 10002, 0o600)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"keys": [1]}', '{"keys": [{"name": "x"}]}', "\xff"])

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sigma_mem.errors import SigmaMemError
+from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.failures import RefusedError, refusal
 from sigma_mem.serve.keys import LOCAL, KeyRing, Principal
@@ -162,7 +162,11 @@ class Guard:
         if authorization is None:
             return None
         kind, _, key = authorization.decode("latin-1").partition(" ")
-        return self._keys.find(key.strip()) if kind.lower() == "bearer" else None
+        try:
+            return self._keys.find(key.strip()) if kind.lower() == "bearer" else None
+        except InputError as error:  # of the server's own file: nobody may, and the caller cannot mend it
+            log_event("keys", error=str(error))
+            raise RefusedError(503, "keys_unreadable", "the keys cannot be read; see the log") from error
 
 
 class _RequestIds:

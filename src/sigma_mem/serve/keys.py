@@ -92,7 +92,10 @@ class KeyRing:
         return self._keys
 
     def find(self, key: str) -> Principal | None:
-        """Who holds this key. Takes the same time for a right key and for a wrong one."""
+        """Who holds this key. Takes the same time for a right key and for a wrong one.
+
+        InputError while the file cannot be read: then nobody does.
+        """
         self._refresh()
         given = digest_of(key).encode()
         found = None
@@ -106,17 +109,20 @@ class KeyRing:
         if self._path is None or now - self._looked < _LOOK_EVERY:
             return
         with self._lock:
-            self._looked = now
             try:
                 stat = self._path.stat()
             except FileNotFoundError:
                 stamp = None
+            except OSError:
+                stamp = 0, 0, 0  # reading it says why
             else:
                 stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
             if stamp != self._stamp:
+                self._keys, self._principals, self._stamp = (), (), None  # unless it can be read
                 self._keys = () if stamp is None else read_keys(self._path)
                 self._principals = tuple((key.digest.encode(), key.principal) for key in self._keys)
                 self._stamp = stamp
+            self._looked = now
 
 
 def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
@@ -129,6 +135,8 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
         )
     except FileNotFoundError:
         return ()
+    except OSError as error:
+        raise InputError(f"{path}, the file of keys, cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path} is not a file of keys: {error}; make one with: sigma-mem keys add"
@@ -174,4 +182,7 @@ def _write(path: str | os.PathLike[str], keys: tuple[ApiKey, ...]) -> None:
     ]
     with replace_file(path) as temporary:
         temporary.touch(mode=0o600)
+        if hasattr(os, "geteuid") and os.geteuid() == 0:  # the service, which reads it, may be another user
+            owner = (Path(path) if Path(path).exists() else Path(path).parent).stat()
+            os.chown(temporary, owner.st_uid, owner.st_gid)
         temporary.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")
