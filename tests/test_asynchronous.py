@@ -53,6 +53,8 @@ def test_memories_are_kept_from_asyncio_as_well(tmp_path):
             await mem.export(tmp_path / "memory.jsonl")
             copy = await AsyncSigmaMem.restore(tmp_path / "memory.jsonl")
             both = await mem.merge(other)
+            again = (await mem.refold()).memory
+            assert (await again.route(phi=np.eye(2)[0])).peer == "a"
             await mem.reset_peer("a")
             await mem.forget(d)
             trust = await copy.trust(phi=np.eye(2)[0])

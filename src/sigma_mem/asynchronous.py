@@ -12,6 +12,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
+from sigma_mem.session.refolding import Refolded
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +46,20 @@ def _wrapped(
 
 def _unwrapped(value: Any) -> Any:
     return value.mem if isinstance(value, AsyncSigmaMem) else value
+
+
+def _with_memory(
+    method: Callable[Concatenate[SigmaMem, P], Refolded[SigmaMem]],
+) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, Refolded[AsyncSigmaMem]]]:
+    """The same for a method whose result holds another memory."""
+
+    @wraps(method)
+    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> Refolded[AsyncSigmaMem]:
+        found = await asyncio.to_thread(method, self.mem, *args, **kwargs)
+        said = found.decisions, found.right_before, found.right_after, found.differences
+        return Refolded(AsyncSigmaMem(found.memory), *said)
+
+    return call
 
 
 def _made(make: Callable[P, SigmaMem]) -> Callable[P, Coroutine[Any, Any, AsyncSigmaMem]]:
@@ -145,7 +160,7 @@ class AsyncSigmaMem:
     backup = _in_thread(SigmaMem.backup)
     export = _in_thread(SigmaMem.export)
     learn = _in_thread(SigmaMem.learn)
-    refold = _in_thread(SigmaMem.refold)
+    refold = _with_memory(SigmaMem.refold)
 
     namespace = _wrapped(SigmaMem.namespace)
     merge = _wrapped(SigmaMem.merge)

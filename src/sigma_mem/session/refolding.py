@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sigma_mem.answers.features import NO_ANSWERS, Answers
 from sigma_mem.decide import Read
@@ -25,6 +25,7 @@ from sigma_mem.store.base import Record
 if TYPE_CHECKING:
     from sigma_mem.session.sigma import SigmaMem
 
+Memory = TypeVar("Memory")
 _COPIED = ("peer", "reset", "rename", "revoke", "unrevoke", "ref", "served", "price")
 
 
@@ -40,12 +41,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Refolded(Tabular):
+class Refolded(Tabular, Generic[Memory]):
     """A new memory, and how its decisions differ from those of the old one.
 
     Attributes
     ----------
-    memory : SigmaMem
+    memory : SigmaMem or AsyncSigmaMem
         The new one; close it when done.
     decisions : int
         How many were made again.
@@ -55,7 +56,7 @@ class Refolded(Tabular):
         Decisions that chose another peer.
     """
 
-    memory: SigmaMem
+    memory: Memory
     decisions: int
     right_before: float | None
     right_after: float | None

@@ -280,7 +280,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         encoder: str | Embed | Encoder | None = None,
         keep_text: bool | None = None,
         namespace: str = "default",
-    ) -> Refolded:
+    ) -> Refolded[SigmaMem]:
         """Make a new memory from this ledger: every decision is made again, and every label taken again.
 
         Tells how the decisions would have differed. This memory stays as it is.
