@@ -81,6 +81,13 @@ def test_a_file_that_is_wrong_is_refused_in_one_line(tmp_path, text, message):
         "http://169.254.169.254/latest",
         "http://[fe80::1]/v1",
         "http://0.0.0.0/v1",
+        "http://[::ffff:169.254.169.254]/v1",
+        "http://169.254.169.254./v1",
+        "http://2852039166/v1",
+        "http://0xa9.0376.43518/v1",
+        "http://a b/v1",
+        "http://host:99999/v1",
+        "http://host:port/v1",
         "http://host/v1?key=secret",
     ],
 )
@@ -102,6 +109,12 @@ def test_a_key_is_taken_from_the_environment_only():
     with pytest.raises(InputError, match=r"\$ANN_KEY"):
         upstream.key({"ANN_KEY": ""})
     assert Upstream(name="bob", base_url="http://host/v1").key({}) is None
+
+
+def test_a_key_in_the_place_of_its_variable_is_refused_and_not_repeated():
+    with pytest.raises(InputError, match="key_env of 'ann'") as caught:
+        Upstream(name="ann", base_url="http://host/v1", key_env="sk-secret")
+    assert "secret" not in str(caught.value)
 
 
 def test_the_configuration_to_start_from_is_one():

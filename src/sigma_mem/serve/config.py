@@ -3,18 +3,21 @@
 import ipaddress
 import os
 import re
+import socket
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from sigma_mem.errors import InputError
 
 FILE = "sigma-mem.toml"
 PREFIX = "SIGMA_MEM_"  # of environment variables: SIGMA_MEM_PORT, SIGMA_MEM_LIMITS_BODY_BYTES
+_HOST = re.compile(r"[^\s/\\@]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")  # of peers: what a `model` field may hold
 
 
@@ -53,6 +56,8 @@ class Upstream:
                 "not starting with sigma-mem, which names the memory itself"
             )
         _check_url(self)
+        if self.key_env and not _VARIABLE.fullmatch(self.key_env):  # it may be the key itself
+            raise InputError(f"key_env of {self.name!r} is not the name of an environment variable")
         for what in ("input_price", "output_price"):
             if not 0.0 <= getattr(self, what) < float("inf"):
                 raise InputError(f"{what} of {self.name!r} is {getattr(self, what)!r}; expected 0 or more")
@@ -82,16 +87,44 @@ def _check_url(upstream: Upstream) -> None:
     """Only http(s), no credentials in the address, no link-local address (where clouds keep secrets)."""
     parts = urlsplit(upstream.base_url)
     wrong = f"base_url of {upstream.name!r} is {upstream.base_url!r}"
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise InputError(f"{wrong}; expected http(s)://host/v1")
     if parts.username or parts.password:
         raise InputError(f"base_url of {upstream.name!r} holds a user or password; put the key into key_env")
-    try:
-        address = ipaddress.ip_address(parts.hostname)
-    except ValueError:
-        return
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
+    host = parts.hostname or ""
+    if (
+        parts.scheme not in ("http", "https")
+        or not _HOST.fullmatch(host)
+        or not _has_port_or_none(parts)
+        or parts.query
+        or parts.fragment
+    ):
+        raise InputError(f"{wrong}; expected http(s)://host/v1")
+    if is_no_servers(host):
         raise InputError(f"{wrong}, a link-local, multicast or empty address; expected a server's own")
+
+
+def _has_port_or_none(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
+def is_no_servers(host: str) -> bool:
+    """Whether a host is a link-local, multicast or empty address, in any spelling; False for a name.
+
+    >>> [is_no_servers(host) for host in ("169.254.169.254", "0xa9fea9fe", "127.0.0.1", "host")]
+    [True, True, False, False]
+    """
+    host = host.rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            address = ipaddress.IPv4Address(socket.inet_aton(host))  # fewer parts, hexadecimal, octal
+        except OSError:
+            return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_link_local or address.is_multicast or address.is_unspecified
 
 
 @dataclass(frozen=True, slots=True)

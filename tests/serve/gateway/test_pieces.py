@@ -1,7 +1,9 @@
 """The parts of the gateway that need no server."""
 
+import asyncio
 import json
 
+import aiohttp
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.gateway.circuit import Circuit
 from sigma_mem.serve.gateway.completion import answer_in, as_chunks, price_of, summed_usage
 from sigma_mem.serve.gateway.failure import UpstreamError
+from sigma_mem.serve.gateway.pool import Pool
 from sigma_mem.serve.gateway.server_events import EventParser
 from sigma_mem.serve.gateway.tool_loop import completion_in_loop, mark_calls, unmarked
 
@@ -156,6 +159,22 @@ def test_an_event_without_end_is_refused():
     assert parser.feed(b"data: " + b"x" * 4_000_000) == []
     with pytest.raises(ValueError, match="more than"):
         parser.feed(b"x" * 200_000)
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]"])
+def test_no_connection_is_made_to_a_link_local_address(host):
+    """Whatever its name is: a name of the configuration may come to mean another address."""
+
+    async def call():
+        pool = Pool((), lambda peer, outcome: None)
+        try:
+            async with pool._session().get(f"http://{host}/latest"):
+                pass
+        finally:
+            await pool.close()
+
+    with pytest.raises(aiohttp.ClientConnectorError, match="link-local"):
+        asyncio.run(asyncio.wait_for(call(), 20))
 
 
 def test_refusals_keep_what_the_upstream_said_and_failures_do_not():

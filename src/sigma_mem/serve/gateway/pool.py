@@ -1,10 +1,12 @@
 """The upstreams of a service, and which of them may be asked now."""
 
+import errno
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import aiohttp
 
-from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.config import Upstream, is_no_servers
 from sigma_mem.serve.gateway.upstream import UpstreamPeer
 
 
@@ -46,10 +48,18 @@ class Pool:
     def _session(self) -> aiohttp.ClientSession:
         """Opened with the first call, since it belongs to the event loop that runs then."""
         if self._opened is None:
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, socket_factory=_socket)
             # No cookies are kept: they would carry one client's session to another.
             self._opened = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._opened
+
+
+def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket for an address that a name led to; OSError where no server should be."""
+    family, kind, protocol, _, address = info
+    if is_no_servers(str(address[0])):
+        raise OSError(errno.EACCES, f"{address[0]} is a link-local, multicast or empty address")
+    return socket.socket(family, kind, protocol)
 
 
 def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | None = None) -> list[str]:
