@@ -2,6 +2,8 @@ import os
 
 import pytest
 
+from sigma_mem import SigmaMem
+from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
 
@@ -42,6 +44,18 @@ def test_what_is_no_file_is_left_as_it_is(tmp_path, kind):
     with pytest.raises(InputError, match="expected a file"), replace_file(target) as temporary:
         temporary.write_text("new")
     assert target.is_dir() if kind == "folder" else target.is_fifo()
+
+
+def test_a_memory_is_not_overwritten(tmp_path):
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann"], path, rank=1) as mem:
+        mem.route("?", phi=[1.0])
+        with pytest.raises(InputError, match="a memory or another database"):
+            mem.export(path)
+        mem.feedback(mem.route("?", phi=[1.0]), {"ann": True})
+    assert run(["export", "--memory", str(path), str(path)]) == 2
+    with SigmaMem(path=path) as mem:
+        assert mem.events == 2
 
 
 def test_a_link_leads_to_the_file_that_is_replaced(tmp_path):

@@ -10,12 +10,13 @@ from sigma_mem.errors import InputError
 
 
 @contextmanager
-def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
+def replace_file(target: str | os.PathLike[str], *, database: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success it atomically replaces the target.
 
     The data is on the disk before the name changes. If the block raises, the target is left as it was
     and the temporary file is removed. Where the target is a link, the file that it leads to is replaced; a
-    device, pipe or folder is refused, since replacing it would remove it.
+    device, pipe or folder is refused, since replacing it would remove it, and so is a database, such as a
+    memory, unless ``database`` says that one may be replaced.
 
     Examples
     --------
@@ -29,6 +30,11 @@ def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(os.path.realpath(target))
     if path.exists() and not path.is_file():
         raise InputError(f"got {os.fspath(target)!r}, which is a device, a pipe or a folder; expected a file")
+    if not database and _is_database(path):
+        raise InputError(
+            f"got {os.fspath(target)!r}, which is a memory or another database and would be lost; "
+            "expected another file"
+        )
     # The suffix stays: writers such as matplotlib choose the format by it.
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
@@ -38,3 +44,10 @@ def replace_file(target: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_database(path: Path) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, cast
 
 from sigma_mem.errors import InputError
@@ -72,7 +73,13 @@ class Settings:
     revision: int = 2
 
     def __post_init__(self) -> None:
+        _require(isinstance(self.horizons, Sequence), f"horizons are {self.horizons!r}; expected a tuple")
         self._resolve_defaults()
+        numbers = ("gamma_g", "eta", "eta_g", "half_life", "prior", "strength", "prior_labels")
+        named = [(name, getattr(self, name)) for name in numbers]
+        for name, value in (*named, *(("gamma", gamma) for gamma in self.horizons)):
+            absent = value is None and name in ("eta", "half_life")
+            _require(absent or isinstance(value, Real), f"{name} is {value!r}; expected a number")
         for name, value in (("gamma_g", self.gamma_g), *(("gamma", gamma) for gamma in self.horizons)):
             _require(0.0 < value <= 1.0, f"{name} is {value!r}; expected a decay in (0, 1]")
         _require(

@@ -140,7 +140,7 @@ def _check_header(path: Path, value: dict[str, Any]) -> None:
 
 def _lines(path: Path) -> Iterable[bytes]:
     if not path.exists():
-        raise InputError(f"there is no file {path}; expected one of  sigma-mem export")
+        raise InputError(f"there is no file {path}; expected one that export wrote")
     return BytesIO(read_file(path))
 
 

@@ -128,7 +128,7 @@ def older_copy(path: Path, version: int) -> Path:
 def keep_older(path: Path, version: int) -> None:
     """Copy a file that is about to be upgraded."""
     if 0 < version < len(migrations()):
-        with replace_file(older_copy(path, version)) as temporary:
+        with replace_file(older_copy(path, version), database=True) as temporary:
             copy_pages(path, temporary)
 
 
