@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, cast
@@ -73,8 +73,11 @@ class Settings:
     revision: int = 2
 
     def __post_init__(self) -> None:
+        _require(self.revision in (1, REVISION), f"revision is {self.revision!r}; expected 1 or {REVISION}")
         _require(isinstance(self.horizons, Sequence), f"horizons are {self.horizons!r}; expected a tuple")
         self._resolve_defaults()
+        for name, given in (("text_features", self.text_features), ("agreement", self.agreement)):
+            _require(given in (True, False), f"{name} is {given!r}; expected True or False")
         numbers = ("gamma_g", "eta", "eta_g", "half_life", "prior", "strength", "prior_labels")
         named = [(name, getattr(self, name)) for name in numbers]
         for name, value in (*named, *(("gamma", gamma) for gamma in self.horizons)):
@@ -86,7 +89,6 @@ class Settings:
             list(self.horizons) == sorted(set(self.horizons)) and self.gamma == self.horizons[-1],
             f"horizons are {self.horizons} and gamma {self.gamma}; expected them ascending, gamma the last",
         )
-        _require(self.revision in (1, REVISION), f"revision is {self.revision!r}; expected 1 or {REVISION}")
         for name, step in (
             ("eta", self.eta),
             ("eta_g", self.eta_g),
@@ -183,11 +185,10 @@ def _require(holds: bool, message: str) -> None:
 
 
 def _checked_names(trusted: Sequence[str]) -> tuple[str, ...]:
-    names = () if isinstance(trusted, str) else tuple(trusted)
+    several = isinstance(trusted, Iterable) and not isinstance(trusted, str)
+    names = tuple(trusted) if several else ()
     _require(
-        not isinstance(trusted, str)
-        and all(isinstance(name, str) and name for name in names)
-        and len(set(names)) == len(names),
+        several and all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names),
         f"trusted is {trusted!r}; expected a tuple of distinct names of sources",
     )
     return names
