@@ -92,14 +92,19 @@ def check_safe(config: ServerConfig, keys: KeyRing) -> None:
         upstream.key()  # its variable is set
 
 
+async def prepare(context: Context) -> None:
+    """Open the gateway's memory, made where there is none; idempotent."""
+    if context.config.upstreams:
+        await context.memories.prepare(
+            context.config.namespace, [upstream.name for upstream in context.config.upstreams]
+        )
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: Context = app.state.context
     try:
-        if context.config.upstreams:
-            await context.memories.prepare(
-                context.config.namespace, [upstream.name for upstream in context.config.upstreams]
-            )
+        await prepare(context)
         async with AsyncExitStack() as running:
             for part in context.running:
                 await running.enter_async_context(part)

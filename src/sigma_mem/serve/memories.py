@@ -111,7 +111,7 @@ class Memories:
         made_with = Settings(trusted=self.trusted) if settings is None else settings
         return await self._once(
             namespace,
-            lambda: ServedMemory(namespace, self._session(namespace, peers, rank, encoder, made_with)),
+            lambda: ServedMemory(namespace, self._session(namespace, peers, rank, encoder, made_with, None)),
         )
 
     async def prepare(self, namespace: str, peers: Sequence[str]) -> ServedMemory:
@@ -185,9 +185,18 @@ class Memories:
             self._opened.setdefault(namespace, done.result())
 
     def _open(self, namespace: str) -> ServedMemory:
-        if not re.match(NAMESPACE, namespace) or next(iter(self.store.records(namespace)), None) is None:
+        first = next(iter(self.store.records(namespace)), None) if re.match(NAMESPACE, namespace) else None
+        if first is None:
             raise UnknownNamespaceError(namespace)
-        return ServedMemory(namespace, self._session(namespace, None, None, None, None))
+        keep_text: bool | None = first.body.get("keep_text")
+        if keep_text and not self._config.keep_text:
+            raise RefusedError(
+                409,
+                "conflict",
+                f"namespace {namespace!r} was made to keep texts, and the service is told to keep none; set "
+                "keep_text = true, or make one without texts from it: sigma-mem refold --no-text",
+            )
+        return ServedMemory(namespace, self._session(namespace, None, None, None, None, keep_text))
 
     def _session(
         self,
@@ -196,6 +205,7 @@ class Memories:
         rank: int | None,
         encoder: str | None,
         settings: Settings | None,
+        keep_text: bool | None,
     ) -> SigmaMem:
         mem = _NeverWaiting(
             peers,
@@ -204,7 +214,7 @@ class Memories:
             rank=rank,
             encoder=encoder,
             settings=settings,
-            keep_text=self._config.keep_text,
+            keep_text=self._config.keep_text if keep_text is None else keep_text,
         )
         if mem.encoder["name"] in ENCODERS:
             mem.encode("")  # loads its data here, and not on the event loop at the first question

@@ -1,5 +1,6 @@
 """Listen and serve until a signal says stop."""
 
+import asyncio
 import gc
 import signal
 import socket
@@ -8,9 +9,10 @@ from collections.abc import Callable
 
 import uvicorn
 
-from sigma_mem.errors import InputError
-from sigma_mem.serve.app import create_app
+from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.serve.app import create_app, prepare
 from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.context import Context
 from sigma_mem.serve.logs import log_event, start_log
 from sigma_mem.serve.protocol import BoundedProtocol
 from sigma_mem.store.postgres import shown_path
@@ -47,6 +49,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         start_log(config.log)
         app = create_app(config)
+        _prepare(app.state.context)
         options = uvicorn.Config(
             app,
             log_config=None,
@@ -69,6 +72,15 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             signal.signal(stop, lambda number, frame: None)  # uvicorn raises it again after a clean end
         _Server(options, lambda: ready(address)).run([listener])
         log_event("stop", address=address)
+
+
+def _prepare(context: Context) -> None:
+    """Open what can fail to open, where an error is the command's; in uvicorn it is a trace in the log."""
+    try:
+        asyncio.run(prepare(context))
+    except SigmaMemError:
+        context.memories.store.close()
+        raise
 
 
 def _freeze_objects() -> None:
