@@ -127,20 +127,13 @@ def test_a_port_that_is_taken_is_one_line(capsys, tmp_path):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize(("namespace", "damaged"), [("../x", False), ("default", True)])
-def test_a_memory_that_cannot_be_opened_is_one_line(capfd, tmp_path, namespace, damaged):
+@pytest.mark.parametrize(("namespace", "status"), [("../x", 2), ("default", 1)])
+def test_a_memory_that_cannot_be_opened_is_one_line(capfd, tmp_path, namespace, status):
     memory, config = tmp_path / "memory.db", tmp_path / "sigma-mem.toml"
-    with SigmaMem(["ann"], memory, encoder="hashed", keep_text=False) as mem:
-        for n in range(50):
-            mem.route(f"question {n}")
-    if damaged:
-        raw = bytearray(memory.read_bytes())
-        for place in range(len(raw) // 4, 3 * len(raw) // 4, 97):
-            raw[place] ^= 0x5A
-        memory.write_bytes(raw)
+    SigmaMem(["ann"], memory, encoder="hashed", keep_text=True).close()  # and the service keeps no texts
     upstream = '[[upstreams]]\nname = "ann"\nbase_url = "http://127.0.0.1:9/v1"\n'
     config.write_text(f'path = "{memory}"\nport = 0\nnamespace = "{namespace}"\n{upstream}')
-    assert run(["serve", "--config", str(config)]) == (1 if damaged else 2)
+    assert run(["serve", "--config", str(config)]) == status
     lines = capfd.readouterr().err.splitlines()
     assert [line for line in lines if not line.startswith("{")] == [lines[-1]]
     assert lines[-1].startswith("sigma-mem: ")
