@@ -393,3 +393,14 @@ def test_a_memory_without_text_is_made_and_refolded(
     capsys.readouterr()
     assert run(["route", "--memory", str(memory), "--no-text", QUESTION]) == 2
     assert "keep_text" in capsys.readouterr().err
+
+
+def test_an_export_can_go_to_standard_output(
+    memory: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["export", "--memory", str(memory), "-"]) == 0
+    printed = capfdbinary.readouterr().out
+    assert run(["export", "--memory", str(memory), "memory.jsonl"]) == 0
+    assert printed == (tmp_path / "memory.jsonl").read_bytes()
+    assert not (tmp_path / "-").exists()

@@ -1,8 +1,11 @@
 """``sigma-mem backup``, ``export``, ``restore``, ``learn``, ``refold`` and ``merge``: memories that move."""
 
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -47,7 +50,10 @@ def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
 
 def export(
     target: Annotated[
-        Path, typer.Argument(help="JSON lines to write: .jsonl or .jsonl.gz.", show_default=False)
+        Path,
+        typer.Argument(
+            help="JSON lines to write: .jsonl or .jsonl.gz; - for standard output.", show_default=False
+        ),
     ],
     memory: MemoryFile,
     namespace: Namespace = "default",
@@ -55,12 +61,29 @@ def export(
 ) -> None:
     """Write a memory as JSON lines, without loss, beside a running writer.
 
-    Example:
+    Examples:
     sigma-mem export --memory memory.db memory.jsonl.gz
+
+    sigma-mem export --memory memory.db - | zstd > memory.jsonl.zst
     """
+    if str(target) == "-":
+        if json:
+            raise InputError("got --json and - for standard output; expected one of them")
+        _export_to_stdout(memory, namespace)
+        return
     with opened_to_read(memory, namespace) as mem:
         lines = mem.export(target)
     say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+
+
+def _export_to_stdout(memory: Path, namespace: str) -> None:
+    """Nothing is printed unless all of it could be written."""
+    with TemporaryDirectory() as folder, opened_to_read(memory, namespace) as mem:
+        file = Path(folder) / "memory.jsonl"
+        mem.export(file)
+        with file.open("rb") as lines:
+            shutil.copyfileobj(lines, sys.stdout.buffer)
+        sys.stdout.flush()
 
 
 def restore(

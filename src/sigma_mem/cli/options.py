@@ -70,7 +70,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def existing(path: Path) -> Path:
     """The path of a file that is there, or the address of a database."""
     if not isinstance(path, MemoryUrl) and not path.is_file():
-        raise InputError(f"got --memory {path}, where there is no file; expected an existing memory")
+        raise InputError(f"got {path}, where there is no file; expected an existing memory")
     return path
 
 
