@@ -8,6 +8,7 @@ import pytest
 from sigma_mem import SigmaMem
 from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
 from sigma_mem.session.snapshot import pack_fold
+from sigma_mem.store.sqlite import SqliteStore
 
 X, Y = np.eye(2)
 
@@ -138,3 +139,14 @@ def test_a_replay_agrees(tmp_path):
         with mem._journal as fold:
             live = pack_fold(fold)
         assert live == pack_fold(mem.replayed())
+
+
+def test_a_new_ref_is_looked_up_once(tmp_path, monkeypatch):
+    looked_up, find = [], SqliteStore.find
+    monkeypatch.setattr(
+        SqliteStore, "find", lambda store, *key: looked_up.append(key[-1]) or find(store, *key)
+    )
+    with SigmaMem(["ann", "bob"], tmp_path / "m.db", encoder="hashed") as mem:
+        d = mem.route("What is 17 * 23?", ref="trace-1")
+        assert looked_up.count("trace-1") == 1
+        assert mem.route("What is 17 * 23?", ref="trace-1").event == d.event

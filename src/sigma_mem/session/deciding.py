@@ -192,9 +192,14 @@ class Decider:
             return Decided(decision, self._journal.append(line, *names), fold.state.clock)
 
     def _before_the_lock(self, task: TaskRequest, topics: Sequence[str]) -> FloatArray | None:
-        """φ of a new event, or as it was handed in; encoding may take milliseconds, so it holds no lock."""
+        """φ of an event that may be new, or as it was handed in; None where it is that of an earlier one.
+
+        Encoding may take milliseconds, so it holds no lock. Most refs are new, and to look one up takes
+        about as long as to encode a question: where there is one, the ref is looked up under the lock only.
+        """
         earlier = task.after is not None
-        if task.ref is not None and not earlier:
+        encodable = bool(task.question) and self._encoder is not None
+        if task.ref is not None and not earlier and not encodable:
             with self._journal as fold:
                 earlier = earlier_event(fold, None, checked_ref(task.ref))[0] is not None
         if task.phi is None and earlier:
