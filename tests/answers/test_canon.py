@@ -224,13 +224,13 @@ def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
         worker.close()
 
 
-@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="the system has no alarm signal")
 def test_an_escaped_brace_does_not_close_a_box() -> None:
     cases = r"f(x)=\left\{\begin{array}{l}1\\{2}\end{array}\right."
     assert final_answer(rf"Thus \boxed{{{cases}}}, as claimed.") == cases
     assert final_answer(r"\boxed{\{1,2\}} is the set") == r"\{1,2\}"
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers")
 def test_a_bomb_ends_even_without_a_parent() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "sigma_mem.answers.simplify", "5"],
@@ -241,7 +241,7 @@ def test_a_bomb_ends_even_without_a_parent() -> None:
         check=False,
     )
     assert run.stdout == '"2*x"\n'
-    assert run.returncode == -signal.SIGALRM
+    assert run.returncode == -signal.SIGPROF
 
 
 def test_math_works_from_any_thread() -> None:

@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from sigma_mem.answers.latex import MathWorker
+from sigma_mem.answers import latex
+from sigma_mem.answers.latex import MathWorker, same_math
 
 COMPARE = 'from sigma_mem.answers import canon\nprint(canon("2(x+1)", "math"))\n'
 
@@ -24,6 +26,47 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
     said = subprocess.check_output(command, text=True, cwd=tmp_path, env=environment)
     assert said == "2*x+2\n"
     assert not (tmp_path / "IMPORTED").exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be stopped here")
+def test_a_label_does_not_depend_on_how_long_its_process_had_to_wait() -> None:
+    worker = MathWorker(timeout=60.0, processor=1)
+    try:
+        assert worker.simplify("x+x") == "2*x"
+        process = worker._process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        threading.Timer(2.5, process.send_signal, [signal.SIGCONT]).start()
+        assert worker.same("1/2", "\\frac{2}{4}")
+    finally:
+        worker.close()
+
+
+def test_processor_time_is_bounded() -> None:
+    worker = MathWorker(timeout=600.0, processor=1)
+    try:
+        assert worker.simplify("9^{9^{9^{9}}} + 1") is None
+        assert worker.simplify("x+x") == "2*x"
+    finally:
+        worker.close()
+
+
+def test_labels_are_bounded_by_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[float, int | None]] = []
+
+    class Noted(MathWorker):
+        def __init__(self, timeout: float, processor: int | None) -> None:
+            super().__init__(timeout, processor)
+            made.append((timeout, processor))
+
+    monkeypatch.setattr(latex, "MathWorker", Noted)
+    latex._worker.cache_clear()
+    latex.same_math.cache_clear()
+    assert same_math("1/3", "\\frac{2}{6}")
+    latex._worker.cache_clear()
+    ((timeout, processor),) = made
+    assert processor is not None
+    assert processor * 10 < timeout
 
 
 class Interrupted(Exception):

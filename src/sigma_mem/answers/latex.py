@@ -23,7 +23,8 @@ from typing import Any
 from sigma_mem.extras import require
 
 _SECONDS = 3.0  # for an answer that is voted on
-_LABEL_SECONDS = 10.0  # for one that is graded
+_LABEL_SECONDS = 10  # of processor time, for an answer that is graded
+_LABEL_WAIT = 600.0  # by the clock, on a machine however busy
 _START_SECONDS = 60.0  # the first answer waits for the import of sympy
 _NAMES = re.compile(r"\\(?:left|right|displaystyle|limits|[,!;: ])|\\?~|(?<!\\)\$")
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
@@ -69,19 +70,22 @@ def simplify_math(answer: str) -> str | None:
 @lru_cache(maxsize=65_536)
 def same_math(right: str, answer: str) -> bool:
     """Whether math-verify holds an answer for equal to the right one; it accepts more than equal forms."""
-    return _worker(_LABEL_SECONDS).same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
+    worker = _worker(_LABEL_WAIT, _LABEL_SECONDS)
+    return worker.same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
 
 
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
-    After ``timeout`` seconds the process is ended, and a new one started for the next answer.
+    After ``timeout`` seconds by the clock, or ``processor`` seconds of processor time, the process is ended,
+    and a new one started for the next answer.
     """
 
-    def __init__(self, timeout: float = _SECONDS) -> None:
+    def __init__(self, timeout: float = _SECONDS, processor: int | None = None) -> None:
         if find_spec("math_verify") is None:  # not imported here: only the process needs it
             require("math_verify", extra="streams", purpose="comparing LaTeX answers")
         self._timeout = timeout
+        self._processor = int(timeout) + 5 if processor is None else processor
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._process: subprocess.Popen[str] | None = None
@@ -128,7 +132,7 @@ class MathWorker:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "sigma_mem.answers.simplify", str(int(self._timeout) + 5)],
+            [sys.executable, "-P", "-m", "sigma_mem.answers.simplify", str(self._processor)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -169,11 +173,11 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 @cache
-def _worker(timeout: float = _SECONDS) -> MathWorker:
+def _worker(timeout: float = _SECONDS, processor: int | None = None) -> MathWorker:
     """One of each kind for this process, ended with it.
 
-    Labels should not depend on how busy the machine is: their worker may take longer.
+    A vote does not wait. A label may not depend on how busy the machine is: processor time is what counts.
     """
-    worker = MathWorker(timeout)
+    worker = MathWorker(timeout, processor)
     atexit.register(worker.close)
     return worker

@@ -70,7 +70,7 @@ def _expression(sympy: Any, value: Any) -> str:
 
 
 def main(seconds: int) -> None:
-    """Answer every line of standard input until it ends, or an answer takes more than ``seconds``."""
+    """Answer every line of standard input until it ends, or an answer takes more processor time than this."""
     with suppress(ImportError, ValueError, OSError):  # let 9^{9^{9^9}} fail instead of filling the machine
         limits: Any = import_module("resource")
         limits.setrlimit(limits.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -78,17 +78,22 @@ def main(seconds: int) -> None:
     canonical("x + x")  # loads the parser before the clock runs
     # The system ends this process if nobody else does: its parent may have been killed. The signal is not
     # handled in Python, so that it works inside a long power too.
-    alarm = getattr(signal, "alarm", lambda seconds: None)
     for line in sys.stdin:
-        alarm(seconds)
+        _limit(seconds)
         try:
             request = json.loads(line)
             reply = equal(*request) if isinstance(request, list) else canonical(request)
         except _UNREADABLE:
             reply = None
-        alarm(0)
+        _limit(0)
         out.write(json.dumps(reply) + "\n")
         out.flush()
+
+
+def _limit(seconds: int) -> None:
+    """End this process after so many more seconds of processor time, if the system can; 0 for no limit."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 if __name__ == "__main__":
