@@ -92,7 +92,7 @@ def check_safe(config: ServerConfig, keys: KeyRing) -> None:
         upstream.key()  # its variable is set
 
 
-async def prepare(context: Context) -> None:
+async def open_gateway_memory(context: Context) -> None:
     """Open the gateway's memory, made where there is none; idempotent."""
     if context.config.upstreams:
         await context.memories.prepare(
@@ -104,7 +104,7 @@ async def prepare(context: Context) -> None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     context: Context = app.state.context
     try:
-        await prepare(context)
+        await open_gateway_memory(context)
         async with AsyncExitStack() as running:
             for part in context.running:
                 await running.enter_async_context(part)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import uvicorn
 
 from sigma_mem.errors import InputError, SigmaMemError
-from sigma_mem.serve.app import create_app, prepare
+from sigma_mem.serve.app import create_app, open_gateway_memory
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.logs import log_event, start_log
@@ -77,7 +77,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
 def _prepare(context: Context) -> None:
     """Open what can fail to open, where an error is the command's; in uvicorn it is a trace in the log."""
     try:
-        asyncio.run(prepare(context))
+        asyncio.run(open_gateway_memory(context))
     except SigmaMemError:
         context.memories.store.close()
         raise
