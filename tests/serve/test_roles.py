@@ -111,7 +111,7 @@ def test_it_does_not_start_where_anybody_could_call(options, why, tmp_path, monk
 
 
 def test_an_address_for_everyone_needs_names(key_file, keys):
-    with pytest.raises(InputError, match="allowed_hosts"):
+    with pytest.raises(InputError, match="SIGMA_MEM_ALLOWED_HOSTS="):
         service.create_app(ServerConfig(host="0.0.0.0", keys=str(key_file)))
     service.create_app(ServerConfig(host="0.0.0.0", keys=str(key_file), allowed_hosts=("mem.example.org",)))
 

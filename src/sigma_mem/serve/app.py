@@ -86,7 +86,8 @@ def check_safe(config: ServerConfig, keys: KeyRing) -> None:
         )
     if config.host in ("0.0.0.0", "::") and not config.allowed_hosts:
         raise InputError(
-            f"host is {config.host} and allowed_hosts is empty; expected the names clients use for it"
+            f"host is {config.host} and allowed_hosts is empty; expected the names that clients use for it: "
+            "allowed_hosts in the configuration, or SIGMA_MEM_ALLOWED_HOSTS=localhost,memory.example.org"
         )
     for upstream in config.upstreams:
         upstream.key()  # its variable is set
