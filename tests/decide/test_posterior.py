@@ -172,3 +172,17 @@ def test_messages_that_do_not_settle_are_reported():
     for result in results:
         assert result.method == "belief-propagation"
         assert (np.abs(result.expectation) <= 1.0).all()
+
+
+@pytest.mark.parametrize("n", [1, 4, EXACT_PEERS + 1])
+def test_no_relations_are_relations_without_weight_to_the_bit(n):
+    rng = np.random.default_rng(n)
+    z, G = normalized_utility(rng.normal(size=n)), naive.symmetric(rng, n, 1.0)
+    alone, weightless = posterior(z, None), posterior(z, G, w_g=0.0)
+    assert alone.expectation.tobytes() == weightless.expectation.tobytes()
+    assert (alone.method, alone.converged) == (weightless.method, weightless.converged)
+    batch = np.stack((z, -z))
+    if n <= EXACT_PEERS:
+        np.testing.assert_allclose(
+            enumerate_states(batch, None), [enumerate_states(row, None) for row in batch], atol=1e-12
+        )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sigma_mem.decide import READS, Choice, Reads, View
 from sigma_mem.decide.posterior import normalized_utility
 from sigma_mem.decide.vote import calibrated_vote, vote_confidence
+from sigma_mem.decide.weights import calibrated_weights
 from sigma_mem.errors import InputError
 
 from . import naive
@@ -89,7 +90,7 @@ def test_the_posterior_read_uses_relations_and_the_other_does_not():
 def test_confidence_is_the_posterior_of_the_winning_answer():
     """Against Bayes' rule over K answers of which two were given."""
     prob, k_minus_1 = np.array([0.7, 0.6, 0.8]), 4.0
-    vote = calibrated_vote(np.array([0, 0, 1]), prob, k_minus_1)
+    vote = calibrated_vote(np.array([0, 0, 1]), prob, calibrated_weights(prob, k_minus_1))
     likelihood = []
     for truth in range(5):
         terms = [p if g == truth else (1.0 - p) / k_minus_1 for p, g in zip(prob, (0, 0, 1), strict=True)]
@@ -115,3 +116,11 @@ def test_the_posterior_reads_are_the_papers_on_scores(seed, n):
         expectation = naive.posterior(normalized_utility(here.score), G, 1.0, w_g)
         chosen = READS[read].choose(here).peer
         assert expectation[chosen] == pytest.approx(expectation.max(), abs=1e-9)
+
+
+def test_what_several_reads_share_belongs_to_one_view():
+    here = view([0.1, 0.2], prob=[0.6, 0.55], groups=[0, 1], text_log_odds=[-0.5, 0.5])
+    assert here.weights is here.weights
+    bare = here._replace(text_log_odds=np.zeros(2))
+    assert bare.moved_prob.tolist() == [0.6, 0.55] != here.moved_prob.tolist()
+    assert bare.weights.tolist() == calibrated_weights(bare.prob, bare.alternatives, bare.readable).tolist()

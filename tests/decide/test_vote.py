@@ -7,16 +7,8 @@ from hypothesis import strategies as st
 
 from sigma_mem.decide import READS, View
 from sigma_mem.decide.read import NOBODY
-from sigma_mem.decide.vote import (
-    calibrated_vote,
-    calibrated_weights,
-    expert_vote,
-    group_answers,
-    m_vote,
-    majority,
-    tally,
-    tempered,
-)
+from sigma_mem.decide.vote import calibrated_vote, expert_vote, group_answers, m_vote, majority, tally
+from sigma_mem.decide.weights import calibrated_weights, tempered
 
 from . import naive
 
@@ -98,7 +90,7 @@ def test_calibrated_vote_is_the_bayes_rule(ballot, alternatives):
                 product *= p if answer == truth else (1.0 - p) / alternatives
         likelihood[truth] = product
     best = max(likelihood.values())
-    chosen = canons[calibrated_vote(groups, prob, alternatives).peer]
+    chosen = canons[calibrated_vote(groups, prob, calibrated_weights(prob, alternatives)).peer]
     assert likelihood[chosen] == pytest.approx(best, rel=1e-9)
 
 
@@ -159,8 +151,9 @@ def test_a_peer_that_often_cannot_be_read_is_trusted_more_where_it_can():
     plain = calibrated_weights(np.array([0.8]), 3.0)
     np.testing.assert_allclose(calibrated_weights(np.array([0.4]), 3.0, np.array([0.25])), plain)
     groups, prob = np.array([0, 1]), np.array([0.5, 0.6])
-    assert calibrated_vote(groups, prob, 3.0).peer == 1
-    assert calibrated_vote(groups, prob, 3.0, np.array([0.6, 1.0])).peer == 0
+    assert calibrated_vote(groups, prob, calibrated_weights(prob, 3.0)).peer == 1
+    often_unread = calibrated_weights(prob, 3.0, np.array([0.6, 1.0]))
+    assert calibrated_vote(groups, prob, often_unread).peer == 0
 
 
 @given(
@@ -169,7 +162,7 @@ def test_a_peer_that_often_cannot_be_read_is_trusted_more_where_it_can():
 )
 def test_an_expert_vote_adds_four_times_the_mean_supporter(ballot, alternatives):
     canons, prob = unpacked(ballot)
-    vote = expert_vote(group_answers(canons), prob, alternatives)
+    vote = expert_vote(group_answers(canons), prob, calibrated_weights(prob, alternatives))
     odds = [math.log(p / (1.0 - p)) for p in prob]
     given_canons = list(dict.fromkeys(c for c in canons if c is not None))
     for total, answer in zip(vote.totals, given_canons, strict=True):
@@ -185,22 +178,24 @@ def test_an_expert_vote_adds_four_times_the_mean_supporter(ballot, alternatives)
 
 def test_one_expert_stands_against_two_where_a_calibrated_vote_follows_the_two():
     groups, prob = group_answers(["7", "8", "8"]), np.array([0.75, 0.6, 0.6])
-    assert calibrated_vote(groups, prob, 9.0).group == 1
-    assert expert_vote(groups, prob, 9.0).group == 0
-    assert expert_vote(groups, np.array([0.65, 0.6, 0.6]), 9.0).group == 1
+    assert calibrated_vote(groups, prob, calibrated_weights(prob, 9.0)).group == 1
+    assert expert_vote(groups, prob, calibrated_weights(prob, 9.0)).group == 0
+    closer = np.array([0.65, 0.6, 0.6])
+    assert expert_vote(groups, closer, calibrated_weights(closer, 9.0)).group == 1
 
 
 def test_copies_of_a_peer_are_worth_one_vote_together():
     groups, prob = np.array([0, 0, 0, 1, 1]), np.full(5, 0.6)
     votes = np.array([1 / 3, 1 / 3, 1 / 3, 1.0, 1.0])
+    weights = calibrated_weights(prob, 3.0)
+    few = tempered(weights, groups, labelled=7.0)
     for vote in (calibrated_vote, expert_vote):
-        assert vote(groups, prob, 3.0).group == 0
-        assert vote(groups, prob, 3.0, votes=votes).group == 1
+        assert vote(groups, prob, weights).group == 0
+        assert vote(groups, prob, weights, votes).group == 1
         np.testing.assert_allclose(
-            vote(groups, prob, 3.0, votes=votes).totals, vote(groups[2:], prob[2:], 3.0).totals
+            vote(groups, prob, weights, votes).totals, vote(groups[2:], prob[2:], weights[2:]).totals
         )
-        plain = vote(groups, prob, 3.0, labelled=7.0)
-        worth_one = vote(groups, prob, 3.0, labelled=7.0, votes=np.ones(5))
+        plain, worth_one = vote(groups, prob, few), vote(groups, prob, few, np.ones(5))
         assert plain.totals.tobytes() == worth_one.totals.tobytes()
     # A majority counts heads; only its ties ask what they are worth.
     view = View(

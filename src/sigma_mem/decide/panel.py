@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.read import View
-from sigma_mem.decide.vote import calibrated_weights, tempered, vote_totals
+from sigma_mem.decide.vote import vote_totals
+from sigma_mem.decide.weights import calibrated_weights, tempered
 from sigma_mem.events import FloatArray
 
 CHANGE = 0.15  # chance that the rest would change the answer, at which a panel stops unless told otherwise

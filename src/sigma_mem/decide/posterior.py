@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
@@ -52,22 +53,23 @@ def normalized_utility(utility: FloatArray, epsilon: float = 1e-8) -> FloatArray
     >>> normalized_utility(np.array([1.0, 2.0, 3.0])).round(3).tolist()
     [-1.225, 0.0, 1.225]
     """
-    centred = utility - utility.mean(axis=-1, keepdims=True)
-    spread = np.sqrt(np.square(centred).mean(axis=-1, keepdims=True))
+    n = utility.shape[-1]
+    centred = utility - np.add.reduce(utility, axis=-1, keepdims=True) / n
+    spread = np.sqrt(np.add.reduce(np.square(centred), axis=-1, keepdims=True) / n)
     z: FloatArray = centred / (spread + epsilon)
     return z
 
 
 def posterior(
-    z: FloatArray, G: FloatArray, w_u: float = 1.0, w_g: float = 1.0, method: Method | None = None
+    z: FloatArray, G: FloatArray | None, w_u: float = 1.0, w_g: float = 1.0, method: Method | None = None
 ) -> Posterior:
     """E[y] under the posterior: exact to 16 peers, belief propagation beyond, and says which.
 
     Parameters
     ----------
     z : array (P,)
-    G : array (P, P)
-        Symmetric; its diagonal does not enter.
+    G : array (P, P), optional
+        Symmetric; its diagonal does not enter. None for no relations.
     method : "exact" or "belief-propagation"
         None chooses by the number of peers.
 
@@ -76,14 +78,16 @@ def posterior(
     Without relations every peer stands for itself, E[y] = tanh(w_u z):
 
     >>> import numpy as np
-    >>> posterior(np.array([0.5, -0.5]), np.eye(2)).expectation.round(4).tolist()
+    >>> posterior(np.array([0.5, -0.5]), None).expectation.round(4).tolist()
     [0.4621, -0.4621]
     """
     chosen: Method = method or ("exact" if len(z) <= EXACT_PEERS else "belief-propagation")
     field = w_u * z
-    coupling = w_g * G
+    coupling = None if G is None else w_g * G
     if chosen == "exact":
         return Posterior(enumerate_states(field, coupling), "exact", True)
+    if coupling is None:
+        return Posterior(np.tanh(field), "belief-propagation", True)
     expectation, converged = belief_propagation(field, coupling)
     return Posterior(expectation, "belief-propagation", converged)
 
@@ -95,20 +99,29 @@ def _states(n_peers: int) -> FloatArray:
     return (2 * bits - 1).astype(np.float64)
 
 
-def enumerate_states(field: FloatArray, coupling: FloatArray) -> FloatArray:
-    """E[y] by summing over all 2^P states; (P,) with (P, P), or a batch (T, P) with (T, P, P)."""
+@lru_cache(maxsize=EXACT_PEERS)
+def _pairs_once(n_peers: int) -> NDArray[np.bool_]:
+    """Where p < q, shape (P, P)."""
+    return np.triu(np.ones((n_peers, n_peers), dtype=np.bool_), 1)
+
+
+def enumerate_states(field: FloatArray, coupling: FloatArray | None) -> FloatArray:
+    """E[y] by summing over all 2^P states; (P,) with (P, P) or None, or a batch (T, P) with (T, P, P)."""
     n_peers = field.shape[-1]
     if n_peers > EXACT_PEERS:
         raise ValueError(f"{n_peers} peers have 2^{n_peers} states; expected at most {EXACT_PEERS} peers")
     y = _states(n_peers)
-    if field.ndim == 1:
+    if coupling is None:
+        log_weight = field @ y.T if field.ndim > 1 else y @ field
+    elif field.ndim == 1:
         # Every pair stands twice in Σ_{p≠q}, and G is symmetric: the half cancels over p < q.
-        log_weight = y @ field + ((y @ np.triu(coupling, 1)) * y).sum(axis=1)
+        once = np.where(_pairs_once(n_peers), coupling, 0.0)
+        log_weight = y @ field + np.add.reduce((y @ once) * y, axis=1)
     else:
         p, q = np.triu_indices(n_peers, 1)
         log_weight = field @ y.T + coupling[:, p, q] @ (y[:, p] * y[:, q]).T
-    weight = np.exp(log_weight - log_weight.max(axis=-1, keepdims=True))
-    expectation: FloatArray = weight @ y / weight.sum(axis=-1, keepdims=True)
+    weight = np.exp(log_weight - np.maximum.reduce(log_weight, axis=-1, keepdims=True))
+    expectation: FloatArray = weight @ y / np.add.reduce(weight, axis=-1, keepdims=True)
     return expectation
 
 

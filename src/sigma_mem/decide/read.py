@@ -8,18 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sigma_mem.decide.weights import calibrated_weights, tempered, with_text
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
 
-class View(NamedTuple):
-    """Everything a read may look at when it decides on one event.
+class _Seen(NamedTuple):
+    score: FloatArray
+    prob: FloatArray
+    groups: NDArray[np.intp]
+    text_log_odds: FloatArray
+    alternatives: float
+    readable: FloatArray
+    relation: Callable[[], FloatArray]
+    utility: FloatArray | None = None
+    labelled: float | None = None
+    votes: FloatArray | None = None
+
+
+class View(_Seen):
+    """Everything a read may look at when it decides on one event, and what several reads make of it.
 
     Attributes
     ----------
@@ -44,16 +59,20 @@ class View(NamedTuple):
         The center's U of every answer, NaN where it judged none; None without a center.
     """
 
-    score: FloatArray
-    prob: FloatArray
-    groups: NDArray[np.intp]
-    text_log_odds: FloatArray
-    alternatives: float
-    readable: FloatArray
-    relation: Callable[[], FloatArray]
-    utility: FloatArray | None = None
-    labelled: float | None = None
-    votes: FloatArray | None = None
+    @cached_property
+    def moved_prob(self) -> FloatArray:
+        """p̂, moved by what the texts say."""
+        return with_text(self.prob, self.text_log_odds)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """What one vote of every peer weighs."""
+        return calibrated_weights(self.moved_prob, self.alternatives, self.readable)
+
+    @cached_property
+    def tempered_weights(self) -> FloatArray:
+        """The same, drawn together while there are few labels."""
+        return tempered(self.weights, self.groups, self.labelled)
 
 
 NOBODY = -1  # in place of a peer's index: no answer can be read, so none is chosen

@@ -13,13 +13,9 @@ from numpy.typing import NDArray
 from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
 from sigma_mem.decide.read import NOBODY, Choice, Outcome, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
+from sigma_mem.decide.weights import LEAST_TRUST, vote_log_odds
 from sigma_mem.events import FloatArray
 
-_LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
-_NOISE = 4.0  # variance of log-odds that one label tells, at least
-_LEAST_SPREAD = 0.01  # variance of the weights that is taken for granted
-_LEAST_TRUST = 1e-6  # in weights before any label: enough to break the ties of a majority
-_LEAST_WEIGHT = 0.3  # of an average vote while there are few labels: a majority counts for its answer
 _MOST_LOG = 700.0  # of what can be exponentiated
 _EXPERT = 4.0  # weight of the supporters' mean log-odds beside their sum
 
@@ -50,16 +46,20 @@ def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray)
 
 def _sums(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
     """Σ of the weights of every group; empty where every canon is null."""
-    valid = groups >= 0
-    return np.bincount(groups[valid], weights=weights[valid]).astype(np.float64, copy=False)
+    numbers = groups.tolist()
+    totals = [0.0] * (max(numbers, default=-1) + 1)
+    for group, weight in zip(numbers, weights.tolist(), strict=True):
+        if group >= 0:
+            totals[group] += weight
+    return np.array(totals)
 
 
 def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
     if not len(totals):
         return Choice(NOBODY, -1, totals)
-    winner = int(totals.argmax())
-    members = np.flatnonzero(groups == winner)
-    return Choice(int(members[competence[members].argmax()]), winner, totals)
+    winner, best = int(totals.argmax()), competence.tolist()
+    members = [peer for peer, group in enumerate(groups.tolist()) if group == winner]
+    return Choice(max(members, key=best.__getitem__), winner, totals)
 
 
 def majority(groups: NDArray[np.intp], competence: FloatArray, weights: FloatArray | None = None) -> Choice:
@@ -75,7 +75,7 @@ def majority(groups: NDArray[np.intp], competence: FloatArray, weights: FloatArr
     """
     votes = np.full(len(groups), 1.0 / len(groups))
     if weights is not None:
-        votes *= 1.0 + _LEAST_TRUST * weights
+        votes *= 1.0 + LEAST_TRUST * weights
     return tally(groups, votes, competence)
 
 
@@ -87,105 +87,33 @@ def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Choice:
     return tally(groups, score, score)
 
 
-def calibrated_weights(
-    prob: FloatArray, alternatives: float | FloatArray, readable: float | FloatArray = 1.0
-) -> FloatArray:
-    """log p/(1 − p) + log(K − 1), p = p̂/√ρ: the log-likelihood ratio that one independent vote carries.
-
-    p̂ counts an unreadable answer as wrong. If a peer failed to answer at random, it would be right
-    with probability p̂/ρ given that it did; since it fails more on what it would get wrong anyway, with
-    p̂. √ρ stands between the two, and on real streams above both.
-
-    Parameters
-    ----------
-    prob : array (..., P)
-        Calibrated competence p̂.
-    alternatives : float or array (..., 1)
-        K − 1, the effective number of wrong answers that compete.
-    readable : float or array (..., P)
-        ρ, the rate at which a peer gives an answer that can be read.
-    """
-    weights: FloatArray = _log_odds(prob / np.sqrt(readable)) + np.log(alternatives)
-    return weights
-
-
-def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | None) -> FloatArray:
-    """Weights drawn towards their mean while labels may not tell them apart: w̄ + λ(w − w̄).
-
-    λ = x²/(1 + x²), where x is the variance of the weights, and 0.01, over 4/n, that of an estimate from
-    n labelled events. So peers that differ much are told apart after a few labels, peers that hardly
-    differ after many. Before the first label this is a majority, whose ties go to the larger sum of weights.
-
-    >>> import numpy as np
-    >>> tempered(np.array([1.0, 3.0]), np.array([0, 1]), labelled=4.0).round(2).tolist()
-    [1.5, 2.5]
-    """
-    there = weights[groups >= 0]
-    if labelled is None or not len(there):
-        return weights
-    average = np.add.reduce(there) / len(there)
-    beside = there - average
-    told = labelled * (float(beside.dot(beside)) / len(there) + _LEAST_SPREAD) / _NOISE
-    trust = max(told**2 / (1.0 + told**2), _LEAST_TRUST)
-    mean = max(float(average), _LEAST_WEIGHT)
-    out: FloatArray = mean + trust * (weights - mean)
-    return out
-
-
-def with_text(prob: FloatArray, text_log_odds: FloatArray) -> FloatArray:
-    """p̂ once the answers are there: its log-odds moved by what the text of each answer says.
-
-    >>> import numpy as np
-    >>> with_text(np.array([0.5, 0.5, 0.9]), np.array([0.0, 1.0, -1.0])).round(2).tolist()
-    [0.5, 0.73, 0.77]
-    """
-    if not text_log_odds.any():
-        return prob
-    odds = prob * np.exp(text_log_odds)
-    out: FloatArray = odds / (odds + 1.0 - prob)
-    return out
-
-
-def _log_odds(prob: FloatArray) -> FloatArray:
-    p = np.clip(prob, _LOW, _HIGH)
-    odds: FloatArray = np.log(p / (1.0 - p))
-    return odds
-
-
 def calibrated_vote(
-    groups: NDArray[np.intp],
-    prob: FloatArray,
-    alternatives: float,
-    readable: float | FloatArray = 1.0,
-    labelled: float | None = None,
-    votes: FloatArray | None = None,
+    groups: NDArray[np.intp], prob: FloatArray, weights: FloatArray, votes: FloatArray | None = None
 ) -> Choice:
     """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
 
-    Parameters are those of `group_answers`, `calibrated_weights` and `tempered`, and the number of votes that
-    each peer is worth, if not 1.
+    Parameters
+    ----------
+    groups : int array (P,)
+    prob, weights : array (P,)
+        p̂, and the weights that follow from it (`calibrated_weights`, `tempered`).
+    votes : array (P,), optional
+        How many votes each peer is worth, if not 1.
 
     Examples
     --------
     Two peers that are right 60 % of the time outvote one with 75 % when there are many ways to err:
 
-    >>> import numpy as np
-    >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=9.0).group
-    1
-    >>> calibrated_vote(np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6]), alternatives=1.0).group
-    0
+    >>> from sigma_mem.decide.weights import calibrated_weights
+    >>> groups, prob = np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6])
+    >>> [calibrated_vote(groups, prob, calibrated_weights(prob, k)).group for k in (9.0, 1.0)]
+    [1, 0]
     """
-    weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
     return tally(groups, weights if votes is None else votes * weights, prob)
 
 
 def expert_vote(
-    groups: NDArray[np.intp],
-    prob: FloatArray,
-    alternatives: float,
-    readable: float | FloatArray = 1.0,
-    labelled: float | None = None,
-    votes: FloatArray | None = None,
+    groups: NDArray[np.intp], prob: FloatArray, weights: FloatArray, votes: FloatArray | None = None
 ) -> Choice:
     """As `calibrated_vote`, but who supports an answer counts for more than how many do.
 
@@ -195,16 +123,16 @@ def expert_vote(
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sigma_mem.decide.weights import calibrated_weights
     >>> groups, prob = np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6])
-    >>> calibrated_vote(groups, prob, 9.0).group, expert_vote(groups, prob, 9.0).group
+    >>> weights = calibrated_weights(prob, 9.0)
+    >>> calibrated_vote(groups, prob, weights).group, expert_vote(groups, prob, weights).group
     (1, 0)
     """
     worth = np.ones(len(groups)) if votes is None else votes
-    weights = tempered(calibrated_weights(prob, alternatives, readable), groups, labelled)
     totals = _sums(groups, worth * weights)
     if len(totals):
-        totals = totals + _EXPERT * _sums(groups, worth * _log_odds(prob)) / _sums(groups, worth)
+        totals = totals + _EXPERT * _sums(groups, worth * vote_log_odds(prob)) / _sums(groups, worth)
     return _winner(groups, totals, prob)
 
 
@@ -228,11 +156,11 @@ def vote_totals(view: View, outcome: Outcome | None = None) -> FloatArray:
     return (VOTES[0].choose(view) if known is None else known).totals
 
 
-def _posterior_on_scores(view: View, w_g: float) -> Choice:
+def _posterior_on_scores(view: View, relation: FloatArray | None) -> Choice:
     readable = view.groups >= 0
     if not readable.any():
         return Choice(NOBODY, -1, np.zeros(0))
-    result = posterior(normalized_utility(view.score), view.relation(), w_g=w_g)
+    result = posterior(normalized_utility(view.score), relation)
     return peer_choice(view, first_largest(np.where(readable, result.expectation, -2.0)))
 
 
@@ -240,14 +168,12 @@ def _tie_weights(view: View) -> FloatArray | None:
     """Weights that break the ties of a majority: those of the calibrated vote."""
     if view.labelled is None:
         return None
-    weights = calibrated_weights(with_text(view.prob, view.text_log_odds), view.alternatives, view.readable)
-    return weights if view.votes is None else view.votes * weights
+    return view.weights if view.votes is None else view.votes * view.weights
 
 
 def _on_view(vote: Callable[..., Choice], view: View) -> Choice:
     """A log-odds vote on what the memory and the texts say."""
-    prob = with_text(view.prob, view.text_log_odds)
-    return vote(view.groups, prob, view.alternatives, view.readable, view.labelled, view.votes)
+    return vote(view.groups, view.moved_prob, view.tempered_weights, view.votes)
 
 
 def _share_of_peers(view: View, choice: Choice) -> float:
@@ -283,7 +209,7 @@ VOTES = (
     Read(
         "posterior",
         "answers",
-        lambda view: _posterior_on_scores(view, 1.0),
+        lambda view: _posterior_on_scores(view, view.relation()),
         peer_prob,
         "the paper's posterior with relation G, on raw scores",
         row=5,
@@ -291,7 +217,7 @@ VOTES = (
     Read(
         "posterior-no-g",
         "answers",
-        lambda view: _posterior_on_scores(view, 0.0),
+        lambda view: _posterior_on_scores(view, None),
         peer_prob,
         "the same without G",
         row=6,
@@ -300,7 +226,7 @@ VOTES = (
         "expert-vote",
         "answers",
         partial(_on_view, expert_vote),
-        lambda view, choice: float(with_text(view.prob, view.text_log_odds)[choice.peer]),
+        lambda view, choice: view.moved_prob.item(choice.peer),
         "who supports an answer counts for more than how many do",
         uses_text_features=True,
     ),

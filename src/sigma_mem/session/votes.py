@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from sigma_mem.decide import View
-from sigma_mem.decide.vote import calibrated_weights, vote_totals
+from sigma_mem.decide.vote import vote_totals
+from sigma_mem.decide.weights import calibrated_weights
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.memory.confidence import answer_claims
