@@ -46,7 +46,7 @@ def unit(rows: FloatArray) -> FloatArray:
 
 def root_softmax(logits: FloatArray) -> FloatArray:
     """√softmax of every row, of norm 1; shifted by the maximum so that nothing overflows."""
-    return unit(np.exp(0.5 * (logits - logits.max(axis=1, keepdims=True))))
+    return unit(np.exp(0.5 * (logits - np.maximum.reduce(logits, axis=1, keepdims=True))))
 
 
 def open_encoder(name: str, version: str | None = None) -> Encoder:

@@ -69,8 +69,8 @@ class StaticEncoder:
 
 def token_means(texts: Sequence[str], digit: float) -> FloatArray:
     """Means of WordLlama's token vectors, digits weighted as told; 0 for a text without tokens."""
-    tokenizer, vectors, is_digit = _weights()
-    out = np.zeros((len(texts), vectors.shape[1]))
+    tokenizer, vectors = _weights()
+    out = np.zeros((len(texts), vectors.size))
     if len(texts) == 1:  # encode_batch starts threads
         encodings = [tokenizer.encode(texts[0], add_special_tokens=False)]
     else:
@@ -79,13 +79,12 @@ def token_means(texts: Sequence[str], digit: float) -> FloatArray:
         ids = np.array(encoding.ids, dtype=np.intp)
         if not len(ids):
             continue
-        # float16 rows are summed in float32: quicker, and exact to 1e-6.
-        rows = vectors[ids].astype(np.float32)
+        rows = vectors.rows(ids)  # summed in float32: quicker, and exact to 1e-6
         if digit == 1.0:
             row[:] = rows.mean(axis=0)
         else:
-            weight = 1.0 - (1.0 - digit) * is_digit[ids]
-            row[:] = weight.astype(np.float32) @ rows / weight.sum()
+            weight = 1.0 - (1.0 - digit) * vectors.is_digit[ids]
+            row[:] = weight.astype(np.float32) @ rows / np.add.reduce(weight)
     return out
 
 
@@ -102,13 +101,32 @@ def direction(h: FloatArray, mean: FloatArray, whiten: FloatArray) -> FloatArray
     """unit(whiten(h)); zero where a text has no tokens, of which nothing can be said."""
     z = (h - mean) @ whiten
     z /= np.maximum(norms(z), 1e-12)
-    z[~h.any(axis=1)] = 0.0
+    said = np.logical_or.reduce(h, axis=1)
+    if not all(said.tolist()):
+        z[~said] = 0.0
     return z
 
 
+class _TokenVectors:
+    """Vectors of tokens, float16 in a file; as float32 in memory once they were used, which is quicker."""
+
+    def __init__(self, stored: NDArray[np.float16], is_digit: NDArray[np.bool_]) -> None:
+        self.size, self.is_digit = stored.shape[1], is_digit
+        self._stored = stored
+        self._used = np.zeros(stored.shape, np.float32)  # pages that are never written take no memory
+        self._is_used = np.zeros(len(stored), np.bool_)
+
+    def rows(self, ids: NDArray[np.intp]) -> NDArray[np.float32]:
+        """The vectors of tokens, a row each."""
+        if not np.logical_and.reduce(self._is_used[ids]):
+            self._used[ids] = self._stored[ids]
+            self._is_used[ids] = True  # last: other threads may read meanwhile
+        return self._used.take(ids, axis=0)
+
+
 @cache
-def _weights() -> tuple[Tokenizer, NDArray[np.float16], NDArray[np.bool_]]:
-    """Tokenizer and token vectors of WordLlama, mapped into memory, and which tokens are digits.
+def _weights() -> tuple[Tokenizer, _TokenVectors]:
+    """Tokenizer and token vectors of WordLlama.
 
     They are read straight from the package's folder: importing ``wordllama`` configures the root logger
     and takes longer than reading its two files. MissingExtraError where they are absent.
@@ -132,7 +150,7 @@ def _weights() -> tuple[Tokenizer, NDArray[np.float16], NDArray[np.bool_]]:
     digits = np.zeros(shape[0], dtype=np.bool_)
     digits[[tokenizer.get_vocab()[digit] for digit in "0123456789"]] = True
     vectors = np.memmap(folder / _WEIGHTS, dtype="<f2", mode="r", offset=start, shape=shape)
-    return tokenizer, vectors.view(np.ndarray), digits  # a plain array is quicker to index
+    return tokenizer, _TokenVectors(vectors.view(np.ndarray), digits)  # a plain array is quicker to index
 
 
 @cache
