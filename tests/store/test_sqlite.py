@@ -13,6 +13,7 @@ import pytest
 from sigma_mem.errors import InputError, StoreCorruptError, StoreError, StoreVersionError
 from sigma_mem.store import Snapshot, SqliteStore
 from sigma_mem.store.database import APPLICATION_ID, migrations, queries
+from sigma_mem.store.prints import SEGMENT
 
 
 def test_a_reopened_file_continues(filled, record):
@@ -236,4 +237,52 @@ def test_another_program_that_holds_the_file_is_named_as_the_cause(path, record,
     other.execute("COMMIT")
     other.close()
     assert store.append("ns", [record("1")])[0] == 1
+    store.close()
+
+
+def test_a_snapshot_before_later_lines_of_its_batch_is_saved_without_reading_the_ledger(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record(n) for n in range(1, 31)])[1].wait()
+    asked, read = [], store._tables.read
+    store._tables.read = lambda query, *values: asked.append(query) or read(query, *values)
+    seq, _ = store.append("ns", [record(31)])
+    store.save_snapshot("ns", Snapshot(seq, b"state"), 0, pytest.fail)
+    store.append("ns", [record(32)])[1].wait()
+    store.close()
+    assert "page" not in asked
+    store = SqliteStore(path)
+    assert store.load_snapshot("ns") == Snapshot(31, b"state")
+    assert [r.id for r in store.records("ns", after=31)] == ["32"]  # and the chain holds from there
+    store.close()
+
+
+def test_a_snapshot_of_an_earlier_batch_follows_the_chain_from_the_last_known_place(path, record):
+    store = SqliteStore(path)
+    tickets = [store.append("ns", [record(n)])[1] for n in range(1, 601)]
+    tickets[-1].wait()
+    store.append("ns", [record(601)])[1].wait()
+    asked, read = [], store._tables.read
+    store._tables.read = lambda query, *values: asked.append((query, values)) or read(query, *values)
+    for seq in (500, 550):
+        store.save_snapshot("ns", Snapshot(seq, b"state"))
+    assert min(values[1] for query, values in asked if query == "page" and values[2] == 550) == 500
+    store.close()
+    store = SqliteStore(path)
+    assert store.load_snapshot("ns") == Snapshot(550, b"state")
+    assert len(list(store.records("ns", after=550))) == 51
+    store.close()
+
+
+def test_segments_are_sealed_without_reading_their_records_again(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record(n) for n in range(1, 101)])[1].wait()
+    store.close()
+    store = SqliteStore(path)  # in the middle of a segment
+    store.append("ns", [record(n) for n in range(101, SEGMENT)])[1].wait()
+    ran = []
+    store._tables._writer.set_trace_callback(ran.append)
+    store.append("ns", [record(n) for n in range(SEGMENT, 2 * SEGMENT + 50)])[1].wait()
+    assert sum("INSERT INTO segment" in sql for sql in ran) == 2
+    assert not any("FROM record" in sql for sql in ran)
+    assert store.verify() == 2 * SEGMENT + 49  # which compares them with what the records say
     store.close()

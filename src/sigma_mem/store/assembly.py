@@ -48,6 +48,11 @@ class Assembly:
         The row of an earlier line with another body, by its number, the body and the namespace.
     new_space, new_source : callable
         The number of a namespace or source that is not in the books; they get the changes so far.
+
+    Attributes
+    ----------
+    places : mapping of namespace and seq
+        Where chains are after each row.
     """
 
     known: Books
@@ -59,6 +64,7 @@ class Assembly:
     packings: dict[int, Packing] = field(default_factory=dict)
     rows: list[StoredRow] = field(default_factory=list)
     erasures: list[StoredRow] = field(default_factory=list)
+    places: dict[tuple[str, int], Link] = field(default_factory=dict)
 
     def add(self, records: Sequence[Queued]) -> None:
         """Make the rows of records."""
@@ -74,6 +80,7 @@ class Assembly:
             self.changed.spaces[queued.namespace] = space._replace(
                 lines=link.lines, sourced=sourced, head=link.head
             )
+            self.places[queued.namespace, row.seq] = link
             self.rows.append(row)
             self.erasures += [self.erased(seq, body, space.number) for seq, body in queued.erases.items()]
 

@@ -7,7 +7,7 @@ from typing import Any
 from sigma_mem.errors import StoreCorruptError, StoreError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record
-from sigma_mem.store.chain import Space
+from sigma_mem.store.chain import Link, Space
 from sigma_mem.store.rows import Packing, StoredRow, checksum, short_kind, whole_row
 
 
@@ -29,6 +29,7 @@ class LedgerTables(ABC):
         self.name, self._sql = name, sql
         self._numbers: dict[str, int] = {}  # of namespaces
         self._packings: dict[int, Packing] = {0: Packing()}  # 0 packs first lines
+        self.last_places: Mapping[tuple[str, int], Link] = {}  # of chains, after each line of the last commit
 
     @abstractmethod
     def read(self, query: str, *values: str | int) -> list[Any]:

@@ -8,41 +8,58 @@ records come from the rows themselves.
 import threading
 import zlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.errors import StoreCorruptError
-from sigma_mem.store.rows import checksum
+from sigma_mem.store.rows import StoredRow, checksum
 
 SEGMENT = 4096  # records
+Names = tuple[int, int, bytes, bytes, bytes]  # of a record: seq, namespace, kind, id, event
 Read = Callable[..., list[Any]]  # a named query and its values → rows
+
+
+@lru_cache(maxsize=1024)
+def _starts(namespace: int, kind: bytes) -> tuple[int, int]:
+    """What the fingerprints of ids of this kind, and of events, go on from: CRC32 of what comes before."""
+    return zlib.crc32(b"%d i %d %b" % (namespace, len(kind), kind)), zlib.crc32(b"%d e " % namespace)
 
 
 def print_of_id(namespace: int, kind: bytes, id: bytes) -> int:
     """The fingerprint of a record's kind and id."""
-    return zlib.crc32(b"%d i %d %b%b" % (namespace, len(kind), kind, id))
+    return zlib.crc32(id, _starts(namespace, kind)[0])
 
 
 def print_of_event(namespace: int, event: bytes) -> int:
     """The fingerprint of an event's name."""
-    return zlib.crc32(b"%d e %b" % (namespace, event))
+    return zlib.crc32(event, _starts(namespace, b"")[1])
 
 
-def sealed(number: int, names: Sequence[tuple[int, int, bytes, bytes, bytes]]) -> tuple[int, bytes, int]:
-    """The row of a segment, given (seq, namespace, kind, id, event) of its records."""
+def names_of(row: StoredRow) -> Names:
+    """What a record is looked up by, as the query ``names`` gives it."""
+    id = row.id.encode()
+    return row.seq, row.namespace, row.kind.encode(), id, id if row.event is None else row.event.encode()
+
+
+def sealed(number: int, names: Sequence[Names]) -> tuple[int, bytes, int]:
+    """The row of a segment, given the names of its records."""
     raw = _prints(names).tobytes()
     return number, raw, checksum(number, raw)
 
 
-def _prints(names: Sequence[tuple[int, int, bytes, bytes, bytes]]) -> NDArray[np.uint32]:
-    types = (int, bytes, bytes, bytes)
-    if not all(type(value) is kind for row in names for value, kind in zip(row[1:], types, strict=True)):
+def _prints(names: Sequence[Names]) -> NDArray[np.uint32]:
+    if not {tuple(map(type, row[1:])) for row in names} <= {(int, bytes, bytes, bytes)}:
         raise StoreCorruptError(
             "a record's namespace, kind, id or event is of the wrong type; restore the file from a backup"
         )
-    pairs = [(print_of_id(ns, kind, id), print_of_event(ns, event)) for _, ns, kind, id, event in names]
+    starts = [_starts(namespace, kind) for _, namespace, kind, _, _ in names]
+    pairs = [
+        (zlib.crc32(id, of_id), zlib.crc32(event, of_event))
+        for (_, _, _, id, event), (of_id, of_event) in zip(names, starts, strict=True)
+    ]
     return np.array(pairs, dtype="<u4").reshape(len(pairs), 2)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
-from sigma_mem.store.chain import START, Link, Space, follow, follow_all, refuse_other_end
+from sigma_mem.store.chain import START, Link, Space, follow_all, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
 from sigma_mem.store.packing import encoded
 from sigma_mem.store.rows import PackedLines, Queued, StoredRow, checksum
@@ -161,18 +161,26 @@ class TableStore(ABC, Generic[T]):
         return dict(sorted((line.name, line.lines) for line in found))
 
     def _place(self, namespace: str, seq: int) -> Link:
-        """Where the chain of a namespace was after a record: at its end, most often."""
+        """Where the chain of a namespace was after a record: in the last commit or at its end, most often."""
         number = self._tables.number(namespace)
         if number is None or seq == 0:
             return START
-        space = self._tables.space(number)
-        if not self._tables.read("line_after", number, seq):
-            return Link(space.lines, space.head, seq)
-        at = self._places.get(namespace, START)
+        at = self._tables.last_places.get((namespace, seq))
+        if at is None:
+            space = self._tables.space(number)
+            if not self._tables.read("line_after", number, seq):
+                at = Link(space.lines, space.head, seq)
+            else:
+                at = self._followed(number, self._places.get(namespace, START), seq)
+        self._places[namespace] = at
+        return at
+
+    def _followed(self, number: int, at: Link, seq: int) -> Link:
+        """The place of a chain after a record, from an earlier one on where that is known."""
         if at.seq > seq:
             at = START
-        for _, place in follow(self._rows("page", number, after=at.seq, until=seq), at, self._tables.name):
-            at = place
+        for rows in self._pages("page", number, after=at.seq, until=seq):
+            at = follow_all(rows, at, self._tables.name)
         return at
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:

@@ -21,8 +21,8 @@ from sigma_mem.store.database import (
     store_error,
 )
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.prints import SEGMENT, sealed
-from sigma_mem.store.rows import Queued, checksum
+from sigma_mem.store.prints import SEGMENT, Names, names_of, sealed
+from sigma_mem.store.rows import Queued, StoredRow, checksum
 from sigma_mem.store.upgrade import copy_lines
 from sigma_mem.store.wal import refuse_damaged_log
 
@@ -43,6 +43,7 @@ class Tables(LedgerTables):
         self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
         self.files = OpenFiles(path)
         self._known: Books | None = None  # as the last commit left them
+        self._unsealed: list[Names] | None = None  # of records after the last full segment, as far as known
 
     # --- write ---------------------------------------------------------------------------
 
@@ -66,12 +67,12 @@ class Tables(LedgerTables):
             ("erase", [(row.body, row.phi, row.digest, row.seq) for row in made.erasures]),
             ("drop_snapshot", [(name,) for name in forgetful]),
             ("mark_erasure", marks),
-            seal=(made.rows[0].seq, made.rows[-1].seq),
+            seal=made.rows,
         )
         self._packings |= made.packings
         known.spaces.update(spaces)
         known.sources.update(sources)
-        self._known = known
+        self._known, self.last_places = known, made.places
         self._numbers |= {space.name: space.number for space in spaces.values()}
 
     def _load_books(self) -> Books:
@@ -83,9 +84,9 @@ class Tables(LedgerTables):
         return self._known
 
     def write(
-        self, doing: str, *statements: tuple[str, Sequence[Values]], seal: tuple[int, int] | None = None
+        self, doing: str, *statements: tuple[str, Sequence[Values]], seal: Sequence[StoredRow] = ()
     ) -> None:
-        """Execute named statements, each for every row, in one transaction; seal segments that are full."""
+        """Execute named statements, each for every row, in one transaction; seal segments that rows fill."""
         db = self._writer
         if db is None:
             raise ValueError("these tables were opened to read")
@@ -100,9 +101,10 @@ class Tables(LedgerTables):
                         self._append(db, rows)
                     elif rows:
                         db.executemany(self._sql[statement], rows)
-                if seal is not None:
-                    self.seal(db, *seal)
+                unsealed, self._unsealed = self._unsealed, None  # until it is known to be written
+                unsealed = self._seal(db, unsealed, seal) if seal else unsealed
                 db.execute("COMMIT")
+                self._unsealed = unsealed
                 self.files.remember_log()
                 self.files.refuse_moved()
             except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
@@ -152,11 +154,19 @@ class Tables(LedgerTables):
             finally:
                 db.execute(f"PRAGMA secure_delete = {usual:d}")
 
-    def seal(self, db: sqlite3.Connection, first: int, last: int) -> None:
-        """Write the segments that records ``first`` to ``last`` have filled."""
-        for number in range((first - 1) // SEGMENT + 1, last // SEGMENT + 1):
-            names = db.execute(self._sql["names"], ((number - 1) * SEGMENT, SEGMENT)).fetchall()
-            db.execute(self._sql["save_segment"], sealed(number, names))
+    def _seal(
+        self, db: sqlite3.Connection, unsealed: list[Names] | None, rows: Sequence[StoredRow]
+    ) -> list[Names]:
+        """Write the segments that new rows have filled, given the names before them; return those after."""
+        number, before = divmod(rows[0].seq - 1, SEGMENT)  # full segments, and records since
+        if unsealed is None:  # the first time: from then on they are known without a look at the file
+            unsealed = db.execute(self._sql["names"], (number * SEGMENT, before)).fetchall()
+        unsealed += map(names_of, rows)
+        while len(unsealed) >= SEGMENT:
+            number += 1
+            db.execute(self._sql["save_segment"], sealed(number, unsealed[:SEGMENT]))
+            del unsealed[:SEGMENT]
+        return unsealed
 
     # --- read ----------------------------------------------------------------------------
 
