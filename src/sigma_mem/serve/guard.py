@@ -76,8 +76,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = message["headers"]
-                there = {name for name, _ in headers}
-                headers.extend(pair for pair in _OF_EVERY_RESPONSE if pair[0] not in there)
+                there = dict(headers)
+                headers += [pair for pair in _OF_EVERY_RESPONSE if pair[0] not in there]
                 headers.append((b"x-request-id", request_id.encode()))
             await send(message)
 

@@ -61,10 +61,8 @@ class _Task(_Body):
 
     def options(self, *names: str) -> dict[str, Any]:
         """The options that were given, as arguments of a session's method."""
-        given = {
-            name: getattr(self, name) for name in (*_OF_EVERY_TASK, *names) if name in self.model_fields_set
-        }
-        return {**given, "phi": decoded_phi(self.phi)}
+        given = self.model_fields_set.intersection((*_OF_EVERY_TASK, *names))
+        return {"phi": decoded_phi(self.phi)} | {name: getattr(self, name) for name in given}
 
 
 class RouteRequest(_Task):
