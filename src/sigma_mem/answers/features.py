@@ -84,25 +84,37 @@ def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
     """Mean Jaccard overlap of each with the others that have words, whatever their order."""
     said = [i for i, vocabulary in enumerate(vocabularies) if vocabulary]
     spoken = [vocabularies[i] for i in said]
-    sizes = np.array([len(vocabulary) for vocabulary in spoken])
-    both = _shared_words(spoken)
-    jaccard = both / (sizes[:, None] + sizes - both + 1)
-    np.fill_diagonal(jaccard, 0.0)
+    # Intersections of sets cost least, but their number grows with the square.
+    jaccard = _overlaps_of_few(spoken) if len(spoken) <= _FEW else _overlaps_of_many(spoken)
     out = [0.0] * len(vocabularies)
-    for i, row in zip(said, jaccard.tolist(), strict=True):
+    for i, row in zip(said, jaccard, strict=True):
         out[i] = math.fsum(row) / max(1, len(said) - 1)
     return out
+
+
+def _overlaps_of_few(vocabularies: Sequence[set[str]]) -> list[list[float]]:
+    """Jaccard overlap of every two, 0 on the diagonal."""
+    out = [[0.0] * len(vocabularies) for _ in vocabularies]
+    for i, mine in enumerate(vocabularies):
+        for j, other in enumerate(vocabularies[:i]):
+            both = len(mine & other)
+            out[i][j] = out[j][i] = both / (len(mine) + len(other) - both + 1)
+    return out
+
+
+def _overlaps_of_many(vocabularies: Sequence[set[str]]) -> list[list[float]]:
+    """The same, by products of matrices."""
+    sizes, both = np.array([len(mine) for mine in vocabularies]), _shared_words(vocabularies)
+    jaccard = both / (sizes[:, None] + sizes - both + 1)
+    np.fill_diagonal(jaccard, 0.0)
+    rows: list[list[float]] = jaccard.tolist()
+    return rows
 
 
 def _shared_words(vocabularies: Sequence[set[str]]) -> NDArray[np.int64]:
     """How many words every two have in common, (n, n); what stands on the diagonal says nothing."""
     n = len(vocabularies)
     both = np.zeros((n, n), dtype=np.int64)
-    if n <= _FEW:  # intersections of sets cost least, but their number grows with the square
-        for i, mine in enumerate(vocabularies):
-            for j in range(i):
-                both[i, j] = both[j, i] = len(mine & vocabularies[j])
-        return both
     numbers: dict[str, int] = {}
     of_answer = [[numbers.setdefault(word, len(numbers)) for word in mine] for mine in vocabularies]
     word = np.concatenate([np.array(mine) for mine in of_answer])
