@@ -124,9 +124,18 @@ class WrongAnswers(Competence):
         if same or pairs:
             self.write(phi, np.array([same]), np.array([pairs]), tick)
 
-    def alternatives(self, phi: FloatArray, now: float, prior_pairs: float = _PRIOR_PAIRS) -> float:
-        """K − 1 = 1/q at φ."""
-        same, pairs, all_same, all_pairs = (x.item() for x in (*self.score(phi, now), *self.trace(now)))
+    def alternatives(
+        self,
+        phi: FloatArray,
+        now: float,
+        prior_pairs: float = _PRIOR_PAIRS,
+        products: FloatArray | None = None,
+    ) -> float:
+        """K − 1 = 1/q at φ; `products` as for `score`."""
+        factor, near = self.decayed.factor(now), self.undecayed_scores(phi, products)
+        same, pairs, all_same, all_pairs = (
+            factor * x.item(i) for x in (near, self._traces) for i in range(2)
+        )
         return 1.0 / coincidence(same, pairs, all_same, all_pairs, prior_pairs)
 
 

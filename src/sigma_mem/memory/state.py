@@ -49,7 +49,13 @@ class SigmaState(StateParts):
 
     # --- read ----------------------------------------------------------------------------
 
-    def read(self, phi: FloatArray, at: float | None = None, topics: Sequence[str] = ()) -> Reading:
+    def read(
+        self,
+        phi: FloatArray,
+        at: float | None = None,
+        topics: Sequence[str] = (),
+        pairs: FloatArray | None = None,
+    ) -> Reading:
         """Scores, effective sample sizes and calibrated competence of every peer at φ.
 
         Parameters
@@ -59,11 +65,14 @@ class SigmaState(StateParts):
             The `moment` of the read; where the memory stands, by default.
         topics : sequence of str
             What is known of the task's kind; see `Topics`.
+        pairs : array, optional
+            `pair_products` of φ, for who reads several memories at one φ.
         """
         now = self.now if at is None else at
         overall = self._overall(now)
         strength = self._strength
-        pairs = pair_products(phi)
+        if pairs is None:
+            pairs = pair_products(phi)
         undecayed = self.competence.undecayed_scores(phi, pairs)
         sums = undecayed[0] * self.competence.decayed.factor(now)
         score = sums[0]
@@ -164,10 +173,10 @@ class SigmaState(StateParts):
         """Relation, (P, P)."""
         return self.relation.matrix(self.now, self.settings.eta_g)
 
-    def alternatives(self, phi: FloatArray) -> float:
-        """K − 1, the effective number of wrong answers that compete at φ."""
+    def alternatives(self, phi: FloatArray, pairs: FloatArray | None = None) -> float:
+        """K − 1, the effective number of wrong answers that compete at φ; `pairs` as for `read`."""
         prior = prior_pairs(len(self.peers), self.settings.revision)
-        return self.wrong_answers.alternatives(phi, self.now, prior)
+        return self.wrong_answers.alternatives(phi, self.now, prior, pairs)
 
     @property
     def labelled(self) -> float | None:

@@ -19,6 +19,7 @@ from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, FloatArray
 from sigma_mem.memory import SigmaState
+from sigma_mem.memory.symmetric import pair_products
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.fold import Fold
 from sigma_mem.session.journal import Journal
@@ -127,14 +128,15 @@ class Decider:
             state, time = fold.state, self._clock()
             place = _place(fold, task, phi, topics, time)
             moment, id = state.moment(time), self.next_id or self._journal.new_id()
-            reading = state.read(place.phi, moment, place.topics)
+            pairs = pair_products(place.phi)
+            reading = state.read(place.phi, moment, place.topics, pairs)
             utility, copying = None, None
             details: dict[str, Any] = {}
             if answers.by_peer:
                 answers = answers.in_pool(state.peers)
                 utility, details = self._judged(read, task.question, place.phi, answers, state)
                 copying = state.copying(moment)
-            view = view_of(state, reading, place.phi, answers, utility, copying)
+            view = view_of(state, reading, place.phi, answers, utility, copying, pairs)
             costs, price = fold.costs.expected(state.peers, len(place.question or ""), place.phi, moment)
             pacing = None
             if limits is not None and read is not None:
@@ -144,7 +146,8 @@ class Decider:
             elif explore:
                 outcome = explore_peers(reading, self._rng)
             elif read is None:
-                outcome = best_read(self._reads, view, fold.reads.read(place.phi, moment).prob)
+                of_reads = fold.reads.read(place.phi, moment, pairs=pairs)
+                outcome = best_read(self._reads, view, of_reads.prob)
             else:
                 outcome = read.outcome(view)
             details = _read_details(state, view, outcome, details)

@@ -22,8 +22,9 @@ def view_of(
     answers: Answers,
     utility: FloatArray | None,
     copying: FloatArray | None,
+    pairs: FloatArray | None = None,
 ) -> View:
-    """What the reads may look at; a route has no answers to look at."""
+    """What the reads may look at; a route has no answers to look at. `pairs` as for `SigmaState.read`."""
     peers, given = state.peers, answers.by_peer
     if not given:
         groups, zeros = _no_answers(len(peers))
@@ -34,7 +35,7 @@ def view_of(
         prob=reading.prob,
         groups=groups,
         text_log_odds=state.text_log_odds(*answers.feature_rows(peers)),
-        alternatives=state.alternatives(phi),
+        alternatives=state.alternatives(phi, pairs),
         readable=state.readable,
         relation=lambda: state.G,
         utility=utility,
