@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
-from sigma_mem.memory.copies import Copies, agreement_beside_copies, copying, pair_evidence, votes_among
+from sigma_mem.memory.copies import (
+    Copies,
+    agreement_beside_copies,
+    copying,
+    pair_evidence,
+    pair_evidence_of,
+    votes_among,
+)
 
 from . import naive
 
@@ -45,6 +52,22 @@ def test_sums_votes_and_agreement_are_those_of_plain_loops(groups, gamma):
         copies.write(row, t + 1)
     many = copying(*np.moveaxis(pair_evidence(groups).cumsum(axis=0), 1, 0))
     np.testing.assert_allclose(many[-1], naive.copies(groups, 1.0), atol=1e-9)
+
+
+@given(groups=answers(max_events=8))
+def test_one_event_tells_of_pairs_what_many_tell_to_the_bit(groups):
+    for row, evidence in zip(groups, pair_evidence(groups), strict=True):
+        # A sum cannot tell −0 from 0.
+        assert (0.0 + pair_evidence_of(row)).tobytes() == (0.0 + evidence).tobytes()
+
+
+@given(groups=answers(max_events=8))
+def test_agreement_beside_copies_is_the_same_alone_and_among_others_to_the_bit(groups):
+    d = copying(*pair_evidence(np.concatenate([groups] * 20)).sum(axis=0))
+    votes = votes_among(groups, d)
+    together = agreement_beside_copies(groups, np.broadcast_to(d, (len(groups), *d.shape)), votes)
+    for row, own, expected in zip(groups, votes, together, strict=True):
+        np.testing.assert_array_equal(agreement_beside_copies(row, d, own), expected)
 
 
 @given(groups=answers())

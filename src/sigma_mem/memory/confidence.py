@@ -13,6 +13,7 @@ can be corrected and revoked in them.
 A histogram of the confidences themselves, which needs no label, tells how sure a set of answers is.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from sigma_mem.memory.decayed import DecayedSum
 
 TEMPERATURES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0])
 _CENTRES = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.835, 0.9, 0.95, 0.985])
+_BETWEEN = _CENTRES[1:-1].tolist()
 _STRENGTH = 10.0  # prior strength of the correction of the bin below, in labels
 _LEAST = 0.005  # bound of a claim
 _DECIMALS = 4  # of a recorded claim
@@ -48,10 +50,11 @@ def answer_claims(totals: FloatArray, alternatives: float, group: int) -> FloatA
         return np.full(len(TEMPERATURES), 4 * _LEAST)
     unseen = np.log(max(alternatives + 1.0 - len(totals), 0.2))
     scaled = TEMPERATURES[:, None] * totals
-    highest = np.maximum(scaled.max(axis=1), unseen)
+    highest = np.maximum(np.maximum.reduce(scaled, axis=1), unseen)
     weight = np.exp(scaled - highest[:, None])
-    claims: FloatArray = weight[:, group] / (weight.sum(axis=1) + np.exp(unseen - highest))
-    return claims.clip(_LEAST, 1.0 - _LEAST).round(_DECIMALS)
+    claims = weight[:, group] / (np.add.reduce(weight, axis=1) + np.exp(unseen - highest))
+    bounded: FloatArray = np.minimum(np.maximum(claims, _LEAST), 1.0 - _LEAST)
+    return bounded.round(_DECIMALS)
 
 
 def membership(claim: float) -> FloatArray:
@@ -61,10 +64,10 @@ def membership(claim: float) -> FloatArray:
     ([9], [0.5, 0.5])
     """
     weights = np.zeros(len(_CENTRES))
-    upper = int(np.searchsorted(_CENTRES[1:-1], claim)) + 1
-    low, high = _CENTRES[upper - 1], _CENTRES[upper]
-    weights[upper] = min(max((claim - low) / (high - low), 0.0), 1.0)
-    weights[upper - 1] = 1.0 - weights[upper]
+    upper = bisect_left(_BETWEEN, claim) + 1
+    low, high = _CENTRES.item(upper - 1), _CENTRES.item(upper)
+    share = min(max((claim - low) / (high - low), 0.0), 1.0)
+    weights[upper], weights[upper - 1] = share, 1.0 - share
     return weights
 
 
@@ -94,8 +97,8 @@ class Confidence:
     def mixed(self, claims: FloatArray, now: float) -> float:
         """The claims of all temperatures as one, as a ledger keeps it."""
         likelihood = self.decayed.value("likelihood", now)
-        weights = np.exp(likelihood - likelihood.max())
-        return round(float(weights @ claims / weights.sum()), _DECIMALS)
+        weights = np.exp(likelihood - np.maximum.reduce(likelihood))
+        return round(float(weights @ claims / np.add.reduce(weights)), _DECIMALS)
 
     def calibrated(self, claim: float, now: float) -> float:
         """The claim, corrected by how such claims turned out."""
@@ -115,9 +118,9 @@ class Confidence:
 
     def count(self, confidence: float, tick: float) -> None:
         """Take a decision into the histogram; no label is needed."""
-        one = np.zeros((2, _SET_BINS))
-        one[:, _bin(confidence)] = 1.0, confidence
-        self.decayed.add("decisions", one, tick)
+        weight, (number, total) = self.decayed.weight(tick), self.decayed.arrays["decisions"]
+        number[_bin(confidence)] += weight
+        total[_bin(confidence)] += confidence * weight
 
     def write_many(
         self, claims: FloatArray, claim: FloatArray, right: FloatArray, ticks: Sequence[float]

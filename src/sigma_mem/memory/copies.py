@@ -52,6 +52,26 @@ def pair_evidence(groups: NDArray[np.intp]) -> FloatArray:
     return out
 
 
+def pair_evidence_of(groups: NDArray[np.intp]) -> FloatArray:
+    """`pair_evidence` of one event, (2, P, P): quicker, since w of p and q depends on their groups only.
+
+    >>> groups = np.array([0, 0, -1, 1])
+    >>> bool((pair_evidence_of(groups) == pair_evidence(groups)).all())
+    True
+    """
+    numbers = groups.tolist()
+    others = sum(group >= 0 for group in numbers) - 2
+    out = np.zeros((2, len(numbers), len(numbers)))
+    if others < 1:
+        return out
+    siding = [numbers.count(group) - 1 for group in numbers]  # with p: q among them, or not
+    beside = np.array([(1.0 - (n - 1) / others, 1.0 - n / others) for n in siding])
+    both, equal = _both(groups >= 0), groups[:, None] == groups
+    np.multiply(both, np.where(equal, beside[:, :1], beside[:, 1:]), out=out[1])
+    np.multiply(out[1], equal, out=out[0])
+    return out
+
+
 def copying(same: FloatArray, compared: FloatArray, prior: float = _PRIOR_EVENTS) -> FloatArray:
     """d, (..., P, P), from the sums of w·same and of w: symmetric, 0 on the diagonal.
 
@@ -70,7 +90,7 @@ def votes_among(groups: NDArray[np.intp], d: FloatArray) -> FloatArray:
     >>> votes_among(np.array([[0, 0, 1], [0, -1, 1]]), d).tolist()
     [[0.5, 0.5, 1.0], [1.0, 1.0, 1.0]]
     """
-    votes: FloatArray = 1.0 / (1.0 + (d * _both(groups >= 0)).sum(axis=-1))
+    votes: FloatArray = 1.0 / (1.0 + np.add.reduce(d * _both(groups >= 0), axis=-1))
     return votes
 
 
@@ -84,16 +104,15 @@ def agreement_beside_copies(groups: NDArray[np.intp], d: FloatArray, votes: Floa
     >>> agreement_beside_copies(groups, d, votes_among(groups, d)).tolist()
     [-1.0, -1.0, -1.0]
     """
-    plain = agreement_labels(groups)
-    there = _both(groups >= 0)
-    weight = there * (1.0 - d) * votes[..., None, :]
+    readable = groups >= 0
+    weight = _both(readable) * (1.0 - d) * votes[..., None, :]
     same = weight * (groups[..., :, None] == groups[..., None, :])
-    total = weight.sum(axis=-1)
-    share = same.sum(axis=-1) / np.maximum(total, _LEAST_WEIGHT)
+    total = np.add.reduce(weight, axis=-1)
+    share = np.add.reduce(same, axis=-1) / np.maximum(total, _LEAST_WEIGHT)
     beside = np.where(total > _LEAST_WEIGHT, 2.0 * share - 1.0, np.nan)
-    rounded = np.where(groups >= 0, beside, plain).astype(np.float16)
-    out: FloatArray = np.where((votes < 1.0).any(axis=-1, keepdims=True), rounded, plain)
-    return out
+    rounded = beside.astype(np.float16).astype(np.float64)
+    counts = readable & np.logical_or.reduce(votes < 1.0, axis=-1, keepdims=True)
+    return rounded if counts.all() else np.where(counts, rounded, agreement_labels(groups))
 
 
 def _both(readable: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -135,7 +154,7 @@ class Copies:
             Answer groups of the pool, then of peers that have left it: they count among the others.
         """
         n = self.decayed.arrays["pairs"].shape[-1]
-        evidence = pair_evidence(groups)[:, :n, :n]
+        evidence = pair_evidence_of(groups)[:, :n, :n]
         self.decayed.add("pairs", evidence if sign > 0.0 else -evidence, tick)
 
     def degrees(self, now: float) -> FloatArray | None:

@@ -102,9 +102,9 @@ def feature_weights(
 
 def _ridge(evidence: FloatArray, spread: FloatArray, prior: FloatArray | float = 0.0) -> FloatArray:
     """Weights of features in units of their spread, shrunk to a prior."""
-    scaled = evidence[..., :-1, :-1] / (spread[..., :, None] * spread[..., None, :])
-    diagonal = np.arange(scaled.shape[-1])
-    scaled[..., diagonal, diagonal] += _RIDGE
+    scaled = np.ascontiguousarray(evidence[..., :-1, :-1] / (spread[..., :, None] * spread[..., None, :]))
+    size = scaled.shape[-1]
+    scaled.reshape(*scaled.shape[:-2], size * size)[..., :: size + 1] += _RIDGE  # the diagonal
     moments: FloatArray = evidence[..., :-1, -1] / spread
     moments += _RIDGE * prior
     return np.asarray(np.linalg.solve(scaled, moments[..., None])[..., 0], dtype=np.float64)
@@ -125,7 +125,7 @@ def _unit(
 
 def _spread(evidence: FloatArray, compared: FloatArray) -> FloatArray:
     """Standard deviation of every feature within events."""
-    square = np.diagonal(evidence, axis1=-2, axis2=-1)[..., :-1] / np.maximum(compared, _LEAST)[..., None]
+    square = evidence.diagonal(0, -2, -1)[..., :-1] / np.maximum(compared, _LEAST)[..., None]
     out: FloatArray = np.sqrt(np.maximum(square, _LEAST))
     return out
 
@@ -136,7 +136,8 @@ def text_log_odds(features: FloatArray, readable: NDArray[np.bool_], weights: Fl
     0 for an answer that could not be read; the others are not compared with it.
     """
     raw = np.where(readable, (features @ weights[..., None])[..., 0], 0.0)
-    mean = raw.sum(axis=-1, keepdims=True) / np.maximum(readable.sum(axis=-1, keepdims=True), 1)
+    count = np.add.reduce(readable, axis=-1, keepdims=True)
+    mean = np.add.reduce(raw, axis=-1, keepdims=True) / np.maximum(count, 1)
     bounded = np.maximum(np.minimum(_LOG_ODDS * (raw - mean), _MOST), -_MOST)
     out: FloatArray = np.where(readable, bounded, 0.0)
     return out
