@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import DecayedSum
+from sigma_mem.memory.decayed import added
 
 rates = st.floats(1e-6, 5.0)
 
@@ -104,3 +105,10 @@ def test_merge_reads_both_at_the_same_time_whatever_their_anchors():
     assert one.bits != two.bits
     one.merge(two, 41.0)
     assert one.value("x", 41.0)[0] == pytest.approx(1.5 + 8.0 * 2.0**-40)
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 20))
+def test_numbers_are_added_as_numpy_adds_them_to_the_bit(seed, n):
+    values = np.random.default_rng(seed).normal(size=n) * 10.0 ** (seed % 7)
+    assert added(values) == np.add.reduce(values) == values[None].sum(axis=1)[0]
+    assert math.isnan(added(np.append(values, math.nan)))

@@ -116,12 +116,13 @@ class Competence:
         A product of matrices is symmetric only up to rounding; packed, an entry and its mirror are one.
         """
         columns = np.ascontiguousarray(self._phis.T)
+        scaled = np.empty_like(columns)  # used again: a new one for every product takes twice as long
         known: dict[bytes, FloatArray] = {}  # peers that are labelled on the same events share N's update
         out = []
         for row in np.ascontiguousarray(self._coefficients[:, :matrices].T):
             key = row.tobytes()
             if key not in known:
-                known[key] = pack_symmetric((columns * row).dot(self._phis))
+                known[key] = pack_symmetric(np.multiply(columns, row, out=scaled).dot(self._phis))
             out.append(known[key])
         return out
 

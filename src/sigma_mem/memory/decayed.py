@@ -24,6 +24,7 @@ from sigma_mem.events import FloatArray
 # The anchor moves on when γ^(anchor − now) reaches 2^32, and by whole halvings only: a power of
 # two rescales sum and weights without rounding, so moving it changes no bit of what is read.
 _MAX_BITS = 32
+_IN_ORDER = 8  # numbers from which on numpy adds in several places at once
 LEAST = 1e-200  # of a decay that is divided by
 
 
@@ -152,6 +153,20 @@ def add_rows(total: FloatArray, rows: FloatArray) -> None:
     """Add rows to a total in place, one after another, so that rounding is that of so many additions."""
     if len(rows):
         total[...] = np.add.accumulate(np.concatenate((total[None], rows)), axis=0)[-1]
+
+
+def added(values: FloatArray) -> float:
+    """The sum as numpy adds it, bit for bit: fewer than eight numbers one after another, quicker without it.
+
+    >>> added(np.array([0.1, 0.2, 0.3]))
+    0.6000000000000001
+    """
+    if len(values) >= _IN_ORDER:
+        return float(np.add.reduce(values))
+    total = 0.0
+    for value in values.tolist():  # `sum` rounds otherwise from Python 3.12 on
+        total += value
+    return total
 
 
 def _taken(array: FloatArray, order: FloatArray, axes: Sequence[int]) -> FloatArray:

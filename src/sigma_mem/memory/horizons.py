@@ -126,7 +126,7 @@ class Horizons:
                     alone -= w / n
         row = np.array([*labels, *weights, beyond, events, alone])
         weight_of = np.array([decayed.weight(tick) for decayed in self._decayed])
-        self._sums += weight_of[:, None] * row
+        self._sums += weight_of[:, None].dot(row[None])  # quicker than `*`, and the same
 
     def write_many(
         self,

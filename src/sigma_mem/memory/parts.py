@@ -85,9 +85,10 @@ class StateParts:
         With decay by event it is the clock after the event, so that at clock T the event t (from 0)
         has weight γ^(T−1−t).
         """
-        if self.settings.decay == "time":
-            return self.now if self._doubted(time) else time
-        return self.now + 1.0 if self.settings.decay == "event" else self.now
+        decay = self.settings.decay
+        if decay == "event":
+            return self.now + 1.0
+        return time if decay == "time" and not self._doubted(time) else self.now
 
     def begin_event(self, time: float = 0.0) -> float:
         """Count one decided event; return its tick."""
@@ -96,7 +97,7 @@ class StateParts:
         self.clock += 1
         if not self._begun:
             self._begin(time)
-        self._advance(max(self.now, tick))
+        self._advance(tick if tick > self.now else self.now)
         return tick
 
     def moment(self, time: float) -> float:

@@ -13,6 +13,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory.agreement import deviation
 from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_of
+from sigma_mem.memory.decayed import added
 from sigma_mem.memory.horizons import bounded, with_deviation
 from sigma_mem.memory.mixing import fast_horizon
 from sigma_mem.memory.parts import StateParts
@@ -296,7 +297,7 @@ class SigmaState(StateParts):
 
 def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
-    total = np.add.reduce(c)
+    total = added(c)
     if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
         return c, _ones(len(c)), c - total / len(c), len(c)
     there = c == c  # NaN differs from itself
