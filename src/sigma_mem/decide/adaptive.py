@@ -59,8 +59,9 @@ def adaptive(prob: FloatArray, available: Sequence[int]) -> int:
     >>> adaptive(np.array([0.5, 0.51, 0.6]), [0, 1, 2])
     2
     """
-    best = max(available, key=lambda read: (prob[read] if read else 0.0, -read))
-    return best if prob[best] > 0.5 + _MARGIN else 0
+    chances = prob.tolist()
+    best = max(available, key=lambda read: (chances[read] if read else 0.0, -read))
+    return best if chances[best] > 0.5 + _MARGIN else 0
 
 
 def best_read(reads: Reads, view: View, prob: FloatArray) -> Outcome:
@@ -77,7 +78,7 @@ def best_read(reads: Reads, view: View, prob: FloatArray) -> Outcome:
     choices = {read.name: read.choose(view) for read in available}
     best = reads[reads.names[adaptive(prob, [reads.names.index(name) for name in choices])]]
     chosen = choices[best.name]
-    if not (view.groups >= 0).any():
+    if max(view.groups.tolist()) < 0:
         chosen = chosen._replace(peer=NOBODY)
     return Outcome(
         f"adaptive:{best.name}",

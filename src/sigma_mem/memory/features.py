@@ -60,7 +60,10 @@ def feature_evidence(features: FloatArray, residual: FloatArray) -> tuple[FloatA
 
 def _evidence_of(features: FloatArray, residual: FloatArray) -> tuple[FloatArray, float]:
     """`feature_evidence` of one event: quicker without masks."""
-    z = np.concatenate((features, residual[:, None]), axis=1)[residual == residual]
+    z = np.concatenate((features, residual[:, None]), axis=1)
+    there = [e == e for e in residual.tolist()]  # NaN differs from itself
+    if not all(there):
+        z = z[there]
     if len(z) > 1:
         z -= np.add.reduce(z) / len(z)
         return z.T @ z, len(z) - 1.0

@@ -273,10 +273,14 @@ class SigmaState(StateParts):
 
     def write_agreement(self, phi: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Write an event's agreement labels, NaN where there is none; sign −1 takes them back."""
-        there = a == a  # NaN differs from itself
-        if self.agreement is not None and there.any():
-            self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * there, tick)
-            self._overall_known = None
+        if self.agreement is None:
+            return
+        there = [x == x for x in a.tolist()]  # NaN differs from itself
+        if all(there):
+            self.agreement.write(phi, sign * a, sign * _ones(len(a)), tick)
+        elif any(there):
+            self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * np.array(there), tick)
+        self._overall_known = None
 
     def write_agreed_texts(self, features: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Write how answers that others agree with are written, (answers, S); sign −1 takes it back."""

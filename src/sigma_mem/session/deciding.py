@@ -245,7 +245,7 @@ def _read_details(state: SigmaState, view: View, outcome: Outcome, details: dict
     """What to keep of how the reads chose, beside what is kept already."""
     if "select" in outcome.choices:
         details |= posterior_details(state, outcome.choices["select"].totals)
-    if outcome.used_text and np.abs(view.text_log_odds).max() >= _LEAST_LOG_ODDS:
+    if outcome.used_text and max(map(abs, view.text_log_odds.tolist())) >= _LEAST_LOG_ODDS:
         details = {"text_log_odds": state.by_peer(view.text_log_odds.round(4))} | details
     return details
 

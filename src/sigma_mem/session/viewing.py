@@ -47,8 +47,10 @@ def view_of(
 def _groups(peers: Sequence[str], given: Mapping[str, Answer]) -> NDArray[np.intp]:
     """Answer groups; −1 where an answer cannot be read, −2 where a peer gave none."""
     groups = group_answers([given[peer].canon if peer in given else None for peer in peers])
-    silent = [peer not in given or (given[peer].canon is None and not given[peer].text) for peer in peers]
-    return np.where(silent, -2, groups)
+    for place, peer in enumerate(peers):
+        if peer not in given or (given[peer].canon is None and not given[peer].text):
+            groups[place] = -2
+    return groups
 
 
 @lru_cache
@@ -60,9 +62,14 @@ def recorded_agreement(
     view: View, answers: Answers, copying: FloatArray | None, peers: Sequence[str]
 ) -> FloatArray | None:
     """Agreement labels of the answers; None where no copies are among them, and the canons say it all."""
-    if copying is None or view.votes is None or view.votes.min() == 1.0:
+    if copying is None or view.votes is None or min(view.votes.tolist()) == 1.0:
         return None
-    asked = np.where([peer in answers.by_peer for peer in peers], np.maximum(view.groups, -1), -2)
+    asked = np.array(
+        [
+            max(group, -1) if peer in answers.by_peer else -2
+            for peer, group in zip(peers, view.groups.tolist(), strict=True)
+        ]
+    )
     return agreement_beside_copies(asked, copying, view.votes)
 
 
