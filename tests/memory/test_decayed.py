@@ -110,5 +110,5 @@ def test_merge_reads_both_at_the_same_time_whatever_their_anchors():
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 20))
 def test_numbers_are_added_as_numpy_adds_them_to_the_bit(seed, n):
     values = np.random.default_rng(seed).normal(size=n) * 10.0 ** (seed % 7)
-    assert added(values) == np.add.reduce(values) == values[None].sum(axis=1)[0]
-    assert math.isnan(added(np.append(values, math.nan)))
+    assert added(values.tolist()) == np.add.reduce(values) == values[None].sum(axis=1)[0]
+    assert math.isnan(added([*values.tolist(), math.nan]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from reprlib import repr as brief
 from typing import NamedTuple
 
@@ -173,6 +174,8 @@ def prepare_answers(
         raise InputError("answers are empty; expected {peer: text} for at least one peer")
     read = canon_function(canon)
     named = isinstance(canon, str)
+    if named:
+        read = cache(read)  # peers often write the same
     found = {peer: _answer(peer, given, read, named) for peer, given in answers.items()}
     readable = [peer for peer, answer in found.items() if answer.canon is not None]
     if not with_features or len(readable) < 2:

@@ -38,7 +38,7 @@ def duels(c: FloatArray) -> FloatArray:
     [nan, nan, 1.0, nan]
     """
     lead = c - c[..., :1]
-    out: FloatArray = np.where(lead == 0.0, np.nan, lead.clip(-1.0, 1.0))
+    out: FloatArray = np.where(lead == 0.0, np.nan, np.minimum(np.maximum(lead, -1.0), 1.0))
     return out
 
 

@@ -155,16 +155,16 @@ def add_rows(total: FloatArray, rows: FloatArray) -> None:
         total[...] = np.add.accumulate(np.concatenate((total[None], rows)), axis=0)[-1]
 
 
-def added(values: FloatArray) -> float:
+def added(values: Sequence[float]) -> float:
     """The sum as numpy adds it, bit for bit: fewer than eight numbers one after another, quicker without it.
 
-    >>> added(np.array([0.1, 0.2, 0.3]))
+    >>> added([0.1, 0.2, 0.3])
     0.6000000000000001
     """
     if len(values) >= _IN_ORDER:
         return float(np.add.reduce(values))
     total = 0.0
-    for value in values.tolist():  # `sum` rounds otherwise from Python 3.12 on
+    for value in values:  # `sum` rounds otherwise from Python 3.12 on
         total += value
     return total
 

@@ -181,7 +181,7 @@ class TextFeatures:
             c − (2p̂ − 1); NaN where there is no label.
         """
         evidence, compared = _evidence_of(features, residual)
-        self.decayed.add("sum", weight * evidence, tick)
+        self.decayed.add("sum", evidence if weight == 1.0 else weight * evidence, tick)
         self.decayed.add("compared", np.array([weight * compared]), tick)
 
     def write_many(self, features: FloatArray, residuals: FloatArray, ticks: Sequence[float]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.decayed import DecayedSum, added
 
 WINDOW = 64  # events that wait to be added by one product
 
@@ -38,13 +38,13 @@ def centred(c: FloatArray, departed: Sequence[float] = ()) -> FloatArray:
     >>> centred(np.array([1.0, np.nan, -1.0, -1.0])).round(3).tolist()
     [1.333, 0.0, -0.667, -0.667]
     """
-    (there,) = (c == c).nonzero()  # NaN differs from itself
-    q = np.zeros(len(c))
-    labels = len(there) + len(departed)
-    if labels > 1:
-        known = c[there]
-        q[there] = known - (np.add.reduce(known) + sum(departed)) / labels
-    return q
+    values = c.tolist()
+    known = [x for x in values if x == x]  # NaN differs from itself
+    labels = len(known) + len(departed)
+    if labels < 2:
+        return np.zeros(len(c))
+    mean = (added(known) + sum(departed)) / labels
+    return np.array([x - mean if x == x else 0.0 for x in values])
 
 
 def centred_events(c: FloatArray) -> FloatArray:

@@ -301,12 +301,13 @@ class SigmaState(StateParts):
 
 def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
-    total = added(c)
+    values = c.tolist()
+    total = added(values)
     if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
         return c, _ones(len(c)), c - total / len(c), len(c)
-    there = c == c  # NaN differs from itself
-    n = int(np.count_nonzero(there)) + len(departed)
-    return np.where(there, c, 0.0), there.astype(np.float64), centred(c, departed), n
+    there = [1.0 if x == x else 0.0 for x in values]  # NaN differs from itself
+    label = np.array([x if x == x else 0.0 for x in values])
+    return label, np.array(there), centred(c, departed), there.count(1.0) + len(departed)
 
 
 @lru_cache
