@@ -144,10 +144,10 @@ def vote_confidence(choice: Choice, alternatives: float) -> float:
     """
     if choice.group < 0:
         return 0.0
-    total = choice.totals[choice.group]
+    total = choice.totals.item(choice.group)
     unseen = max(0.0, alternatives + 1.0 - len(choice.totals))
-    unseen = unseen and unseen * np.exp(min(-total, _MOST_LOG))  # 0·∞ is no number
-    return float(1.0 / (np.exp(choice.totals - total).sum() + unseen))
+    unseen = unseen and unseen * float(np.exp(min(-total, _MOST_LOG)))  # 0·∞ is no number
+    return 1.0 / (float(np.add.reduce(np.exp(choice.totals - total))) + unseen)
 
 
 def vote_totals(view: View, outcome: Outcome | None = None) -> FloatArray:
