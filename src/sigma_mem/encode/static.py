@@ -17,7 +17,9 @@ Version 1, of 0.1.0, knows subjects only and reads every text as English; memori
 from __future__ import annotations
 
 import json
+import os
 import struct
+import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -113,15 +115,34 @@ class _TokenVectors:
     def __init__(self, stored: NDArray[np.float16], is_digit: NDArray[np.bool_]) -> None:
         self.size, self.is_digit = stored.shape[1], is_digit
         self._stored = stored
-        self._used = np.zeros(stored.shape, np.float32)  # pages that are never written take no memory
-        self._is_used = np.zeros(len(stored), np.bool_)
+        self._place = np.full(len(stored), -1, np.int32)  # of every token among those used; −1 for none
+        self._used, self._filled = np.empty((1024, self.size), np.float32), 0
+        self._renew_lock()
+        if hasattr(os, "register_at_fork"):  # a thread that is not in the child may hold it
+            os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
 
     def rows(self, ids: NDArray[np.intp]) -> NDArray[np.float32]:
         """The vectors of tokens, a row each."""
-        if not np.logical_and.reduce(self._is_used[ids]):
-            self._used[ids] = self._stored[ids]
-            self._is_used[ids] = True  # last: other threads may read meanwhile
-        return self._used.take(ids, axis=0)
+        places = self._place[ids]
+        if np.minimum.reduce(places) < 0:
+            self._use(np.unique(ids))
+            places = self._place[ids]
+        return self._used.take(places, axis=0)
+
+    def _use(self, ids: NDArray[np.intp]) -> None:
+        with self._lock:
+            new = ids[self._place[ids] < 0]
+            end = self._filled + len(new)
+            if end > len(self._used):
+                grown = np.empty((max(end, 2 * len(self._used)), self.size), np.float32)
+                grown[: self._filled] = self._used[: self._filled]
+                self._used = grown
+            self._used[self._filled : end] = self._stored[new]
+            places, self._filled = np.arange(self._filled, end), end
+            self._place[new] = places  # last: a row that has no place yet is not read
 
 
 @cache
