@@ -123,14 +123,17 @@ class Memories:
             await found.slow(lambda mem, peer=peer: _add_missing(mem, peer))  # type: ignore[misc]
         return found
 
-    async def flush(self) -> None:
-        """Return once everything recorded so far is on disk; who waits for the same batch shares one wait."""
+    def flush(self) -> asyncio.Future[Any]:
+        """Have everything recorded so far written from now on; done once it is on disk.
+
+        Who waits for the same batch shares one wait.
+        """
         self._loop = asyncio.get_running_loop()
         futures = []
         for batch in self.store.when_settled(self._on_settled):
             futures.append(self._loop.create_future())
             self._waiting.setdefault(batch, []).append(futures[-1])
-        await asyncio.gather(*futures)
+        return futures[0] if len(futures) == 1 else asyncio.gather(*futures)
 
     async def check_store(self) -> None:
         """Return if the store can be written; StoreError where not."""

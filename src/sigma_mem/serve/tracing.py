@@ -5,6 +5,7 @@ Where no exporter is configured a span costs next to nothing. No text of a reque
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,23 +35,32 @@ def telemetry_options(on: bool) -> TelemetryConfig:
     }
 
 
-@contextmanager
-def model_span(upstream: Upstream, path: str) -> Iterator[Span]:
-    """The span of one call to a model."""
-    operation, server = _OPERATIONS.get(path, path), urlsplit(upstream.base_url)
-    attributes: dict[str, str | int] = {
-        "gen_ai.operation.name": operation,
+def _operation(path: str) -> str:
+    return _OPERATIONS.get(path, path)
+
+
+@lru_cache(maxsize=256)
+def _attributes(upstream: Upstream, path: str) -> dict[str, str | int]:
+    """What is known of a call before it is made."""
+    server = urlsplit(upstream.base_url)
+    return {
+        "gen_ai.operation.name": _operation(path),
         "gen_ai.provider.name": "openai",  # the protocol that is spoken
         "gen_ai.request.model": upstream.model,
         "server.address": server.hostname or "",
         "server.port": server.port or (443 if server.scheme == "https" else 80),
         "sigma_mem.peer": upstream.name,
     }
+
+
+@contextmanager
+def model_span(upstream: Upstream, path: str) -> Iterator[Span]:
+    """The span of one call to a model."""
     tracer = trace.get_tracer("sigma_mem")
     with tracer.start_as_current_span(
-        f"{operation} {upstream.model}",
+        f"{_operation(path)} {upstream.model}",
         kind=SpanKind.CLIENT,
-        attributes=attributes,
+        attributes=_attributes(upstream, path),
         record_exception=False,  # its message may quote what the model was sent
         set_status_on_exception=False,
     ) as span:

@@ -11,17 +11,28 @@ from sigma_mem.serve.failures import RefusedError
 
 
 async def while_wanted(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
-    """The response, whose body was read; cancelled as soon as the client has gone.
+    """The response to a request whose body was read; cancelled as soon as the client has gone.
 
     The 499 that is raised then reaches the log and the metrics only.
     """
-    working = asyncio.create_task(answer)
-    leaving = asyncio.ensure_future(request.receive())  # after the body, only that the client left
+    working = asyncio.current_task()
+    left = False
+
+    async def watch() -> None:
+        nonlocal left
+        await request.receive()  # after the body, only that the client left
+        left = True
+        if working is not None:
+            working.cancel()
+
+    watching = asyncio.create_task(watch())
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise RefusedError(499, "client_left", "the client went away before the answer")
-        return working.result()
+        return await answer
+    except asyncio.CancelledError:
+        if not left:  # the server stops
+            raise
+        if working is not None:
+            working.uncancel()
+        raise RefusedError(499, "client_left", "the client went away before the answer") from None
     finally:
-        leaving.cancel()
-        working.cancel()
+        watching.cancel()

@@ -9,8 +9,9 @@ def decode_json(raw: bytes | str) -> object:
     >>> decode_json(b'{"a": 1}')
     {'a': 1}
     """
+    text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass")
     try:
-        return json.loads(raw, parse_constant=_refuse)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -22,3 +23,6 @@ def clean_unicode(text: str) -> str:
 
 def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)  # `json.loads` would make one for every text

@@ -33,7 +33,7 @@ class Turn:
         self.explore = context.config.explore if asked is None else asked
         self._memories, self._metrics = context.memories, context.metrics
         self._epoch = context.memories.store.epoch
-        self._saving: asyncio.Task[None] | None = None
+        self._saving: asyncio.Future[Any] | None = None
 
     def candidates(self) -> list[str]:
         """Peers of the memory that are upstreams, allowed by the request, and working."""
@@ -62,11 +62,12 @@ class Turn:
         peer = decision.served or decision.peer
         return peer if peer in candidates else None
 
-    def start_saving(self) -> None:
-        """Wait for the disk from now on, while an upstream is called."""
-        self._saving = asyncio.create_task(self._save())
+    def start_saving(self) -> asyncio.Future[Any]:
+        """Have the disk written from now on, while an upstream is called."""
+        self._saving = asyncio.ensure_future(self._memories.flush())
         # Where nobody answers nobody asks how it ended; asyncio would complain.
-        self._saving.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._saving.add_done_callback(lambda saving: saving.cancelled() or saving.exception())
+        return self._saving
 
     async def settle(self, decision: Decision, peer: str) -> None:
         """Record who served, where that is not who was chosen, and its cost.
@@ -77,20 +78,14 @@ class Turn:
         self._metrics.decided(decision.read)
         if peer != decision.peer or peer in self.calls.costs:
             await self.charge(decision, peer)
-        if self._saving is None or peer != decision.peer:
-            await self._save()
-        else:
-            await self._saving
+        await (self.start_saving() if self._saving is None or peer != decision.peer else self._saving)
+        if self._memories.store.epoch != self._epoch:
+            raise StoreError("the store had to drop what was just written; try again")
 
     async def charge(self, decision: Decision, peer: str) -> None:
         """Record who served and, where that is known, what it cost."""
         cost = self.calls.costs.get(peer)
         await self.memory.quick(lambda mem: mem.served(decision, peer, cost=cost, wait=False))
-
-    async def _save(self) -> None:
-        await self._memories.flush()
-        if self._memories.store.epoch != self._epoch:
-            raise StoreError("the store had to drop what was just written; try again")
 
     def summary(self, decision: Decision, peer: str) -> Body:
         """What the response says of the decision, in its field and in its headers."""
