@@ -69,7 +69,7 @@ class Fingerprints:
     def __init__(self, read: Read) -> None:
         self._read = read
         self._lock = threading.Lock()
-        self._known: NDArray[np.uint32] = np.zeros((0, 2), dtype=np.uint32)
+        self._known: NDArray[np.uint32] = np.zeros((2, 0), dtype=np.uint32)  # of ids, of events
         self._size = 0
 
     def with_id(self, namespace: int, kind: bytes, id: bytes) -> list[int]:
@@ -80,10 +80,10 @@ class Fingerprints:
         """Numbers of the records that may belong to this event."""
         return self._having(1, print_of_event(namespace, event))
 
-    def _having(self, column: int, value: int) -> list[int]:
+    def _having(self, row: int, value: int) -> list[int]:
         with self._lock:
             self._catch_up()
-            found: list[int] = (np.flatnonzero(self._known[: self._size, column] == value) + 1).tolist()
+            found: list[int] = (np.flatnonzero(self._known[row, : self._size] == value) + 1).tolist()
             return found
 
     def _catch_up(self) -> None:
@@ -100,12 +100,14 @@ class Fingerprints:
                 missing = f"a record after number {self._size} is missing"
                 raise StoreCorruptError(f"{missing}; restore the file from a backup")
             self._add(_prints(names))
+            if len(names) < SEGMENT:
+                return
 
     def _add(self, prints: NDArray[np.uint32]) -> None:
-        size = self._size + len(prints)
-        if size > len(self._known):
-            grown = np.zeros((max(size, 2 * len(self._known), SEGMENT), 2), dtype=np.uint32)
-            grown[: self._size] = self._known[: self._size]
+        size, room = self._size + len(prints), self._known.shape[1]
+        if size > room:
+            grown = np.zeros((2, max(size, 2 * room, SEGMENT)), dtype=np.uint32)
+            grown[:, : self._size] = self._known[:, : self._size]
             self._known = grown
-        self._known[self._size : size] = prints
+        self._known[:, self._size : size] = prints.T
         self._size = size
