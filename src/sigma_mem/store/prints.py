@@ -18,6 +18,7 @@ from sigma_mem.errors import StoreCorruptError
 from sigma_mem.store.rows import StoredRow, checksum
 
 SEGMENT = 4096  # records
+PRINT_BYTES = 8  # of one record
 Names = tuple[int, int, bytes, bytes, bytes]  # of a record: seq, namespace, kind, id, event
 Read = Callable[..., list[Any]]  # a named query and its values → rows
 
@@ -46,8 +47,17 @@ def names_of(row: StoredRow) -> Names:
 
 def sealed(number: int, names: Sequence[Names]) -> tuple[int, bytes, int]:
     """The row of a segment, given the names of its records."""
-    raw = _prints(names).tobytes()
-    return number, raw, checksum(number, raw)
+    return sealed_prints(number, prints_of(names))
+
+
+def sealed_prints(number: int, prints: bytes) -> tuple[int, bytes, int]:
+    """The row of a segment, given its fingerprints."""
+    return number, prints, checksum(number, prints)
+
+
+def prints_of(names: Sequence[Names]) -> bytes:
+    """The fingerprints of records, as a segment keeps them."""
+    return _prints(names).tobytes()
 
 
 def _prints(names: Sequence[Names]) -> NDArray[np.uint32]:
@@ -55,12 +65,10 @@ def _prints(names: Sequence[Names]) -> NDArray[np.uint32]:
         raise StoreCorruptError(
             "a record's namespace, kind, id or event is of the wrong type; restore the file from a backup"
         )
-    starts = [_starts(namespace, kind) for _, namespace, kind, _, _ in names]
-    pairs = [
-        (zlib.crc32(id, of_id), zlib.crc32(event, of_event))
-        for (_, _, _, id, event), (of_id, of_event) in zip(names, starts, strict=True)
-    ]
-    return np.array(pairs, dtype="<u4").reshape(len(pairs), 2)
+    # Numbers only: thousands of tuples would call the garbage collector.
+    of_ids = [print_of_id(namespace, kind, id) for _, namespace, kind, id, _ in names]
+    of_events = [print_of_event(namespace, event) for _, namespace, _, _, event in names]
+    return np.stack([np.array(each, dtype="<u4") for each in (of_ids, of_events)], axis=1)
 
 
 class Fingerprints:

@@ -21,7 +21,7 @@ from sigma_mem.store.database import (
     store_error,
 )
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.prints import SEGMENT, Names, names_of, sealed
+from sigma_mem.store.prints import PRINT_BYTES, SEGMENT, names_of, prints_of, sealed_prints
 from sigma_mem.store.rows import Queued, StoredRow, checksum
 from sigma_mem.store.upgrade import copy_lines
 from sigma_mem.store.wal import refuse_damaged_log
@@ -43,7 +43,7 @@ class Tables(LedgerTables):
         self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
         self.files = OpenFiles(path)
         self._known: Books | None = None  # as the last commit left them
-        self._unsealed: list[Names] | None = None  # of records after the last full segment, as far as known
+        self._unsealed: bytes | None = None  # fingerprints of records after the last full segment, once known
 
     # --- write ---------------------------------------------------------------------------
 
@@ -154,18 +154,17 @@ class Tables(LedgerTables):
             finally:
                 db.execute(f"PRAGMA secure_delete = {usual:d}")
 
-    def _seal(
-        self, db: sqlite3.Connection, unsealed: list[Names] | None, rows: Sequence[StoredRow]
-    ) -> list[Names]:
-        """Write the segments that new rows have filled, given the names before them; return those after."""
+    def _seal(self, db: sqlite3.Connection, unsealed: bytes | None, rows: Sequence[StoredRow]) -> bytes:
+        """Write segments that new rows fill, given the fingerprints before them; return those after."""
         number, before = divmod(rows[0].seq - 1, SEGMENT)  # full segments, and records since
         if unsealed is None:  # the first time: from then on they are known without a look at the file
-            unsealed = db.execute(self._sql["names"], (number * SEGMENT, before)).fetchall()
-        unsealed += map(names_of, rows)
-        while len(unsealed) >= SEGMENT:
+            unsealed = prints_of(db.execute(self._sql["names"], (number * SEGMENT, before)).fetchall())
+        unsealed += prints_of([names_of(row) for row in rows])
+        whole = SEGMENT * PRINT_BYTES
+        while len(unsealed) >= whole:
             number += 1
-            db.execute(self._sql["save_segment"], sealed(number, unsealed[:SEGMENT]))
-            del unsealed[:SEGMENT]
+            db.execute(self._sql["save_segment"], sealed_prints(number, unsealed[:whole]))
+            unsealed = unsealed[whole:]
         return unsealed
 
     # --- read ----------------------------------------------------------------------------
