@@ -3,8 +3,11 @@
 This process is the load generator. It starts two servers: the service, on a SQLite file, and an application
 with one endpoint that reads a JSON body and answers with a small one. Rates are taken with all connections
 busy, in many short rounds of all kinds, and compared within a round, so that what a busy machine adds falls
-on all; figures are medians over the rounds, without the first. Latencies are taken at half of that rate, sent
-on schedule whether or not earlier answers came; p99 is the median over slices of each slice's own.
+on all; figures are medians over the rounds, without the first. What the service adds is what is beyond the
+call of the memory in the very requests that are served: the service has a clock around that call. The same
+calls without a service are timed as well. Latencies are taken at half of the rate, sent on schedule whether
+or not earlier answers came; p99 is the median over slices of each slice's own. Beside them stands how long
+the disk takes for a sync.
 
     python benchmarks/service.py [--seconds 0.5] [--rounds 20] [--json]
 """
@@ -12,20 +15,30 @@ on schedule whether or not earlier answers came; p99 is the median over slices o
 import argparse
 import asyncio
 import json
-import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from load import (
+    WRITERS,
+    CallClock,
+    Rate,
+    Server,
+    at_rate,
+    connect,
+    free_port,
+    post,
+    saturate,
+    server,
+    wait_for,
+)
 
 from sigma_mem import Settings, SigmaMem
 
@@ -36,136 +49,7 @@ LABELS = {"gemma": True, "phi": False}
 SLICES = 5  # in which latencies are taken, of each kind in turn
 SLICE = 4  # times as long as one measurement of a rate
 CONNECTIONS = 16
-WRITERS = 64  # connections that wait for the disk
-SERVICE = "from sigma_mem.cli import main; main()"
-
-
-class Connection(asyncio.Protocol):
-    """One kept connection: sends bytes, and says when the whole response is there."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._done: asyncio.Future[bytes] | None = None
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        """Collect until head and body are whole."""
-        self._buffer += data
-        end = self._buffer.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        head = bytes(self._buffer[:end]).lower()
-        start = head.index(b"content-length:") + 15
-        stop = head.find(b"\r\n", start)
-        size = end + 4 + int(head[start : stop if stop > 0 else None])
-        if len(self._buffer) < size:
-            return
-        response = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        if not response.startswith(b"HTTP/1.1 200"):
-            raise SystemExit(response.decode())
-        if self._done is not None:
-            self._done.set_result(response[end + 4 :])
-
-    async def send(self, request: bytes) -> bytes:
-        """The body of the response."""
-        assert self._transport is not None
-        self._done = asyncio.get_running_loop().create_future()
-        self._transport.write(request)
-        return await self._done
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._transport is not None:
-            self._transport.close()
-
-
-class Server(NamedTuple):
-    """Where a server listens, and its process."""
-
-    port: int
-    process: int
-
-
-class Rate(NamedTuple):
-    """Requests a second, and the server's processor seconds for one."""
-
-    rate: float
-    processor: float
-
-
-def post(path: str, body: dict[str, Any]) -> bytes:
-    """A request as bytes."""
-    text = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    return head.encode() + f"content-length: {len(text)}\r\n\r\n".encode() + text
-
-
-async def connect(port: int, count: int) -> list[Connection]:
-    """So many connections."""
-    loop = asyncio.get_running_loop()
-    made = [await loop.create_connection(Connection, "127.0.0.1", port) for _ in range(count)]
-    return [protocol for _, protocol in made]
-
-
-async def saturate(
-    server: Server,
-    requests: Callable[[], bytes | None],
-    seconds: float,
-    count: int,
-    answered: Callable[[bytes], None] = lambda body: None,
-) -> Rate:
-    """The rate with every connection busy, until the time is over or there are no more requests."""
-    connections = await connect(server.port, count)
-    end, done = time.perf_counter() + seconds, 0
-
-    async def work(connection: Connection) -> None:
-        nonlocal done
-        while time.perf_counter() < end and (request := requests()) is not None:
-            answered(await connection.send(request))
-            done += 1
-
-    begun, computed = time.perf_counter(), processor_seconds(server.process)
-    await asyncio.gather(*map(work, connections))
-    took, computed = time.perf_counter() - begun, processor_seconds(server.process) - computed
-    for connection in connections:
-        connection.close()
-    return Rate(done / took, computed / done)
-
-
-async def at_rate(
-    port: int, requests: Callable[[], bytes | None], rate: float, seconds: float
-) -> list[float]:
-    """Seconds from when each request was due until its response, at a given rate."""
-    free = asyncio.Queue[Connection]()
-    for connection in await connect(port, WRITERS):
-        free.put_nowait(connection)
-    latencies: list[float] = []
-    tasks = set()
-
-    async def one(due: float) -> None:
-        connection = await free.get()
-        request = requests()
-        assert request is not None
-        await connection.send(request)
-        latencies.append(time.perf_counter() - due)
-        free.put_nowait(connection)
-
-    begun = time.perf_counter()
-    for n in range(int(rate * seconds)):
-        due = begun + n / rate
-        if (wait := due - time.perf_counter()) > 0:
-            await asyncio.sleep(wait)
-        tasks.add(asyncio.create_task(one(due)))
-    await asyncio.gather(*tasks)
-    while not free.empty():
-        free.get_nowait().close()
-    return latencies
+SYNCS = 100  # in a slice
 
 
 def bare() -> None:
@@ -186,45 +70,27 @@ def bare() -> None:
     uvicorn.run(app, port=int(sys.argv[2]), log_level="error", access_log=False)
 
 
-def processor_seconds(process: int) -> float:
-    """What all threads of a process have computed so far; NaN where the system does not say."""
-    try:
-        files = list(Path(f"/proc/{process}/task").glob("*/schedstat"))
-        return sum(int(file.read_text().split()[0]) for file in files) / 1e9 if files else math.nan
-    except OSError:  # a thread ended meanwhile
-        return processor_seconds(process)
+def timed_service() -> None:
+    """The service itself, with a clock around the calls of its memory."""
+    clock = CallClock(sys.argv.pop(2))
+    for name in ("route", "decide"):
+        setattr(SigmaMem, name, clock.timed(getattr(SigmaMem, name)))
+    from sigma_mem.cli import main as command
+
+    sys.argv[1] = "serve"
+    command()
 
 
-@contextmanager
-def server(*command: str) -> Iterator[int]:
-    """A server in a process of its own; gives its number."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, env=environment)
-    try:
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def wait_for(port: int) -> None:
-    """Return once a port is listened on."""
-    import socket
-
-    for _ in range(600):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise SystemExit(f"nothing listens on port {port}")
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+def sync_times(folder: str) -> list[float]:
+    """Seconds that the disk takes to sync a few pages, one after the other."""
+    times = []
+    with open(os.path.join(folder, "synced"), "ab") as file:
+        for _ in range(SYNCS):
+            os.write(file.fileno(), bytes(8192))
+            begun = time.perf_counter()
+            os.fsync(file.fileno())
+            times.append(time.perf_counter() - begun)
+    return times
 
 
 class InProcess:
@@ -262,17 +128,20 @@ class Found:
     feedback: float
     route_in_process_ms: float
     decide_in_process_ms: float
+    route_alone_ms: float
+    decide_alone_ms: float
     route_of_bare: float
     route_of_bare_without_service: float
+    route_beyond_in_bare_calls: float
     decide_beyond_in_bare_calls: float
+    decide_beyond_alone_in_bare_calls: float
     bare_processor_us: float
     route_processor_us: float
     decide_processor_us: float
-    route_in_process_processor_us: float
-    decide_in_process_processor_us: float
     feedback_processor_us: float
-    route_of_bare_by_processor: float
-    route_of_bare_without_service_by_processor: float
+    route_alone_processor_us: float
+    decide_alone_processor_us: float
+    route_beyond_in_bare_calls_by_processor: float
     decide_beyond_in_bare_calls_by_processor: float
     bare_p50_ms: float
     bare_p99_ms: float
@@ -282,6 +151,19 @@ class Found:
     decide_p99_ms: float
     feedback_p50_ms: float
     feedback_p99_ms: float
+    sync_p50_ms: float
+    sync_p99_ms: float
+
+
+class Turn(NamedTuple):
+    """One round: the bare endpoint, the service, and the memory alone."""
+
+    bare: Rate
+    route: Rate
+    decide: Rate
+    decide_alone: Rate
+    feedback: Rate
+    route_alone: Rate
 
 
 async def measure(service: Server, other: Server, folder: str, seconds: float, rounds: int) -> Found:
@@ -313,7 +195,7 @@ async def measure(service: Server, other: Server, folder: str, seconds: float, r
 
     turns, alone = [], InProcess(folder)
     for _ in range(rounds + 1):
-        turn = (
+        turn = Turn(
             await saturate(other, bare_request, seconds, CONNECTIONS),
             await saturate(service, route_request, seconds, CONNECTIONS, keep),
             await saturate(service, decide_request, seconds, CONNECTIONS),
@@ -324,60 +206,74 @@ async def measure(service: Server, other: Server, folder: str, seconds: float, r
         turns.append(turn)
     alone.mem.close()
     del turns[0]
-    middle = [statistics.median(each.rate for each in column) for column in zip(*turns, strict=True)]
-    computed = [statistics.median(each.processor for each in column) for column in zip(*turns, strict=True)]
-    while len(unlabelled) < SLICES * SLICE * seconds * middle[4] / 2 + SLICES:
+    middle = Turn(*(_middle(column) for column in zip(*turns, strict=True)))
+    while len(unlabelled) < SLICES * SLICE * seconds * middle.feedback.rate / 2 + SLICES:
         await saturate(service, route_request, seconds, CONNECTIONS, keep)
     slices: dict[str, list[tuple[float, float]]] = {}
     for _ in range(SLICES):
-        for name, port, requests, rate in (
-            ("bare", other, bare_request, middle[0]),
-            ("route", service, route_request, middle[1]),
-            ("decide", service, decide_request, middle[2]),
-            ("feedback", service, feedback_request, middle[4]),
+        slices.setdefault("sync", []).append(_half_and_most(sync_times(folder)))
+        for name, port, requests in (
+            ("bare", other, bare_request),
+            ("route", service, route_request),
+            ("decide", service, decide_request),
+            ("feedback", service, feedback_request),
         ):
-            found = sorted(await at_rate(port.port, requests, rate / 2, SLICE * seconds))
-            kept = 1000 * statistics.median(found), 1000 * found[int(0.99 * len(found))]
-            slices.setdefault(name, []).append(kept)
-    ms = {
-        name: [statistics.median(column) for column in zip(*each, strict=True)]
-        for name, each in slices.items()
-    }
+            rate = getattr(middle, name).rate / 2
+            found = await at_rate(port.port, requests, rate, SLICE * seconds)
+            slices.setdefault(name, []).append(_half_and_most(found))
     first.close()
+    ms = {
+        f"{name}_{which}_ms": statistics.median(each[place] for each in column)
+        for name, column in slices.items()
+        for place, which in enumerate(("p50", "p99"))
+    }
+
+    def over_turns(ratio: Callable[[Turn], float]) -> float:
+        return statistics.median(map(ratio, turns))
+
     return Found(
-        bare=middle[0],
-        route=middle[1],
-        decide=middle[2],
-        feedback=middle[4],
-        route_in_process_ms=1000 / middle[5],
-        decide_in_process_ms=1000 / middle[3],
-        route_of_bare=statistics.median(turn[1].rate / turn[0].rate for turn in turns),
-        route_of_bare_without_service=statistics.median(1 / (1 + t[0].rate / t[5].rate) for t in turns),
-        decide_beyond_in_bare_calls=statistics.median(
-            (1 / t[2].rate - 1 / t[3].rate) * t[0].rate for t in turns
+        bare=middle.bare.rate,
+        route=middle.route.rate,
+        decide=middle.decide.rate,
+        feedback=middle.feedback.rate,
+        route_in_process_ms=1000 * (1 / middle.route.rate - middle.route.beyond),
+        decide_in_process_ms=1000 * (1 / middle.decide.rate - middle.decide.beyond),
+        route_alone_ms=1000 / middle.route_alone.rate,
+        decide_alone_ms=1000 / middle.decide_alone.rate,
+        route_of_bare=over_turns(lambda t: t.route.rate / t.bare.rate),
+        route_of_bare_without_service=over_turns(
+            lambda t: 1 / (1 + t.bare.rate * (1 / t.route.rate - t.route.beyond))
         ),
-        bare_processor_us=1e6 * computed[0],
-        route_processor_us=1e6 * computed[1],
-        decide_processor_us=1e6 * computed[2],
-        route_in_process_processor_us=1e6 * computed[5],
-        decide_in_process_processor_us=1e6 * computed[3],
-        feedback_processor_us=1e6 * computed[4],
-        route_of_bare_by_processor=statistics.median(t[0].processor / t[1].processor for t in turns),
-        route_of_bare_without_service_by_processor=statistics.median(
-            t[0].processor / (t[0].processor + t[5].processor) for t in turns
+        route_beyond_in_bare_calls=over_turns(lambda t: t.route.beyond * t.bare.rate),
+        decide_beyond_in_bare_calls=over_turns(lambda t: t.decide.beyond * t.bare.rate),
+        decide_beyond_alone_in_bare_calls=over_turns(
+            lambda t: (1 / t.decide.rate - 1 / t.decide_alone.rate) * t.bare.rate
         ),
-        decide_beyond_in_bare_calls_by_processor=statistics.median(
-            (t[2].processor - t[3].processor) / t[0].processor for t in turns
+        bare_processor_us=1e6 * middle.bare.processor,
+        route_processor_us=1e6 * middle.route.processor,
+        decide_processor_us=1e6 * middle.decide.processor,
+        feedback_processor_us=1e6 * middle.feedback.processor,
+        route_alone_processor_us=1e6 * middle.route_alone.processor,
+        decide_alone_processor_us=1e6 * middle.decide_alone.processor,
+        route_beyond_in_bare_calls_by_processor=over_turns(
+            lambda t: t.route.beyond_processor / t.bare.processor
         ),
-        bare_p50_ms=ms["bare"][0],
-        bare_p99_ms=ms["bare"][1],
-        route_p50_ms=ms["route"][0],
-        route_p99_ms=ms["route"][1],
-        decide_p50_ms=ms["decide"][0],
-        decide_p99_ms=ms["decide"][1],
-        feedback_p50_ms=ms["feedback"][0],
-        feedback_p99_ms=ms["feedback"][1],
+        decide_beyond_in_bare_calls_by_processor=over_turns(
+            lambda t: t.decide.beyond_processor / t.bare.processor
+        ),
+        **ms,
     )
+
+
+def _middle(rates: Sequence[Rate]) -> Rate:
+    """The medians of what rates hold."""
+    return Rate(*(statistics.median(column) for column in zip(*rates, strict=True)))
+
+
+def _half_and_most(seconds: Sequence[float]) -> tuple[float, float]:
+    """p50 and p99, in milliseconds."""
+    found = sorted(seconds)
+    return 1000 * statistics.median(found), 1000 * found[int(0.99 * len(found))]
 
 
 def show(found: Found) -> None:
@@ -388,6 +284,7 @@ def show(found: Found) -> None:
         middle, most = values[f"{name}_p50_ms"], values[f"{name}_p99_ms"]
         used = values[f"{name}_processor_us"]
         print(f"{name:10}{values[name]:15.0f}{middle:10.2f} ms{most:10.2f} ms{used:16.0f}")
+    print(f"{'a sync':25}{found.sync_p50_ms:10.2f} ms{found.sync_p99_ms:10.2f} ms")
     for what, value, wanted, good in (
         (
             "route, of the bare rate",
@@ -412,19 +309,21 @@ def show(found: Found) -> None:
     ):
         print(f"{what}: {value} (wanted: {wanted}{'' if good else '; MISSED'})")
     print(
-        "by the servers' processor time, which other work on the machine changes less than the rates: route "
-        f"{found.route_of_bare_by_processor:.0%} of bare where a bare call and the "
-        f"{found.route_in_process_processor_us / 1000:.2f} ms in process would be "
-        f"{found.route_of_bare_without_service_by_processor:.0%}, decide beyond the "
-        f"{found.decide_in_process_processor_us / 1000:.2f} ms in process "
+        "by processor time of the thread that serves, which other work on the machine changes less: beyond "
+        f"the call in process, route {found.route_beyond_in_bare_calls_by_processor:.2f} and decide "
         f"{found.decide_beyond_in_bare_calls_by_processor:.2f} bare calls"
+    )
+    print(
+        f"the same calls in a process without a service: route {found.route_alone_ms:.2f} ms, decide "
+        f"{found.decide_alone_ms:.2f} ms; beyond these, decide takes "
+        f"{found.decide_beyond_alone_in_bare_calls:.2f} bare calls"
     )
 
 
 def main() -> None:
     """Start both servers, measure, print."""
-    if sys.argv[1:2] == ["bare"]:
-        bare()
+    if sys.argv[1:2] in (["bare"], ["service"]):
+        {"bare": bare, "service": timed_service}[sys.argv[1]]()
         return
     options = argparse.ArgumentParser()
     options.add_argument("--seconds", type=float, default=0.5)
@@ -432,17 +331,21 @@ def main() -> None:
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        service, other = free_port(), free_port()
-        memory = os.path.join(folder, "memory.db")
-        flags = ("--port", str(service), "--path", memory, "--no-access-log")
+        port, other = free_port(), free_port()
+        memory, clock = os.path.join(folder, "memory.db"), os.path.join(folder, "clock")
+        flags = ("--port", str(port), "--path", memory, "--no-access-log")
         with (
-            server("-c", SERVICE, "serve", *flags) as first,
+            server(__file__, "service", clock, *flags) as first,
             server(__file__, "bare", str(other)) as second,
         ):
-            wait_for(service)
+            wait_for(port)
             wait_for(other)
             measured = measure(
-                Server(service, first), Server(other, second), folder, given.seconds, given.rounds
+                Server(port, first, CallClock(clock)),
+                Server(other, second),
+                folder,
+                given.seconds,
+                given.rounds,
             )
             found = asyncio.run(measured)
     if given.json:
