@@ -2,7 +2,8 @@
 
 All servers are processes of their own on loopback: an upstream that answers at once, the gateway over two
 such peers with a memory on disk, and LiteLLM's proxy over the same two. One client calls them in turns, block
-by block, so that what a busy machine adds falls on all.
+by block, so that what a busy machine adds falls on all. In the same blocks this process makes the decision
+itself, on a file of its own, and waits for the disk: that much of what is added is not the service's.
 """
 
 import http.client
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,6 +28,7 @@ import numpy as np
 from sigma_mem.bench.league import Progress, silent
 from sigma_mem.bench.table import Grid
 from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.session import SigmaMem
 
 TARGET_MS = 3.0
 _BLOCK = 20
@@ -34,19 +37,30 @@ _HOW = (
     "python3 -m venv ENV && ENV/bin/pip install 'litellm[proxy]'; then: sigma-mem bench gateway --litellm ENV"
 )
 _PROGRAM = Path("bin", "litellm")
+_PEERS = ("a", "b")
+_DECISION = "decision"
 _QUESTION = {"role": "user", "content": "What is 17 * 23?"}
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayTimings:
-    """Seconds of every call, by who was called: "upstream" itself, or through a proxy."""
+    """Seconds of every call, by who was called: "upstream" itself, or through a proxy.
+
+    Beside them, seconds of decisions that were made and written without a service.
+    """
 
     seconds: Mapping[str, tuple[float, ...]]
+    decisions: tuple[float, ...]
     notes: tuple[str, ...] = ()
 
     def milliseconds(self, who: str, percentile: float) -> float:
         """A percentile of the calls."""
         return 1e3 * float(np.percentile(self.seconds[who], percentile))
+
+    @property
+    def decision_ms(self) -> float:
+        """What a decision takes without a service until it is on disk, at p50."""
+        return 1e3 * float(np.median(self.decisions))
 
     def added(self, who: str) -> float:
         """What a proxy adds at p50, in milliseconds."""
@@ -67,7 +81,13 @@ class GatewayTimings:
             }
             for who in self.seconds
         }
-        return {"calls": rows, "target_ms": TARGET_MS, "met": self.met, "notes": list(self.notes)}
+        return {
+            "calls": rows,
+            "decision_ms": self.decision_ms,
+            "target_ms": TARGET_MS,
+            "met": self.met,
+            "notes": list(self.notes),
+        }
 
     def grid(self) -> Grid:
         """Header and rows of the table."""
@@ -80,7 +100,11 @@ class GatewayTimings:
     def remarks(self) -> list[str]:
         """The target, and what was left out."""
         word = "met" if self.met else "missed"
-        return [f"target: the gateway adds at most {TARGET_MS:g} ms at p50: {word}", *self.notes]
+        return [
+            f"target: the gateway adds at most {TARGET_MS:g} ms at p50: {word}",
+            f"without a service the decision takes {self.decision_ms:.2f} ms at p50 until it is on disk",
+            *self.notes,
+        ]
 
 
 def measure_gateway(
@@ -109,15 +133,32 @@ def measure_gateway(
         callers = {
             who: stack.enter_context(_caller(model, port, key)) for who, (model, port) in ports.items()
         }
-        for call in callers.values():  # connections, caches, first imports
+        timed = callers | {_DECISION: stack.enter_context(_decider(folder))}
+        for call in timed.values():  # connections, caches, first imports
             for _ in range(2 * _BLOCK):
                 call()
-        found: dict[str, list[float]] = {who: [] for who in callers}
+        found: dict[str, list[float]] = {who: [] for who in timed}
         for start in range(0, calls, _BLOCK):
             progress("calls", start, calls)
-            for who, call in callers.items():
+            for who, call in timed.items():
                 found[who] += [call() for _ in range(min(_BLOCK, calls - start))]
-    return GatewayTimings({who: tuple(seconds) for who, seconds in found.items()}, notes)
+    decisions = tuple(found.pop(_DECISION))
+    return GatewayTimings({who: tuple(seconds) for who, seconds in found.items()}, decisions, notes)
+
+
+@contextmanager
+def _decider(folder: Path) -> Iterator[Callable[[], float]]:
+    """The gateway's decision without a gateway; each call returns its seconds until it is on disk."""
+    refs = count()
+    with SigmaMem(list(_PEERS), folder / "alone.db", keep_text=False) as mem:
+
+        def call() -> float:
+            start = perf_counter()
+            mem.route(_QUESTION["content"], among=_PEERS, explore=True, ref=f"call-{next(refs)}")
+            mem.store.flush()
+            return perf_counter() - start
+
+        yield call
 
 
 @contextmanager
@@ -155,8 +196,7 @@ def _instant_upstream() -> Iterator[int]:
 def _gateway(folder: Path, upstream: int) -> Iterator[int]:
     """Two peers behind ``sigma-mem serve``, with the memory in a file."""
     peers = "".join(
-        f'[[upstreams]]\nname = "{name}"\nbase_url = "http://127.0.0.1:{upstream}/v1"\n'
-        for name in ("a", "b")
+        f'[[upstreams]]\nname = "{name}"\nbase_url = "http://127.0.0.1:{upstream}/v1"\n' for name in _PEERS
     )
     config, port = folder / "sigma-mem.toml", _free_port()
     config.write_text(
@@ -173,7 +213,7 @@ def _litellm(folder: Path, environment: Path, upstream: int, key: str) -> Iterat
     """The same two peers behind LiteLLM's proxy, as two deployments of one model."""
     target = {"model": "openai/instant", "api_base": f"http://127.0.0.1:{upstream}/v1", "api_key": "none"}
     config, port = folder / "litellm.yaml", _free_port()
-    models = [{"model_name": "pool", "litellm_params": target | {"user": name}} for name in ("a", "b")]
+    models = [{"model_name": "pool", "litellm_params": target | {"user": name}} for name in _PEERS]
     config.write_text(json.dumps({"model_list": models}), encoding="utf-8")  # JSON is YAML
     variables = os.environ | {
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # no request to other hosts
