@@ -33,6 +33,7 @@ def machine(http, keys):
             self.run = machine.count = getattr(machine, "count", 0) + 1
             self.secrets = {name: set() for name in NAMES}
             self.seen = {}
+            self.revoked = set()
 
         def space(self, name):
             return f"{name}-{self.run}"
@@ -73,7 +74,8 @@ def machine(http, keys):
             owner, id = decision
             body = {"decision": id, "labels": {"ann": right}, "amend": True}
             sent = self.send(name, "POST", "/feedback", json=body)
-            assert sent.status_code == (200 if name == owner else 404)
+            usual = 200 if name == owner else 404
+            assert sent.status_code == (400 if name in self.revoked else usual)
             if name == owner:
                 self.changed(name)
 
@@ -93,6 +95,7 @@ def machine(http, keys):
         def revoke(self, name, undo):
             body = {"source": name}
             assert self.send(name, "POST", "/unrevoke" if undo else "/revoke", "root", json=body).is_success
+            (self.revoked.discard if undo else self.revoked.add)(name)
             self.changed(name)
 
         @rule(name=names)
