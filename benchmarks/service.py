@@ -20,7 +20,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
@@ -183,7 +182,7 @@ async def measure(service: Server, other: Server, folder: str, seconds: float, r
     def decide_request() -> bytes:
         return post(f"{at}/decide", {"question": next(questions), "answers": ANSWERS})
 
-    unlabelled: deque[str] = deque()
+    unlabelled: list[str] = []
 
     def keep(body: bytes) -> None:
         unlabelled.append(json.loads(body)["id"])
@@ -191,7 +190,7 @@ async def measure(service: Server, other: Server, folder: str, seconds: float, r
     def feedback_request() -> bytes | None:
         if not unlabelled:
             return None
-        return post(f"{at}/feedback", {"decision": unlabelled.popleft(), "labels": LABELS})
+        return post(f"{at}/feedback", {"decision": unlabelled.pop(), "labels": LABELS})
 
     turns, alone = [], InProcess(folder)
     for _ in range(rounds + 1):
@@ -207,8 +206,6 @@ async def measure(service: Server, other: Server, folder: str, seconds: float, r
     alone.mem.close()
     del turns[0]
     middle = Turn(*(_middle(column) for column in zip(*turns, strict=True)))
-    while len(unlabelled) < SLICES * SLICE * seconds * middle.feedback.rate / 2 + SLICES:
-        await saturate(service, route_request, seconds, CONNECTIONS, keep)
     slices: dict[str, list[tuple[float, float]]] = {}
     for _ in range(SLICES):
         slices.setdefault("sync", []).append(_half_and_most(sync_times(folder)))
@@ -219,6 +216,8 @@ async def measure(service: Server, other: Server, folder: str, seconds: float, r
             ("feedback", service, feedback_request),
         ):
             rate = getattr(middle, name).rate / 2
+            while name == "feedback" and len(unlabelled) < SLICE * seconds * rate + 1:  # as fresh as before
+                await saturate(service, route_request, seconds, CONNECTIONS, keep)
             found = await at_rate(port.port, requests, rate, SLICE * seconds)
             slices.setdefault(name, []).append(_half_and_most(found))
     first.close()
