@@ -1,5 +1,6 @@
 """A body is its shape and its values: lines of one kind share the shape, and nothing is lost."""
 
+import gc
 import json
 import sqlite3
 from base64 import b64encode
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem import SigmaMem
+from sigma_mem.store.marking import marked
 from sigma_mem.store.numbers import coded_integer, coded_number, read_integer, read_number
 from sigma_mem.store.shapes import ShapePacking
 
@@ -82,6 +84,18 @@ def test_texts_come_back_whatever_is_in_them(name, text, raw):
         if packed is not None:
             assert ShapePacking(FIRST).unpack(packed) == line
             assert ShapePacking(FIRST).loads(packed) == json.loads(line)
+
+
+def test_a_line_leaves_nothing_to_the_garbage_collector():
+    body = {"peer": "ann", "probs": {"ann": 0.123456789, "bob": [1, None, 0.5]}}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(100):
+            marked(body, {}, lambda text, codes, long: b"\x05")
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
 
 
 def test_an_event_with_a_vote_of_five_peers_takes_less_than_a_kilobyte(tmp_path):

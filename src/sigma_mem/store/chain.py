@@ -5,6 +5,7 @@ its number of lines, in the same transaction as the lines, so that a line that i
 another place shows when they are read, although an index that led to it was damaged.
 """
 
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
@@ -23,6 +24,10 @@ class Link(NamedTuple):
     def follow(self, row: StoredRow) -> "Link":
         """The place after one line more."""
         return Link(row.line, blake2b(self.head + row.digest[:DIGEST], digest_size=DIGEST).digest(), row.seq)
+
+    def check_of_snapshot(self, namespace: str, seq: int, body: bytes) -> int:
+        """The checksum that the row of a snapshot keeps which was taken here."""
+        return checksum(namespace, seq, self.lines, self.head, zlib.crc32(body))
 
 
 START = Link(0, bytes(DIGEST), 0)

@@ -70,7 +70,8 @@ def marked(body: Mapping[str, Any], words: Mapping[str, bytes], code_text: Coded
     codes, long = bytearray(), bytearray()
     put, code, last = parts.append, codes.extend, nan
 
-    def add(value: Any) -> None:
+    def add(value: Any, add: Callable[[Any, Any], None]) -> None:
+        # It gets itself: a closure over its own name would leave every line to the garbage collector.
         nonlocal last
         kind = type(value)
         if kind is float:
@@ -96,14 +97,14 @@ def marked(body: Mapping[str, Any], words: Mapping[str, bytes], code_text: Coded
             for key, item in value.items():
                 put(before + _key(key))
                 before = ","
-                add(item)
+                add(item, add)
             put("}" if value else "{}")
         elif kind is list or kind is tuple:
             before = "["
             for item in value:
                 put(before)
                 before = ","
-                add(item)
+                add(item, add)
             put("]" if value else "[]")
         elif value is None:
             put("null")
@@ -118,5 +119,5 @@ def marked(body: Mapping[str, Any], words: Mapping[str, bytes], code_text: Coded
         else:
             raise TypeError(f"got a value of type {kind.__name__}")
 
-    add(dict(body))
+    add(dict(body), add)
     return Marked("".join(parts).encode(), doubles, codes, long)

@@ -17,7 +17,7 @@ from sigma_mem.store.database import check, migrations, older_copy
 from sigma_mem.store.forking import left_to_parent
 from sigma_mem.store.lockfile import LockFile
 from sigma_mem.store.prints import Fingerprints
-from sigma_mem.store.rows import checksum, short_kind
+from sigma_mem.store.rows import short_kind
 from sigma_mem.store.table_store import TableStore
 from sigma_mem.store.tables import Tables, open_to_read, open_to_write
 from sigma_mem.store.writer import Writer, refuse_other_epoch, refuse_unwritable
@@ -143,7 +143,7 @@ class SqliteStore(TableStore[Tables]):
         if not 0 <= snapshot.seq <= durable:
             raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
         place = self._place(namespace, snapshot.seq)
-        crc = checksum(namespace, snapshot.seq, place.lines, place.head, snapshot.body)
+        crc = place.check_of_snapshot(namespace, snapshot.seq, snapshot.body)
         row = namespace, snapshot.seq, place.lines, place.head, crc, snapshot.body
         self._tables.write("save a snapshot in", ("save_snapshot", [row]))
 

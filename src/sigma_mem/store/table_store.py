@@ -13,7 +13,7 @@ from sigma_mem.store.base import Record, Snapshot
 from sigma_mem.store.chain import START, Link, Space, follow_all, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
 from sigma_mem.store.packing import encoded
-from sigma_mem.store.rows import PackedLines, Queued, StoredRow, checksum
+from sigma_mem.store.rows import PackedLines, Queued, StoredRow
 from sigma_mem.store.writer import refuse_unwritable
 
 _FIRST_PAGE = 8
@@ -191,9 +191,10 @@ class TableStore(ABC, Generic[T]):
         if not found or not isinstance(found[0][4], bytes):
             return None
         seq, lines, head, crc, body = found[0]
-        if crc != checksum(namespace, seq, lines, head, body) or seq > self._last(namespace):
+        place = Link(lines, head, seq)
+        if crc != place.check_of_snapshot(namespace, seq, body) or seq > self._last(namespace):
             return None
-        self._places[namespace] = Link(lines, head, seq)
+        self._places[namespace] = place
         return Snapshot(seq, body)
 
     def namespaces(self) -> list[str]:

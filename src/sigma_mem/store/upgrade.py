@@ -53,7 +53,7 @@ def copy_lines(db: sqlite3.Connection) -> None:
     for name, place in places.items():
         _, seq, crc, state = snapshots[name]
         if crc == _crc(seq, name.encode(), state):  # a damaged one is left behind: the ledger has everything
-            check = checksum(name, seq, place.lines, place.head, state)
+            check = place.check_of_snapshot(name, seq, state)
             db.execute(sql["save_snapshot"], (name, seq, place.lines, place.head, check, state))
     db.execute("DROP TABLE older_record")
     db.execute("DROP TABLE older_snapshot")

@@ -19,7 +19,7 @@ from sigma_mem.store.postgres.connections import Connections
 from sigma_mem.store.postgres.migrating import prepare_tables
 from sigma_mem.store.postgres.tables import READERS, WRITERS, PostgresTables, as_bytes
 from sigma_mem.store.postgres.writing import Epochs, NamespaceWriter, Seat
-from sigma_mem.store.rows import checksum, short_kind
+from sigma_mem.store.rows import short_kind
 from sigma_mem.store.table_store import TableStore
 from sigma_mem.store.writer import refuse_other_epoch, refuse_unwritable
 
@@ -157,7 +157,7 @@ class PostgresStore(TableStore[PostgresTables]):
         if not 0 <= snapshot.seq <= durable:
             raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
         place = self._place(namespace, snapshot.seq)
-        crc = checksum(namespace, snapshot.seq, place.lines, place.head, snapshot.body)
+        crc = place.check_of_snapshot(namespace, snapshot.seq, snapshot.body)
         row = namespace, snapshot.seq, place.lines, place.head, crc, snapshot.body
         with self._tables.writers.borrow("save a snapshot in") as db:
             db.execute(self._tables.statement("save_snapshot"), as_bytes(row))
