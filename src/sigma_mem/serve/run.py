@@ -19,7 +19,8 @@ from sigma_mem.store.postgres import shown_path
 
 _SWITCH_SECONDS = 0.001
 _YOUNG_OBJECTS = 5_000  # until the garbage collector looks at them
-_LOOKS_UNTIL_ALL = 100  # at older ones, until it looks at all: thousands of events, for 50 ms and more
+_LOOKS_UNTIL_OLDER = 2  # at young ones, until it looks at those that were left: 10,000, for some 10 ms
+_LOOKS_UNTIL_ALL = 500  # at older ones, until it looks at all: thousands of events, for 50 ms and more
 
 
 class _Server(uvicorn.Server):
@@ -88,7 +89,7 @@ def _freeze_objects() -> None:
     """Spare the garbage collector what was loaded at start: to look through all of it takes 100 ms."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, gc.get_threshold()[1], _LOOKS_UNTIL_ALL)
+    gc.set_threshold(_YOUNG_OBJECTS, _LOOKS_UNTIL_OLDER, _LOOKS_UNTIL_ALL)
 
 
 def _listening(config: ServerConfig) -> socket.socket:
