@@ -65,9 +65,12 @@ def test_none_is_lost_and_none_is_taken_twice(where, events, tmp_path, bits):
 
 
 def check_sums(mem, events):
-    """Every φ has norm 1, so the trace of N counts labels and the trace of M adds them up."""
+    """Every φ has norm 1, so the trace of N counts labels and the trace of M adds them up.
+
+    Up to single precision, in which φ is kept: far from the whole number that a lost label would take away.
+    """
     given = [labels(thread, n) for thread in range(THREADS) for n in range(events)]
     for p, peer in enumerate(mem.peers):
         c = [label[peer] for label in given if peer in label]
-        assert np.trace(mem.state.N[p]) == pytest.approx(len(c), abs=1e-6)
-        assert np.trace(mem.state.M[p]) == pytest.approx(sum(c), abs=1e-6)
+        assert np.trace(mem.state.N[p]) == pytest.approx(len(c), abs=1e-3)
+        assert np.trace(mem.state.M[p]) == pytest.approx(sum(c), abs=1e-3)
