@@ -3,13 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sigma_mem.encode.static import CONST, StaticEncoder, _TokenVectors, direction, project
+from sigma_mem.encode.static import CONST, StaticEncoder, direction, project
 from sigma_mem.errors import InputError
 
 pytest.importorskip("wordllama")
@@ -146,14 +145,3 @@ def test_phi_of_these_versions_are_these() -> None:
 def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(InputError, match="no version '9'"):
         StaticEncoder("9")
-
-
-def test_token_vectors_are_those_of_the_file_however_many_threads_use_them_first() -> None:
-    rng = np.random.default_rng(0)
-    stored = rng.normal(size=(5000, 8)).astype(np.float16)
-    vectors = _TokenVectors(stored, np.zeros(5000, np.bool_))
-    drawn = [rng.integers(0, 5000, size=40) for _ in range(400)]
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(vectors.rows, drawn))
-    for ids, rows in zip(drawn, found, strict=True):
-        np.testing.assert_array_equal(rows, stored[ids].astype(np.float32))

@@ -17,9 +17,7 @@ Version 1, of 0.1.0, knows subjects only and reads every text as English; memori
 from __future__ import annotations
 
 import json
-import os
 import struct
-import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -71,8 +69,8 @@ class StaticEncoder:
 
 def token_means(texts: Sequence[str], digit: float) -> FloatArray:
     """Means of WordLlama's token vectors, digits weighted as told; 0 for a text without tokens."""
-    tokenizer, vectors = _weights()
-    out = np.zeros((len(texts), vectors.size))
+    tokenizer, vectors, is_digit = _weights()
+    out = np.zeros((len(texts), vectors.shape[1]))
     if len(texts) == 1:  # encode_batch starts threads
         encodings = [tokenizer.encode(texts[0], add_special_tokens=False)]
     else:
@@ -81,12 +79,13 @@ def token_means(texts: Sequence[str], digit: float) -> FloatArray:
         ids = np.array(encoding.ids, dtype=np.intp)
         if not len(ids):
             continue
-        rows = vectors.rows(ids)  # summed in float32: quicker, and exact to 1e-6
+        # float16 rows are summed in float32: quicker, and exact to 1e-6.
+        rows = vectors[ids].astype(np.float32)
         if digit == 1.0:
             row[:] = rows.mean(axis=0)
         else:
-            weight = 1.0 - (1.0 - digit) * vectors.is_digit[ids]
-            row[:] = weight.astype(np.float32) @ rows / np.add.reduce(weight)
+            weight = 1.0 - (1.0 - digit) * is_digit[ids]
+            row[:] = weight.astype(np.float32) @ rows / weight.sum()
     return out
 
 
@@ -103,51 +102,13 @@ def direction(h: FloatArray, mean: FloatArray, whiten: FloatArray) -> FloatArray
     """unit(whiten(h)); zero where a text has no tokens, of which nothing can be said."""
     z = (h - mean) @ whiten
     z /= np.maximum(norms(z), 1e-12)
-    said = np.logical_or.reduce(h, axis=1)
-    if not all(said.tolist()):
-        z[~said] = 0.0
+    z[~h.any(axis=1)] = 0.0
     return z
 
 
-class _TokenVectors:
-    """Vectors of tokens, float16 in a file; as float32 in memory once they were used, which is quicker."""
-
-    def __init__(self, stored: NDArray[np.float16], is_digit: NDArray[np.bool_]) -> None:
-        self.size, self.is_digit = stored.shape[1], is_digit
-        self._stored = stored
-        self._place = np.full(len(stored), -1, np.int32)  # of every token among those used; −1 for none
-        self._used, self._filled = np.empty((1024, self.size), np.float32), 0
-        self._renew_lock()
-        if hasattr(os, "register_at_fork"):  # a thread that is not in the child may hold it
-            os.register_at_fork(after_in_child=self._renew_lock)
-
-    def _renew_lock(self) -> None:
-        self._lock = threading.Lock()
-
-    def rows(self, ids: NDArray[np.intp]) -> NDArray[np.float32]:
-        """The vectors of tokens, a row each."""
-        places = self._place[ids]
-        if np.minimum.reduce(places) < 0:
-            self._use(np.unique(ids))
-            places = self._place[ids]
-        return self._used.take(places, axis=0)
-
-    def _use(self, ids: NDArray[np.intp]) -> None:
-        with self._lock:
-            new = ids[self._place[ids] < 0]
-            end = self._filled + len(new)
-            if end > len(self._used):
-                grown = np.empty((max(end, 2 * len(self._used)), self.size), np.float32)
-                grown[: self._filled] = self._used[: self._filled]
-                self._used = grown
-            self._used[self._filled : end] = self._stored[new]
-            places, self._filled = np.arange(self._filled, end), end
-            self._place[new] = places  # last: a row that has no place yet is not read
-
-
 @cache
-def _weights() -> tuple[Tokenizer, _TokenVectors]:
-    """Tokenizer and token vectors of WordLlama.
+def _weights() -> tuple[Tokenizer, NDArray[np.float16], NDArray[np.bool_]]:
+    """Tokenizer and token vectors of WordLlama, mapped into memory, and which tokens are digits.
 
     They are read straight from the package's folder: importing ``wordllama`` configures the root logger
     and takes longer than reading its two files. MissingExtraError where they are absent.
@@ -171,7 +132,7 @@ def _weights() -> tuple[Tokenizer, _TokenVectors]:
     digits = np.zeros(shape[0], dtype=np.bool_)
     digits[[tokenizer.get_vocab()[digit] for digit in "0123456789"]] = True
     vectors = np.memmap(folder / _WEIGHTS, dtype="<f2", mode="r", offset=start, shape=shape)
-    return tokenizer, _TokenVectors(vectors.view(np.ndarray), digits)  # a plain array is quicker to index
+    return tokenizer, vectors.view(np.ndarray), digits  # a plain array is quicker to index
 
 
 @cache
