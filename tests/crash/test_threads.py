@@ -25,6 +25,11 @@ def labels(thread, n):
     )
 
 
+def directions_of(thread, events):
+    directions = np.random.default_rng(thread).standard_normal((events, RANK))
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
 @pytest.mark.parametrize("where", ["memory", "sqlite"])
 @pytest.mark.parametrize("events", [150, pytest.param(2000, marks=pytest.mark.endurance)])
 def test_none_is_lost_and_none_is_taken_twice(where, events, tmp_path, bits):
@@ -33,8 +38,7 @@ def test_none_is_lost_and_none_is_taken_twice(where, events, tmp_path, bits):
     start = threading.Barrier(THREADS)
 
     def work(thread):
-        directions = np.random.default_rng(thread).standard_normal((events, RANK))
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        directions = directions_of(thread, events)
         start.wait()
         said = []
         for n, phi in enumerate(directions):
@@ -65,12 +69,19 @@ def test_none_is_lost_and_none_is_taken_twice(where, events, tmp_path, bits):
 
 
 def check_sums(mem, events):
-    """Every φ has norm 1, so the trace of N counts labels and the trace of M adds them up.
+    """The trace of φφᵀ is |φ|², so that of N counts labels and that of M adds them up.
 
-    Up to single precision, in which φ is kept: far from the whole number that a lost label would take away.
+    |φ|² is 1 only up to single precision, in which φ is kept.
     """
-    given = [labels(thread, n) for thread in range(THREADS) for n in range(events)]
+    given = [
+        (labels(thread, n), norm)
+        for thread in range(THREADS)
+        for n, norm in enumerate(
+            np.square(directions_of(thread, events).astype(np.float32), dtype=np.float64).sum(1)
+        )
+    ]
     for p, peer in enumerate(mem.peers):
-        c = [label[peer] for label in given if peer in label]
-        assert np.trace(mem.state.N[p]) == pytest.approx(len(c), abs=1e-3)
-        assert np.trace(mem.state.M[p]) == pytest.approx(sum(c), abs=1e-3)
+        counted = [norm for label, norm in given if peer in label]
+        added = [label[peer] * norm for label, norm in given if peer in label]
+        assert np.trace(mem.state.N[p]) == pytest.approx(sum(counted), abs=1e-6)
+        assert np.trace(mem.state.M[p]) == pytest.approx(sum(added), abs=1e-6)
