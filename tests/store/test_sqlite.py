@@ -286,3 +286,44 @@ def test_segments_are_sealed_without_reading_their_records_again(path, record):
     assert not any("FROM record" in sql for sql in ran)
     assert store.verify() == 2 * SEGMENT + 49  # which compares them with what the records say
     store.close()
+
+
+def test_a_writer_looks_up_what_it_wrote_without_reading_names(path, record):
+    store = SqliteStore(path)
+    store.append("ns", [record(n) for n in range(1, 101)])[1].wait()
+    store.close()
+    store = SqliteStore(path)  # in the middle of a segment
+    asked, read = [], store._prints._read
+    store._prints._read = lambda query, *values: asked.append(query) or read(query, *values)
+    written = 100
+    for upto in (150, SEGMENT - 1, SEGMENT, 3 * SEGMENT + 7, 3 * SEGMENT + 8):
+        store.append("ns", [record(n) for n in range(written + 1, upto + 1)])[1].wait()
+        written = upto
+        for n in (1, upto // 2, upto):
+            assert store._prints.with_id(1, b"d", b"%d" % n) == [n]
+        assert store.find("ns", "decision", "none") is None
+    assert "names" not in asked
+    assert asked.count("segments") <= 2  # once for each time that some were sealed
+    store.close()
+
+
+def test_a_writer_seals_what_a_commit_wrote_that_seemed_to_fail(path, record, monkeypatch):
+    store = SqliteStore(path)
+    store.append("ns", [record(n) for n in range(1, 51)])[1].wait()
+    tables, calls = store._tables, []
+
+    def refuse_once():
+        calls.append(len(calls))
+        if len(calls) == 2:  # after the commit
+            raise StoreError("moved")
+
+    monkeypatch.setattr(tables.files, "refuse_moved", refuse_once)
+    tail = tables.tail
+    with pytest.raises(StoreError):
+        store.append("ns", [record(51)])[1].wait()
+    tables.tail = tail  # as if the thread had ended right behind the commit
+    assert store.find("ns", "decision", "51").seq == 51
+    store.append("ns", [record(n) for n in range(52, SEGMENT + 20)])[1].wait()
+    assert store.find("ns", "decision", str(SEGMENT + 1)).seq == SEGMENT + 1
+    assert store.verify() == SEGMENT + 19
+    store.close()

@@ -9,7 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,21 @@ SEGMENT = 4096  # records
 PRINT_BYTES = 8  # of one record
 Names = tuple[int, int, bytes, bytes, bytes]  # of a record: seq, namespace, kind, id, event
 Read = Callable[..., list[Any]]  # a named query and its values → rows
+
+
+class Tail(NamedTuple):
+    """How many segments are sealed, and the fingerprints of the records after them."""
+
+    sealed: int
+    prints: bytes
+
+    @property
+    def end(self) -> int:
+        """The number of the last record."""
+        return self.sealed * SEGMENT + len(self.prints) // PRINT_BYTES
+
+
+Written = Callable[[], tuple[int, Tail | None]]  # the last durable record, and what its writer knows
 
 
 @lru_cache(maxsize=1024)
@@ -72,10 +87,14 @@ def _prints(names: Sequence[Names]) -> NDArray[np.uint32]:
 
 
 class Fingerprints:
-    """Which records may have an id or belong to an event, whatever the indexes say."""
+    """Which records may have an id or belong to an event, whatever the indexes say.
 
-    def __init__(self, read: Read) -> None:
-        self._read = read
+    Where the writer is in this process, it says what it wrote, and nothing is read for it: Python gives its
+    lock up for a query, and beside a busy writer gets it back a millisecond later.
+    """
+
+    def __init__(self, read: Read, written: Written | None) -> None:
+        self._read, self._written = read, written
         self._lock = threading.Lock()
         self._known: NDArray[np.uint32] = np.zeros((2, 0), dtype=np.uint32)  # of ids, of events
         self._size = 0
@@ -95,14 +114,25 @@ class Fingerprints:
             return found
 
     def _catch_up(self) -> None:
-        """Read the fingerprints of records that were appended meanwhile."""
-        if self._size % SEGMENT == 0:
-            for number, raw, crc in self._read("segments", self._size // SEGMENT):
-                if number != self._size // SEGMENT + 1 or crc != checksum(number, raw):
-                    raise StoreCorruptError(
-                        f"fingerprints {number} are damaged; restore the file from a backup"
-                    )
-                self._add(np.frombuffer(raw, dtype="<u4").reshape(SEGMENT, 2))
+        """Take in the fingerprints of records that were appended meanwhile."""
+        last, tail = (None, None) if self._written is None else self._written()
+        if last is not None and self._size >= last:
+            return
+        if tail is None or tail.sealed > self._size // SEGMENT:
+            self._read_segments()
+        if tail is not None and tail.sealed == self._size // SEGMENT:
+            self._add(np.frombuffer(tail.prints, dtype="<u4").reshape(-1, 2)[self._size % SEGMENT :])
+        if last is None or self._size < last:
+            self._read_names()
+
+    def _read_segments(self) -> None:
+        for number, raw, crc in self._read("segments", self._size // SEGMENT):
+            if number != self._size // SEGMENT + 1 or crc != checksum(number, raw):
+                raise StoreCorruptError(f"fingerprints {number} are damaged; restore the file from a backup")
+            self._size = (number - 1) * SEGMENT  # some may be known from before it was full
+            self._add(np.frombuffer(raw, dtype="<u4").reshape(SEGMENT, 2))
+
+    def _read_names(self) -> None:
         while names := self._read("names", self._size, SEGMENT):
             if [row[0] for row in names] != list(range(self._size + 1, self._size + len(names) + 1)):
                 missing = f"a record after number {self._size} is missing"

@@ -16,7 +16,7 @@ from sigma_mem.store.checking import verify_all
 from sigma_mem.store.database import check, migrations, older_copy
 from sigma_mem.store.forking import left_to_parent
 from sigma_mem.store.lockfile import LockFile
-from sigma_mem.store.prints import Fingerprints
+from sigma_mem.store.prints import Fingerprints, Tail
 from sigma_mem.store.rows import short_kind
 from sigma_mem.store.table_store import TableStore
 from sigma_mem.store.tables import Tables, open_to_read, open_to_write
@@ -52,7 +52,8 @@ class SqliteStore(TableStore[Tables]):
                 if self._writer is None or not self._writer.stop():
                     self._lock.release()
                 raise
-        self._prints = Fingerprints(self._tables.read)
+        written = None if self._writer is None else partial(_written, self._writer, self._tables)
+        self._prints = Fingerprints(self._tables.read, written)
         left_to_parent(self)
 
     @property
@@ -189,6 +190,12 @@ class SqliteStore(TableStore[Tables]):
         if self._lock is not None:
             self._lock.forget()
         return self._tables  # SQLite forbids a child to close its parent's connections
+
+
+def _written(writer: Writer, tables: Tables) -> tuple[int, Tail | None]:
+    """Number of the last durable record, and what is known of those written last."""
+    last = writer.position()[0]
+    return last, tables.tail  # in this order: a commit changes the tail first
 
 
 def upgrade_file(path: Path) -> tuple[int, int, Path | None]:

@@ -21,7 +21,7 @@ from sigma_mem.store.database import (
     store_error,
 )
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.prints import PRINT_BYTES, SEGMENT, names_of, prints_of, sealed_prints
+from sigma_mem.store.prints import PRINT_BYTES, SEGMENT, Tail, names_of, prints_of, sealed_prints
 from sigma_mem.store.rows import Queued, StoredRow, checksum
 from sigma_mem.store.upgrade import copy_lines
 from sigma_mem.store.wal import refuse_damaged_log
@@ -43,7 +43,7 @@ class Tables(LedgerTables):
         self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
         self.files = OpenFiles(path)
         self._known: Books | None = None  # as the last commit left them
-        self._unsealed: bytes | None = None  # fingerprints of records after the last full segment, once known
+        self.tail: Tail | None = None  # as the last commit left it, once known
 
     # --- write ---------------------------------------------------------------------------
 
@@ -101,10 +101,9 @@ class Tables(LedgerTables):
                         self._append(db, rows)
                     elif rows:
                         db.executemany(self._sql[statement], rows)
-                unsealed, self._unsealed = self._unsealed, None  # until it is known to be written
-                unsealed = self._seal(db, unsealed, seal) if seal else unsealed
+                tail = self._seal(db, seal) if seal else self.tail
                 db.execute("COMMIT")
-                self._unsealed = unsealed
+                self.tail = tail
                 self.files.remember_log()
                 self.files.refuse_moved()
             except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
@@ -154,18 +153,20 @@ class Tables(LedgerTables):
             finally:
                 db.execute(f"PRAGMA secure_delete = {usual:d}")
 
-    def _seal(self, db: sqlite3.Connection, unsealed: bytes | None, rows: Sequence[StoredRow]) -> bytes:
-        """Write segments that new rows fill, given the fingerprints before them; return those after."""
+    def _seal(self, db: sqlite3.Connection, rows: Sequence[StoredRow]) -> Tail:
+        """Write segments that new rows fill; return the tail after them."""
         number, before = divmod(rows[0].seq - 1, SEGMENT)  # full segments, and records since
-        if unsealed is None:  # the first time: from then on they are known without a look at the file
-            unsealed = prints_of(db.execute(self._sql["names"], (number * SEGMENT, before)).fetchall())
-        unsealed += prints_of([names_of(row) for row in rows])
+        if self.tail is not None and self.tail.end == rows[0].seq - 1:
+            prints = self.tail.prints
+        else:  # the first time, or after a commit that failed and yet was done
+            prints = prints_of(db.execute(self._sql["names"], (number * SEGMENT, before)).fetchall())
+        prints += prints_of([names_of(row) for row in rows])
         whole = SEGMENT * PRINT_BYTES
-        while len(unsealed) >= whole:
+        while len(prints) >= whole:
             number += 1
-            db.execute(self._sql["save_segment"], sealed_prints(number, unsealed[:whole]))
-            unsealed = unsealed[whole:]
-        return unsealed
+            db.execute(self._sql["save_segment"], sealed_prints(number, prints[:whole]))
+            prints = prints[whole:]
+        return Tail(number, prints)
 
     # --- read ----------------------------------------------------------------------------
 
