@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sigma_mem.store.base import Record
 from sigma_mem.store.chain import START, Link, Space
-from sigma_mem.store.rows import Packing, Queued, StoredRow
+from sigma_mem.store.rows import SALT, Packing, Queued, StoredRow, new_salts
 
 
 class SourceLines(NamedTuple):
@@ -68,11 +68,13 @@ class Assembly:
 
     def add(self, records: Sequence[Queued]) -> None:
         """Make the rows of records."""
-        for queued in records:
+        salts = new_salts(len(records))
+        for place, queued in enumerate(records):
             space = self._open_space(queued.namespace)
             source = self._next_source(queued.record, space.number)
             packing = self.packings.get(space.number) or self.packing(space.number, space.lines)
-            row = packing.row(queued, space.number, space.lines + 1, source)
+            salt = salts[SALT * place : SALT * (place + 1)]
+            row = packing.row(queued, space.number, space.lines + 1, source, salt)
             if space.lines == 0:
                 self.packings[space.number] = Packing(queued.body)
             link = Link(space.lines, space.head, 0).follow(row)

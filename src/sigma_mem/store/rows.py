@@ -114,17 +114,20 @@ class Packing:
     def __init__(self, first: bytes = b"") -> None:
         self._bodies = BodyPacking(first)
 
-    def row(self, queued: Queued, namespace: int, line: int, source: int | None) -> StoredRow:
-        """The row of a record."""
+    def row(
+        self, queued: Queued, namespace: int, line: int, source: int | None, salt: bytes | None = None
+    ) -> StoredRow:
+        """The row of a record; with a new salt, if none is given."""
         r = queued.record
-        body, phi = _salted(queued.body if queued.packed else self._bodies.pack(queued.body), r.phi)
+        packed = queued.body if queued.packed else self._bodies.pack(queued.body)
+        body, phi = _salted(packed, r.phi, salt or new_salts(1))
         event = None if r.event == r.id and r.kind == "decision" else r.event
         row = StoredRow(r.seq, namespace, line, short_kind(r.kind), r.id, event, source, body, phi, b"")
         return row._replace(digest=row.computed())
 
     def erased(self, row: StoredRow, body: bytes) -> StoredRow:
         """The row with another body, no φ, and the digest that it had beside the new one."""
-        packed, phi = _salted(self._bodies.pack(body), b"")
+        packed, phi = _salted(self._bodies.pack(body), b"", new_salts(1))
         new = row._replace(body=packed, phi=phi)
         return new._replace(digest=row.digest[:DIGEST] + new.computed())
 
@@ -168,10 +171,15 @@ class Packing:
         return self._bodies.pack_body(body)
 
 
-def _salted(packed: bytes, phi: bytes) -> tuple[bytes, bytes]:
+def new_salts(count: int) -> bytes:
+    """Bytes for so many salts. Python gives its lock up once for them all."""
+    return os.urandom(SALT * count)
+
+
+def _salted(packed: bytes, phi: bytes, salt: bytes) -> tuple[bytes, bytes]:
     """A packed body with its salt and flag, and φ in as few bytes as it takes."""
     narrow = _as_float32(phi)
-    salted = b"".join((os.urandom(SALT), _FLAGS[narrow is not None], packed))
+    salted = b"".join((salt, _FLAGS[narrow is not None], packed))
     return salted, phi if narrow is None else narrow
 
 
