@@ -273,3 +273,17 @@ def test_an_interrupt_at_any_line_of_a_wait_keeps_nobody_else_waiting(writer, ga
 
         assert returns_in_time(interrupted)
         assert returns_in_time(ticket.wait)
+
+
+def test_after_a_batch_of_several_the_next_one_gathers_for_a_moment(writer, gate, monkeypatch):
+    monkeypatch.setattr("sigma_mem.store.writer._PAUSE_SECONDS", 0.5)
+    append(writer, "0")
+    gate.entered.acquire()
+    tickets = [append(writer, str(n))[1] for n in (1, 2, 3)]
+    gate.open.set()
+    tickets[-1].wait()
+    for n in (4, 5):  # within the pause; the first alone would be written at once
+        tickets.append(append(writer, str(n))[1])
+        tickets[-1].hurry()
+    tickets[-1].wait()
+    assert gate.batches == [1, 3, 2]

@@ -17,10 +17,10 @@ from sigma_mem.serve.logs import log_event, start_log
 from sigma_mem.serve.protocol import BoundedProtocol
 from sigma_mem.store.postgres import shown_path
 
-_SWITCH_SECONDS = 0.001
-_YOUNG_OBJECTS = 5_000  # until the garbage collector looks at them
-_LOOKS_UNTIL_OLDER = 2  # at young ones, until it looks at those that were left: 10,000, for some 10 ms
-_LOOKS_UNTIL_ALL = 500  # at older ones, until it looks at all: thousands of events, for 50 ms and more
+_SWITCH_SECONDS = 0.0003
+_YOUNG_OBJECTS = 1_000  # until the garbage collector looks at them, for some 1 ms
+_LOOKS_UNTIL_OLDER = 5  # at young ones, until it looks at those that were left, for some 6 ms
+_LOOKS_UNTIL_ALL = 1_000  # at older ones, until it looks at all: thousands of events, for 50 ms and more
 
 
 class _Server(uvicorn.Server):
