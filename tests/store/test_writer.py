@@ -275,15 +275,28 @@ def test_an_interrupt_at_any_line_of_a_wait_keeps_nobody_else_waiting(writer, ga
         assert returns_in_time(ticket.wait)
 
 
-def test_after_a_batch_of_several_the_next_one_gathers_for_a_moment(writer, gate, monkeypatch):
-    monkeypatch.setattr("sigma_mem.store.writer._PAUSE_SECONDS", 0.5)
+def waiting(ticket):
+    """A thread that waits for a ticket."""
+    thread = threading.Thread(target=ticket.wait)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(("waits", "batches"), [(3, [1, 3, 2]), (1, [1, 3, 1, 1])])
+def test_where_several_waited_for_a_batch_the_next_one_gathers(writer, gate, monkeypatch, waits, batches):
+    monkeypatch.setattr("sigma_mem.store.writer._PAUSE_SECONDS", 1.0)
     append(writer, "0")
     gate.entered.acquire()
     tickets = [append(writer, str(n))[1] for n in (1, 2, 3)]
+    threads = [waiting(ticket) for ticket in tickets[:waits]]
+    while tickets[0].wanted < waits:
+        time.sleep(0.001)
     gate.open.set()
-    tickets[-1].wait()
-    for n in (4, 5):  # within the pause; the first alone would be written at once
-        tickets.append(append(writer, str(n))[1])
-        tickets[-1].hurry()
-    tickets[-1].wait()
-    assert gate.batches == [1, 3, 2]
+    for thread in threads:
+        thread.join()
+    for n in (4, 5):
+        ticket = append(writer, str(n))[1]
+        if waits == 1:
+            ticket.wait()  # nobody else came: it is written at once, as is the next
+    ticket.wait()
+    assert gate.batches == batches

@@ -25,7 +25,7 @@ class Batch:
 
     def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
         self.records: list[Queued] = []
-        self.wanted = False  # whether somebody waits
+        self.wanted = 0  # how many wait
         self.jobs: list[tuple[Callable[[], None], Failed]] = []  # to be done by the writer afterwards
         self.listeners: list[Settled] = []  # called by the writer once it is settled
         self._hurry = hurry
@@ -63,9 +63,10 @@ class Batch:
             call(self, error)
 
     def hurry(self) -> None:
-        """Say that somebody waits."""
-        if not self.wanted:
-            self.wanted = True
+        """Say that one more waits."""
+        before = self.wanted
+        self.wanted = before + 1
+        if not before:
             self._hurry()
 
     def drain(self) -> None:
