@@ -41,6 +41,7 @@ def test_a_body_is_packed_without_its_text_as_it_is_with_it(first, body):
     packed = packing.pack_body(body)
     assert packing.unpack(packed) == raw
     assert json.dumps(packing.loads(packed)) == json.dumps(body)
+    assert len(packed) <= len(packing.pack(raw)) + 8  # 16 digits, and what is longer packed than not
 
 
 def test_values_of_other_types_are_packed_as_json_has_them():

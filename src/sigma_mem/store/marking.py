@@ -9,10 +9,9 @@ from functools import lru_cache
 from math import copysign, nan
 from typing import Any, NamedTuple
 
-from sigma_mem.store.numbers import UNITS, coded_decimal, coded_integer
+from sigma_mem.store.numbers import LONGEST_DECIMAL, LONGEST_INTEGER, UNITS, coded_decimal, coded_integer
 
 _DOUBLE, _NUMBER, _INTEGER, _AGAIN, _TEXT = "\x01", "\x02", "\x03", "\x04", "\x06"
-_EXACT = 1 << 53  # integers below are floats as well
 _quoted = json.encoder.encode_basestring_ascii
 Coded = Callable[[bytes, bytearray, bytearray], bytes]
 
@@ -36,9 +35,10 @@ def _key(key: str) -> str:
 @lru_cache(maxsize=1 << 15)
 def _decimal(value: float) -> bytes | None:
     """The code of a number of at most four decimals, which is not zero; None for any other."""
-    if -1e9 < value < 1e9:
+    if -1e12 < value < 1e12:
         units = round(value * UNITS)
-        return coded_decimal(units) if units / UNITS == value else None
+        short = units / UNITS == value and len(repr(value)) <= LONGEST_DECIMAL
+        return coded_decimal(units) if short else None
     if value - value != 0.0:
         raise ValueError(f"got {value}, which JSON does not have")
     return None
@@ -111,11 +111,12 @@ def marked(body: Mapping[str, Any], words: Mapping[str, bytes], code_text: Coded
         elif kind is bool:
             put("true" if value else "false")
         elif kind is int:
-            if -_EXACT < value < _EXACT:
+            text = str(value)
+            if len(text) <= LONGEST_INTEGER:
                 code(coded_integer(value))
                 put(_INTEGER)
             else:
-                put(str(value))
+                put(text)
         else:
             raise TypeError(f"got a value of type {kind.__name__}")
 

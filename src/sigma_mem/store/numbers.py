@@ -15,9 +15,9 @@ import re
 from functools import lru_cache
 
 UNITS = 10_000
+LONGEST_INTEGER, LONGEST_DECIMAL = 15, 14  # characters of numbers that have a code; all are exact
 _DECIMAL = re.compile(rb"(-?)(\d+)\.(\d{1,4})")
 _SMALL, _TWO, _THREE = 16, 8_312, 2_097_152  # the first n of each length, negated
-_LARGEST = 1 << 53
 _SMALL_NUMBERS = [float(n - _SMALL) for n in range(64)]
 _TWO_BYTES = [(n - _TWO) / UNITS for n in range(104 * 256)]
 
@@ -39,10 +39,12 @@ def coded_number(token: bytes) -> tuple[bool, bytes] | None:
     ((True, b'j<'), None)
     """
     if b"." not in token:
-        value = int(token) if len(token) < 16 and b"e" not in token else _LARGEST
-        return (False, coded_integer(value)) if abs(value) < _LARGEST and b"%d" % value == token else None
+        if len(token) > LONGEST_INTEGER or b"e" in token:
+            return None
+        value = int(token)
+        return (False, coded_integer(value)) if b"%d" % value == token else None
     found = _DECIMAL.fullmatch(token)
-    if found is None or len(token) > 14:
+    if found is None or len(token) > LONGEST_DECIMAL:
         return None
     n = int(found[2]) * UNITS + int(found[3].ljust(4, b"0"))
     n = -n if found[1] else n
