@@ -1,13 +1,13 @@
 """The service under load, beside a bare endpoint of the same framework, in the same run.
 
 This process is the load generator. It starts two servers: the service, on a SQLite file, and an application
-with one endpoint that reads a JSON body and answers with a small one. Rates are taken with all connections
-busy, in many short rounds of all kinds, and compared within a round, so that what a busy machine adds falls
-on all; figures are medians over the rounds, without the first. What the service adds is what is beyond the
-call of the memory in the very requests that are served: the service has a clock around that call. The same
-calls without a service are timed as well. Latencies are taken at half of the rate, sent on schedule whether
-or not earlier answers came; p99 is the median over slices of each slice's own. Beside them stands how long
-the disk takes for a sync.
+with an endpoint that reads a JSON body and answers with a small one, and one that decides in between. Rates
+are taken with all connections busy, in many short rounds of all kinds, and compared within a round, so that
+what a busy machine adds falls on all; figures are medians over the rounds, without the first. What the
+service adds is what is beyond the call of the memory in the very requests that are served: the service has a
+clock around that call. The same calls without a service are timed as well. Latencies are taken at half of
+the rate, sent on schedule whether or not earlier answers came; p99 is the median over slices of each slice's
+own. Beside them stands how long the disk takes for a sync.
 
     python benchmarks/service.py [--seconds 0.5] [--rounds 20] [--json]
 """
@@ -346,20 +346,20 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=20)
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as its_folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as bare_folder:
         port, other = free_port(), free_port()
         memory, clock = os.path.join(folder, "memory.db"), os.path.join(folder, "clock")
-        its_clock = os.path.join(its_folder, "clock")
+        bare_clock = os.path.join(bare_folder, "clock")
         flags = ("--port", str(port), "--path", memory, "--no-access-log")
         with (
             server(__file__, "service", clock, *flags) as first,
-            server(__file__, "bare", str(other), its_folder, its_clock) as second,
+            server(__file__, "bare", str(other), bare_folder, bare_clock) as second,
         ):
             wait_for(port)
             wait_for(other)
             measured = measure(
                 Server(port, first, CallClock(clock)),
-                Server(other, second, CallClock(its_clock)),
+                Server(other, second, CallClock(bare_clock)),
                 folder,
                 given.seconds,
                 given.rounds,

@@ -35,7 +35,7 @@ class Tail(NamedTuple):
         return self.sealed * SEGMENT + len(self.prints) // PRINT_BYTES
 
 
-Written = Callable[[], tuple[int, Tail | None]]  # the last durable record, and what its writer knows
+Written = Callable[[], tuple[int, Tail | None]]  # number of the last durable record, and the writer's tail
 
 
 @lru_cache(maxsize=1024)
@@ -89,8 +89,8 @@ def _prints(names: Sequence[Names]) -> NDArray[np.uint32]:
 class Fingerprints:
     """Which records may have an id or belong to an event, whatever the indexes say.
 
-    Where the writer is in this process, it says what it wrote, and nothing is read for it: Python gives its
-    lock up for a query, and beside a busy writer gets it back a millisecond later.
+    Where the writer is in this process, it tells the fingerprints of what it wrote, which spares a query. For
+    a query Python gives its lock up, and beside a busy writer gets it back up to a millisecond later.
     """
 
     def __init__(self, read: Read, written: Written | None) -> None:

@@ -193,7 +193,7 @@ class SqliteStore(TableStore[Tables]):
 
 
 def _written(writer: Writer, tables: Tables) -> tuple[int, Tail | None]:
-    """Number of the last durable record, and what is known of those written last."""
+    """Number of the last durable record, and the fingerprints that the writer has."""
     last = writer.position()[0]
     return last, tables.tail  # in this order: a commit changes the tail first
 

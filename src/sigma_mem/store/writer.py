@@ -19,8 +19,8 @@ from sigma_mem.store.tables import Tables
 
 _LINGER_SECONDS = 0.02  # that records which nobody waits for may stay in the queue
 _MANY = 256  # of which are written at once
-_COMPANY = 3  # that waited for a batch, after which others may gather for the next
-_PAUSE_SECONDS = 0.003  # for that: a commit takes the interpreter from those who append a dozen times
+_SEVERAL = 3  # callers that waited for a batch: then more will come, and the next one waits for them
+_PAUSE_SECONDS = 0.003  # that it waits; each commit takes the interpreter from the callers a dozen times
 
 
 def refuse_unwritable(*names: object) -> None:
@@ -136,7 +136,7 @@ class Writer(BatchQueue):
                         job()
                     except StoreError as error:
                         failed(error)
-                if batch.wanted >= _COMPANY:
+                if batch.wanted >= _SEVERAL:
                     time.sleep(_PAUSE_SECONDS)
         finally:  # however this thread ended, nobody may wait for it forever
             with self._lock:
