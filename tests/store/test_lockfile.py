@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -116,17 +117,18 @@ def test_close_removes_the_lock_and_the_log(path, record):
 
 def test_threads_that_open_and_close_are_never_two_at_once(path):
     """The lock file is removed on release: a waiter must not hold a file that nobody else can see."""
-    holders, most, won = [], [], [0]
+    holders, most, end = [], [], time.monotonic() + 60.0
 
     def work():
-        for _ in range(300):
+        won = 0
+        while won < 75 and time.monotonic() < end:  # a busy machine may stop a holder for a while
             try:
                 lock = LockFile(path)
             except StoreBusyError:
                 continue
             holders.append(1)
             most.append(len(holders))
-            won[0] += 1
+            won += 1
             holders.pop()
             lock.release()
 
@@ -136,7 +138,7 @@ def test_threads_that_open_and_close_are_never_two_at_once(path):
     for thread in threads:
         thread.join()
     assert set(most) == {1}
-    assert won[0] >= 300 / 4
+    assert len(most) == 4 * 75
 
 
 def test_a_lock_on_a_file_that_was_removed_meanwhile_does_not_count(path, monkeypatch):
