@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= logical
 PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 4 --dist worksteal
 # What the linters read; benchmarks/ holds what users do not import.
-SOURCES := src tests examples $(wildcard benchmarks)
+SOURCES := conftest.py src tests lab examples $(wildcard benchmarks)
 
 .PHONY: run test endurance wheel-test lint bench docs clean
 
@@ -21,7 +21,7 @@ test: $(VENV)/.dev         ## every test
 endurance: $(VENV)/.dev    ## long counts: hundreds of kills, thousands of cases for every property
 	$(PYTEST) -m "endurance or hypothesis" --hypothesis-profile endurance
 
-wheel-test:                ## build the wheel, install it in an empty environment, use it there
+wheel-test:                ## build both wheels, install them in an empty environment, use them there
 	$(PYTHON) tests/wheel/install_and_use.py
 
 lint: $(VENV)/.dev         ## style, types, import direction
@@ -35,7 +35,7 @@ STREAM ?= ../shared/data/mmlu-pro.jsonl.gz
 # An environment with litellm[proxy], to time the gateway beside it.
 LITELLM ?=
 
-bench: $(VENV)/.bench      ## timings, as ratios against rivals and baselines in the same run
+bench: $(VENV)/.dev        ## timings, as ratios against rivals and baselines in the same run
 	$(BIN)/sigma-mem bench speed
 	$(BIN)/sigma-mem bench age
 	$(BIN)/python benchmarks/service.py
@@ -49,7 +49,7 @@ docs: $(VENV)/.dev         ## build the documentation and check its links
 	$(BIN)/mkdocs build --strict --site-dir build/site
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build lab/build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,10 +58,6 @@ $(VENV)/.run: pyproject.toml constraints.txt Makefile | $(VENV)/bin/python
 	$(PIP) --editable '.[plot,serve]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable '.[dev]'
-	touch $@
-
-$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) --editable '.[dev,rivals]'
+$(VENV)/.dev: pyproject.toml lab/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable . --editable './lab[dev]'
 	touch $@

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import EntryPoints
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+from shown import check_help, every_command
 from sigma_mem import __version__
 from sigma_mem.cli.app import build_app, run
+from sigma_mem.cli.commands import LABORATORY
 from sigma_mem.decide import READS, Choice
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError, StoreBusyError
 
 Capture = pytest.CaptureFixture[str]
 HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
+ALONE = "import importlib.metadata as m; m.entry_points = lambda **_: m.EntryPoints()"
 PANELS = {
     "Start": ["demo"],
     "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "served", "learn"],
@@ -31,23 +35,18 @@ PANELS = {
         *("peers", "db"),
     ],
     "Serve": ["serve", "config", "mcp", "keys"],
-    "Research": ["paper", "import", "bench", "data", "train", "center"],
+    "Research": ["center"],
 }
 
 
-def every_command(group: Any, *path: str) -> list[tuple[tuple[str, ...], Any]]:
-    """All commands below a group, with the words that call them."""
-    found = []
-    for name, command in group.commands.items():
-        found.append(((*path, name), command))
-        if hasattr(command, "commands"):
-            found += every_command(command, *path, name)
-    return found
+@pytest.fixture(autouse=True)
+def _without_the_laboratory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: EntryPoints())
 
 
 def test_help_lists_every_command_and_loads_none_of_them() -> None:
     script = (
-        "import sys, json\nfrom sigma_mem.cli.app import run\ncode = run(['--help'])\n"
+        f"{ALONE}\nimport sys, json\nfrom sigma_mem.cli.app import run\ncode = run(['--help'])\n"
         f"print(json.dumps([code, [m for m in {HEAVY!r} if m in sys.modules]]))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -78,19 +77,7 @@ def test_version(capsys: Capture) -> None:
 def test_help_shows_every_word_of_every_option(
     path: tuple[str, ...], command: Any, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
-    assert run([*path, "--help"]) == 0
-    shown = _words(capsys.readouterr().out)
-    assert f"Usage: sigma-mem {' '.join(path)} " in shown
-    for option in command.params:  # markup in square brackets would be eaten
-        assert _words(option.help or "") in shown
-    for line in (command.help or "").splitlines():
-        assert _words(line) in shown
-
-
-def _words(text: str) -> str:
-    return re.sub(r"[\s│]+", " ", text).strip()
+    check_help(path, command, capsys, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["demo", "route", "vote", "decide", "feedback", "inspect"])
@@ -122,8 +109,8 @@ def test_errors_are_one_line_and_a_code(
     def fails(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("sigma_mem.streams.formats.import_stream", fails)
-    assert run(["import", "x.json", "-o", "y.jsonl"]) == code
+    monkeypatch.setattr("sigma_mem.streams.load_stream", fails)
+    assert run(["learn", "x.jsonl", "--memory", "never-made.db"]) == code
     assert capsys.readouterr().err == "sigma-mem: got this; expected that\n"
 
 
@@ -131,18 +118,18 @@ def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch, capsys: Capture
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sigma_mem.streams.formats.import_stream", interrupted)
-    assert run(["import", "x.json", "-o", "y.jsonl"]) == 130
+    monkeypatch.setattr("sigma_mem.streams.load_stream", interrupted)
+    assert run(["learn", "x.jsonl", "--memory", "never-made.db"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["bench"],
-        ["bench", "cf"],
-        ["bench", "cf", "x", "--ratio"],
-        ["import"],
+        ["center"],
+        ["center", "speed"],
+        ["center", "check", "--centre"],
+        ["learn"],
         ["demo", "--tasks", "x"],
         ["x"],
     ],
@@ -150,8 +137,21 @@ def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch, capsys: Capture
 def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], capsys: Capture) -> None:
     assert run(arguments) == 2
     out, err = capsys.readouterr()
-    assert out.count("Usage: ") == 1 if arguments == ["bench"] else err.startswith("sigma-mem: ")
+    assert out.count("Usage: ") == 1 if arguments == ["center"] else err.startswith("sigma-mem: ")
     assert err.count("\n") <= 1
+
+
+@pytest.mark.parametrize("name", LABORATORY)
+@pytest.mark.parametrize("rest", [[], ["--help"], ["cf", "x", "--ratios", "0"]])
+def test_a_command_of_the_laboratory_names_what_to_install(
+    name: str, rest: list[str], capsys: Capture
+) -> None:
+    assert run([name, *rest]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"sigma-mem: sigma-mem {name} is a command of the laboratory")
+    assert err.endswith("run: pip install sigma-lab (in a clone: pip install ./lab)\n")
+    assert err.count("\n") == 1
 
 
 def test_a_read_more_is_in_the_help_and_can_be_asked_for(tmp_path: Path, capsys: Capture) -> None:

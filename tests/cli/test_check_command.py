@@ -24,7 +24,7 @@ def test_check_says_whether_a_file_is_whole(tmp_path: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["lines"] == 8
     with closing(sqlite3.connect(path)) as db:
         db.execute("DROP TRIGGER record_is_never_changed")
-        db.execute("UPDATE record SET phi = x'00' WHERE seq = 5")
+        db.execute("UPDATE record SET body = x'00' WHERE seq = 5")
         db.commit()
     assert run(["check", "-m", str(path)]) == 1
     error = capsys.readouterr().err

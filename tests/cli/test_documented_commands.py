@@ -34,5 +34,5 @@ def test_the_shell_block_runs(tmp_path: Path) -> None:
 
 
 def test_every_command_is_in_the_table() -> None:
-    for name in get_command(build_app()).commands:
+    for name in get_command(build_app()).list_commands(None):
         assert f"| `sigma-mem {name}` |" in TEXT

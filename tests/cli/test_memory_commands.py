@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sigma_mem.cli.app import run
-from sigma_mem.memory import Settings
+from sigma_mem.cli.inspect import effective_votes
 from sigma_mem.session import SigmaMem
 
 QUESTION = "What is 17 * 23?"
@@ -138,25 +139,33 @@ def test_inspect_tells_what_the_state_holds(memory: Path, capsys: pytest.Capture
     assert seen["peers"]["ann"]["largest_eigenvalue"] > 0 > seen["peers"]["bob"]["smallest_eigenvalue"]
 
 
-def test_inspect_tells_how_much_of_a_record_is_agreement(
+def test_inspect_tells_how_many_labels_a_record_rests_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "memory.db"
-    with SigmaMem(["ann", "bob"], path, encoder="hashed", settings=Settings(revision=2)) as mem:
+    with SigmaMem(["ann", "bob"], path, encoder="hashed") as mem:
         for i in range(10):
             d = mem.vote(QUESTION, {"ann": "391", "bob": "391"})
             if i < 4:
                 mem.feedback(d.id, {"ann": True})
     seen = values(capsys, "inspect", "--memory", str(path))
     assert seen["peers"]["bob"]["evidence"] == 0.0
-    assert seen["peers"]["bob"]["agreement"] == pytest.approx(10.0, abs=0.1)
-    basis = seen["directions"][0]["basis"]
-    assert basis["ann"]["from_labels"] > 0.2 > basis["bob"]["from_labels"] == 0.0
-    assert basis["bob"]["from_agreement"] > basis["ann"]["from_agreement"] > 0.2
-    assert run(["inspect", "--memory", str(path)]) == 0
-    assert "agreement events" in capsys.readouterr().out
+    near = seen["directions"][0]["labels"]
+    assert near == {"ann": pytest.approx(4.0, abs=0.01), "bob": 0.0}
+    found = values(capsys, "inspect", "--memory", str(path), "--decision", d.id, "--peer", "ann")["basis"]
+    assert found["right"] == pytest.approx(4.0, abs=0.1)
+    assert (round(found["wrong"], 6), found["labels"]) == (0.0, 4)
     assert run(["inspect", "--memory", str(path), "--decision", d.id, "--peer", "bob"]) == 0
-    assert "on agreement (" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "right about 0 and wrong about 0 times; 100% of p is its overall rate" in printed
+    assert "(0 labels)" in printed
+
+
+def test_correlated_votes_are_worth_fewer() -> None:
+    two_blocks = np.kron(np.eye(2), np.ones((3, 3)))
+    assert effective_votes(two_blocks) == pytest.approx(2.0)
+    values = np.linalg.eigvalsh(two_blocks)
+    assert effective_votes(two_blocks) == pytest.approx(values.sum() ** 2 / (values**2).sum())
 
 
 def test_inspect_names_copies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,38 +1,23 @@
-"""A memory keeps the version of the encoder that wrote it."""
+"""A memory holds φ of one encoder, and of one version of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
-from sigma_mem.encode import open_encoder
-from sigma_mem.encode.static import StaticEncoder
+from sigma_mem.encode.hashed import HashedEncoder
 from sigma_mem.errors import EncoderMismatchError
 
-QUESTION = "What is 17 * 23?"
 
-
-def test_new_memories_take_the_newest_and_old_ones_keep_theirs(tmp_path: Path) -> None:
-    pytest.importorskip("wordllama")
-    with SigmaMem(["ann"], tmp_path / "old.db", encoder="static:1") as mem:
-        assert mem.encoder == {"name": "static", "version": "1"}
-    for encoder in (None, "static", "static:1", StaticEncoder("1")):
-        with SigmaMem(path=tmp_path / "old.db", encoder=encoder) as mem:
-            phi = StaticEncoder("1").encode([QUESTION])[0]
-            np.testing.assert_array_equal(mem.encode(QUESTION), phi.astype(np.float32))
-    with SigmaMem(["ann"]) as mem:
-        assert mem.encoder == {"name": "static", "version": "2"}
-    with (
-        pytest.raises(EncoderMismatchError, match=r"encoder is static 2; .* written with static 1"),
-        SigmaMem(path=tmp_path / "old.db", encoder=StaticEncoder("2")),
-    ):
-        pass
-
-
-def test_a_name_may_carry_a_version() -> None:
-    assert open_encoder("static:1").version == "1"
-    assert open_encoder("static", "1").version == "1"
-    assert open_encoder("static").version == "2"
+@pytest.mark.parametrize("encoder", [None, "hashed"])
+def test_another_version_of_the_encoder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: str | None
+) -> None:
+    path = tmp_path / "memory.db"
+    with SigmaMem(["ann"], path, encoder="hashed") as mem:
+        assert mem.encoder == {"name": "hashed", "version": HashedEncoder.version}
+    monkeypatch.setattr(HashedEncoder, "version", "9")
+    with pytest.raises(EncoderMismatchError, match=r"encoder is hashed 9; .* written with hashed"):
+        SigmaMem(path=path, encoder=encoder)

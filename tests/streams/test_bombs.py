@@ -10,9 +10,9 @@ import pytest
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, StreamError
-from sigma_mem.session.moving import read_ledger
+from sigma_mem.session.export import read_ledger
 from sigma_mem.streams import load_stream
-from sigma_mem.streams.formats.rows import parse
+from sigma_mem.streams.rows import parse
 
 MEGABYTE = b"a" * 1_000_000
 LOAD = """

@@ -1,4 +1,6 @@
-"""Build the wheel, install it in an empty environment outside the checkout, and use it as a stranger would.
+"""Build both wheels and use them as a stranger would, in an empty environment outside the checkout.
+
+First the product alone, then the laboratory beside it.
 
 Run it with any Python 3.11: ``python tests/wheel/install_and_use.py``. It needs nothing but pip.
 """
@@ -18,7 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("src", "pyproject.toml", "README.md", "LICENSE")
+PARTS = ("src", "pyproject.toml", "README.md")
+LABORATORY = ("bench", "data", "import", "paper", "train")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -29,8 +32,11 @@ def step(name: str) -> Iterator[None]:
     print(f"{name}: done in {time.monotonic() - started:.1f} s", flush=True)
 
 
-def run(*command: str | Path, cwd: Path, **environment: str) -> str:
-    """Run a command without this process's Python settings; stop with its output if it fails."""
+def run(*command: str | Path, cwd: Path, code: int = 0, **environment: str) -> str:
+    """Run a command without this process's Python settings; stop with its output if it ends otherwise.
+
+    Returns what it wrote to standard output, or to standard error if it is expected to fail.
+    """
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }
@@ -44,10 +50,10 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
         timeout=600,
         check=False,
     )
-    if done.returncode:
+    if done.returncode != code:
         line = " ".join(str(part) for part in command)
         sys.exit(f"{line[:200]}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return done.stderr if code else done.stdout
 
 
 def expect(holds: bool, what: str) -> None:
@@ -55,18 +61,19 @@ def expect(holds: bool, what: str) -> None:
         sys.exit(f"the installed wheel is not as expected: {what}")
 
 
-def build(folder: Path, python: Path) -> Path:
+def build(project: Path, folder: Path, python: Path) -> Path:
     """Build from a copy: a ``build/`` of the checkout may hold modules that are gone from the source."""
-    source = folder / "source"
-    source.mkdir()
+    source, wheels = folder / "source", folder / "wheels"
+    source.mkdir(parents=True)
     for part in PARTS:
-        if (ROOT / part).is_dir():
+        if (project / part).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-            shutil.copytree(ROOT / part, source / part, ignore=ignored)
+            shutil.copytree(project / part, source / part, ignore=ignored)
         else:
-            shutil.copy(ROOT / part, source / part)
-    run(python, *PIP, "wheel", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
-    return next(folder.glob("sigma_mem-*.whl"))
+            shutil.copy(project / part, source / part)
+    shutil.copy(ROOT / "LICENSE", source / "LICENSE")
+    run(python, *PIP, "wheel", "--no-deps", "--wheel-dir", wheels, source, cwd=folder)
+    return next(wheels.glob("*.whl"))
 
 
 def tiny_stream(file: Path) -> None:
@@ -123,10 +130,17 @@ print(json.dumps(sorted(file.name for file in page.iterdir())))
 """
 
 
-def use(folder: Path, python: Path) -> None:
-    """Everything here runs in an empty folder with an empty home."""
-    home = folder / "home"
-    home.mkdir()
+def check_help(home: Path, python: Path, commands: list[list[str]]) -> None:
+    """Every one of these commands is listed, and has a help of its own."""
+    top = run(python.with_name("sigma-mem"), "--help", cwd=home, HOME=str(home))
+    for name in {command[0] for command in commands}:
+        expect(name in top, f"sigma-mem --help does not name {name}")
+    shown = run(python, "-c", SHOW_HELP, json.dumps(commands), cwd=home, HOME=str(home))
+    expect(shown.count("Usage: ") == len(commands), f"{len(commands)} commands are documented, got {shown}")
+
+
+def use(home: Path, python: Path) -> None:
+    """The product alone."""
     program = python.with_name("sigma-mem")
 
     def call(*command: str | Path) -> str:
@@ -153,18 +167,28 @@ def use(folder: Path, python: Path) -> None:
         shown = call(program, "inspect", "--memory", "router.db")
         expect("calculator" in shown, f"sigma-mem inspect shows {shown!r} of the tutorial's memory")
     with step("help"):
-        commands = documented_commands()
-        expect(["bench", "cf"] in commands, "the documentation does not name sigma-mem bench cf")
-        top = call(program, "--help")
-        for name in {command[0] for command in commands}:
-            expect(name in top, f"sigma-mem --help does not name {name}")
-        shown = call(python, "-c", SHOW_HELP, json.dumps(commands))
-        expect(
-            shown.count("Usage: ") == len(commands), f"{len(commands)} commands are documented, got {shown}"
-        )
+        check_help(home, python, [c for c in documented_commands() if c[0] not in LABORATORY])
     with step("demo"):
         lines = call(program, "demo").splitlines()
         expect(len(lines) > 10, f"sigma-mem demo printed {len(lines)} lines in a pipe")
+    with step("without the laboratory"):
+        for name in LABORATORY:
+            said = run(program, name, cwd=home, code=2, HOME=str(home))
+            named = said.count("\n") == 1 and "pip install sigma-lab" in said
+            expect(named, f"sigma-mem {name} does not say in one line what to install: {said!r}")
+
+
+def use_laboratory(home: Path, python: Path) -> None:
+    """The laboratory's commands, beside the product's."""
+    program = python.with_name("sigma-mem")
+
+    def call(*command: str | Path) -> str:
+        return run(*command, cwd=home, HOME=str(home))
+
+    with step("help with the laboratory"):
+        commands = documented_commands()
+        expect(["bench", "cf"] in commands, "the documentation does not name sigma-mem bench cf")
+        check_help(home, python, commands)
     with step("bench cf"):
         tiny_stream(home / "sums.jsonl")
         table = json.loads(call(program, "bench", "cf", "sums.jsonl", "--ratios", "0,0.5", "--json"))
@@ -172,17 +196,20 @@ def use(folder: Path, python: Path) -> None:
 
 
 def main() -> None:
-    with TemporaryDirectory(prefix="sigma-mem-wheel-") as name:
-        folder = Path(name).resolve()
+    with TemporaryDirectory(prefix="sigma-mem-wheel-") as temporary:
+        folder = Path(temporary).resolve()
         python = folder / "environment" / "bin" / "python"
         with step("environment"):
             run(sys.executable, "-m", "venv", folder / "environment", cwd=folder)
-        with step("wheel"):
-            wheel = build(folder, python)
-        with step("install"):
-            run(python, *PIP, "install", "--constraint", ROOT / "constraints.txt", wheel, cwd=folder)
-        use(folder, python)
-    print("the wheel works outside the checkout")
+        home = folder / "home"  # empty, and so is the folder in which everything runs
+        home.mkdir()
+        for name, project, used in (("sigma-mem", ROOT, use), ("sigma-lab", ROOT / "lab", use_laboratory)):
+            with step(f"wheel of {name}"):
+                wheel = build(project, folder / name, python)
+            with step(f"install {wheel.name}"):
+                run(python, *PIP, "install", "--constraint", ROOT / "constraints.txt", wheel, cwd=folder)
+            used(home, python)
+    print("the wheels work outside the checkout")
 
 
 if __name__ == "__main__":

@@ -7,18 +7,16 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import bench, center, data, db, decisions, peers, train
+from sigma_mem.cli import center, db, decisions, peers
 from sigma_mem.cli.checking import check
+from sigma_mem.cli.commands import PANEL, Commands
 from sigma_mem.cli.demo import demo
 from sigma_mem.cli.forget import forget
-from sigma_mem.cli.importing import import_
 from sigma_mem.cli.inspect import drift, inspect
 from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
 from sigma_mem.cli.mcp import mcp
 from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
-from sigma_mem.cli.options import grouped_options
-from sigma_mem.cli.paper import paper
 from sigma_mem.cli.prices import prices, served
 from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
@@ -28,7 +26,7 @@ from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
 def build_app(reads: Reads = READS) -> typer.Typer:
     """The command line for these reads. What a command needs is imported when it runs, so help is quick."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_sigma_mem)
     for panel, commands in _panels(reads).items():
         for name, command in commands.items():
@@ -40,7 +38,7 @@ def build_app(reads: Reads = READS) -> typer.Typer:
 
 
 def _panels(reads: Reads) -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
-    """Every command by the panel of the help that lists it, and its name."""
+    """Every command of the product by the panel of the help that lists it, and its name."""
     return {
         "Start": {"demo": demo},
         "Decide and teach": {**decisions.commands(reads), "served": served, "learn": learn},
@@ -67,14 +65,7 @@ def _panels(reads: Reads) -> dict[str, dict[str, Callable[..., None] | typer.Typ
             "db": db.app,
         },
         "Serve": {"serve": serve, "config": config, "keys": keys_app, "mcp": mcp},
-        "Research": {
-            "bench": bench.app,
-            "paper": grouped_options(paper),
-            "data": data.app,
-            "import": import_,
-            "train": train.app,
-            "center": center.app,
-        },
+        PANEL: {"center": center.app},
     }
 
 

@@ -28,8 +28,8 @@ from sigma_mem.memory import Settings
 
 if TYPE_CHECKING:
     from sigma_mem.events import Decision
+    from sigma_mem.ledger.costs import Budget
     from sigma_mem.session import SigmaMem
-    from sigma_mem.session.costs import Budget
 
 # Of a decision, in JSON.
 _VALUES = ("id", "event", "ref", "read", "peer", "answer", "confidence", "propensity", "cost")
@@ -305,7 +305,7 @@ def feedback(
 
 def _budget(amount: float, over: str) -> "Budget":
     """A budget over a number of events ("1000") or seconds ("86400s")."""
-    from sigma_mem.session.costs import Budget
+    from sigma_mem.ledger.costs import Budget
 
     number = over.removesuffix("s")
     if not number.isdigit():

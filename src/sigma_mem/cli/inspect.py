@@ -14,11 +14,9 @@ from sigma_mem.cli.looking import sparkline
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened_to_read
 from sigma_mem.cli.output import console, print_json, say
 from sigma_mem.errors import InputError
-from sigma_mem.memory.basis import bases
-from sigma_mem.memory.spectrum import effective_votes, eigenvalues
 
 if TYPE_CHECKING:
-    from sigma_mem.events import Decision
+    from sigma_mem.events import Decision, FloatArray
     from sigma_mem.memory import SigmaState
     from sigma_mem.session import SigmaMem
 
@@ -79,15 +77,13 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
     recent = list(mem.decisions(1000))  # among them a question is looked for that illustrates a direction
     rate, labels = state.overall()
     overall = mem.table().overall
-    compared = state.agreement_evidence(np.zeros(state.rank))[1]
-    spectrum, records = eigenvalues(state.M), mem.histories(lines=_TREND)
+    spectrum, records = np.linalg.eigvalsh(state.M), mem.histories(lines=_TREND)
     peers = {
         peer: {
             "prob": float(rate[i]),
             "evidence": float(labels[i]),
-            "agreement": float(compared[i]),
-            "largest_eigenvalue": float(spectrum[i, 0]),
-            "smallest_eigenvalue": float(spectrum[i, -1]),
+            "largest_eigenvalue": float(spectrum[i, -1]),
+            "smallest_eigenvalue": float(spectrum[i, 0]),
             "interval": list(overall[peer].interval),
             "trend": records[peer].trend(),
         }
@@ -109,7 +105,7 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "directions": _directions(mem, recent),
         "topics": mem.table().to_dict()["topics"],
         "relation": {peer: state.by_peer(row) for peer, row in zip(mem.peers, state.G, strict=True)},
-        "relation_eigenvalues": [float(value) for value in eigenvalues(state.G)],
+        "relation_eigenvalues": np.linalg.eigvalsh(state.G)[::-1].tolist(),
         "effective_votes": effective_votes(state.G),
         "copies": _copies(state),
         "text_features": dict(zip(FEATURES, state.text_effects().tolist(), strict=False)),
@@ -117,6 +113,17 @@ def survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
         "drift": [asdict(found) for found in mem.drift()],
         "decisions": last,
     }
+
+
+def effective_votes(correlation: FloatArray) -> float:
+    """How many independent votes P correlated ones are worth: (Σλ)²/Σλ² of their correlation.
+
+    1 where all move together, P where they are independent.
+
+    >>> effective_votes(np.ones((4, 4))), effective_votes(np.eye(4))
+    (1.0, 4.0)
+    """
+    return float(np.trace(correlation) ** 2 / np.square(correlation).sum())
 
 
 def _copies(state: SigmaState) -> list[dict[str, Any]]:
@@ -137,19 +144,22 @@ def _directions(mem: SigmaMem, recent: list[Decision]) -> list[dict[str, Any]]:
     values, vectors = np.linalg.eigh(state.N.sum(axis=0))
     total = values.sum()
     asked = [made for made in recent if made.question]
+    mean_phi = np.add.reduce([made.phi for made in recent]) if recent else np.ones(state.rank)
     out = []
     for value, vector in zip(values[:-5:-1], vectors.T[:-5:-1], strict=True):
         if total <= 0 or value <= 1e-9 * total:
             break
-        reading = state.read(vector)
         near = max(asked, key=lambda made: float(vector @ made.phi) ** 2, default=None)
+        if float(vector @ (mean_phi if near is None else near.phi)) < 0.0:
+            vector = -vector  # the sign of an eigenvector is arbitrary, and tasks lie on one side
+        reading = state.read(vector)
         out.append(
             {
                 "share": float(value / total),
                 "like": None if near is None else near.question,
                 "probs": state.by_peer(reading.prob),
                 "effective": state.by_peer(reading.effective),
-                "basis": {peer: asdict(found) for peer, found in bases(state, vector).items()},
+                "labels": state.by_peer(reading.labels),
                 "alternatives": state.alternatives(vector),
             }
         )
@@ -163,7 +173,7 @@ def _print(values: dict[str, Any]) -> None:
         f"{values['events']} events, namespace {values['namespace']} of {', '.join(values['namespaces'])}; "
         f"encoder {encoder['name']} {encoder['version']}, rank {values['rank']}, {decay}\n",
     )
-    tables = [_competence(values), _basis(values), _relation(values), _decisions(values)]
+    tables = [_competence(values), _relation(values), _decisions(values)]
     if values["topics"]:
         tables.insert(1, _topics(values))
     if any(values["text_features"].values()):
@@ -211,19 +221,6 @@ def _topics(values: dict[str, Any]) -> Table:
     for name in most:
         by_peer = [values["topics"][name][peer] for peer in values["peers"]]
         table.add_row(_short(name, 30), *(f"{x['prob']:.2f} ({x['effective']:.0f})" for x in by_peer))
-    return table
-
-
-def _basis(values: dict[str, Any]) -> Table:
-    """How much of p̂ is labels and how much agreement, in the directions of the table above."""
-    columns = [str(i) for i in range(1, len(values["directions"]) + 1)]
-    title = "What p̂ rests on: labels near + labels anywhere + agreement + pool, in %"
-    table = _table(title, "peer", "labels", "agreement events", *columns)
-    parts = ("from_labels", "from_overall", "from_agreement", "from_pool")
-    for peer, known in values["peers"].items():
-        shares = [[f"{100 * d['basis'][peer][part]:.0f}" for part in parts] for d in values["directions"]]
-        cells = [f"{known['evidence']:.0f}", f"{known['agreement']:.0f}", *(" + ".join(x) for x in shares)]
-        table.add_row(peer, *cells)
     return table
 
 

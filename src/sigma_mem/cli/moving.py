@@ -144,8 +144,8 @@ def learn(
     """
     from sigma_mem.session import SigmaMem
     from sigma_mem.streams import load_stream
-    from sigma_mem.streams.formats.columns import Columns, load_table
-    from sigma_mem.streams.formats.rows import ending_of
+    from sigma_mem.streams.columns import Columns, load_table
+    from sigma_mem.streams.rows import ending_of
 
     if canon not in KINDS:
         raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")

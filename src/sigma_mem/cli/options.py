@@ -114,14 +114,6 @@ def names_of(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
-def numbers_of(text: str, what: str) -> list[float]:
-    """Numbers separated by commas."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(f"got {what} {text!r}; expected numbers separated by commas, like 0,0.5") from error
-
-
 def named_values(pairs: Sequence[str], what: str) -> dict[str, str]:
     """``peer=value`` arguments as a mapping, in order.
 

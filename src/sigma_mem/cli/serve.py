@@ -51,7 +51,7 @@ def serve(
     sigma-mem serve --path memory.db --keys keys.json --host 0.0.0.0
     """
     from sigma_mem.serve.config import load_config
-    from sigma_mem.serve.run import serve as run
+    from sigma_mem.serve.server import serve as run
 
     flags = {"host": host, "port": port, "path": path, "keys": keys, "log": log, "access_log": access_log}
     run(load_config(config, flags=flags).config, lambda address: typer.echo(f"sigma-mem serves on {address}"))

@@ -49,20 +49,15 @@ def root_softmax(logits: FloatArray) -> FloatArray:
     return unit(np.exp(0.5 * (logits - np.maximum.reduce(logits, axis=1, keepdims=True))))
 
 
-def open_encoder(name: str, version: str | None = None) -> Encoder:
-    """The encoder of this name, its newest version unless told; its weights load when it first encodes.
-
-    ``"static:1"`` names a version too.
-    """
+def open_encoder(name: str) -> Encoder:
+    """The encoder of this name; its weights load when it first encodes."""
     from sigma_mem.encode.hashed import HashedEncoder
     from sigma_mem.encode.minilm import MiniLMEncoder
     from sigma_mem.encode.sentence import SentenceEncoder
-    from sigma_mem.encode.static import VERSIONS, StaticEncoder
+    from sigma_mem.encode.static import StaticEncoder
 
-    kind, _, told = name.partition(":")
-    version = version or told or None
-    if kind == "static":
-        return StaticEncoder(VERSIONS[-1] if version is None else version)
+    if name == "static":
+        return StaticEncoder()
     if name == "hashed":
         return HashedEncoder()
     if name == "minilm":

@@ -6,7 +6,7 @@ the mean of the last layer over the tokens, of norm 1, and then, as in the stati
 
     z = unit(whiten(h)),   π = softmax(W z + b) over kinds,   φ = unit([√π ; const])
 
-with mean, whitening, W and b fitted on the same prompts by ``python -m sigma_mem.encode.fit minilm``.
+with mean, whitening, W and b fitted on the same prompts by ``python -m sigma_lab.encode.fit minilm``.
 """
 
 from __future__ import annotations

@@ -4,14 +4,12 @@
 
 h is a mean of WordLlama's token vectors, which are English: a prompt in another language is first put into
 English words by `sigma_mem.encode.glossary`, and a digit counts less than a word. Mean, whitening, W and b
-were fitted once, on the prompts of `sigma_mem.encode.reference` and `sigma_mem.encode.everyday`;
-``python -m sigma_mem.encode.fit`` does it again.
+were fitted once, on the prompts of `sigma_mem.encode.reference` and `sigma_lab.encode.everyday`;
+``python -m sigma_lab.encode.fit`` does it again.
 
 The memory's kernel is (φ·φ′)². With φ = unit([whiten(h) ; const]) it is flat: two unrelated questions share
 up to a quarter of their weight. √π is nonnegative and of norm 1, so two questions of one kind share nearly
 everything and two kinds nearly nothing, at the same rank.
-
-Version 1, of 0.1.0, knows subjects only and reads every text as English; memories that it wrote keep it.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.encode.base import as_texts, norms, root_softmax, unit
-from sigma_mem.encode.glossary import MAX_CHARACTERS, in_english
-from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.encode.glossary import in_english
+from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
 
 CONST = 0.125  # carries a peer's overall competence in the linear readout, and hardly blurs the kernel
-VERSIONS = ("1", "2")
 _DIGIT = 0.5  # of a word's weight: every digit is a token
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -48,12 +45,8 @@ class StaticEncoder:
     """φ from kinds of questions; loads on first use."""
 
     name = "static"
+    version = "1"
     rank = 64
-
-    def __init__(self, version: str = VERSIONS[-1]) -> None:
-        if version not in VERSIONS:
-            raise InputError(f"the static encoder has no version {version!r}; expected one of {VERSIONS}")
-        self.version = version
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
@@ -61,14 +54,11 @@ class StaticEncoder:
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """h of every text, before whitening, shape (n, 256): a mean of its token vectors, 0 without any."""
-        known = as_texts(texts)
-        if self.version == "1":
-            return token_means([text[:MAX_CHARACTERS] for text in known], digit=1.0)
-        return token_means([in_english(text) for text in known], digit=_DIGIT)
+        return token_means([in_english(text) for text in as_texts(texts)])
 
 
-def token_means(texts: Sequence[str], digit: float) -> FloatArray:
-    """Means of WordLlama's token vectors, digits weighted as told; 0 for a text without tokens."""
+def token_means(texts: Sequence[str], digit: float = _DIGIT) -> FloatArray:
+    """Means of WordLlama's token vectors, digits with this weight; 0 for a text without tokens."""
     tokenizer, vectors, is_digit = _weights()
     out = np.zeros((len(texts), vectors.shape[1]))
     if len(texts) == 1:  # encode_batch starts threads
@@ -137,7 +127,7 @@ def _weights() -> tuple[Tokenizer, NDArray[np.float16], NDArray[np.bool_]]:
 
 @cache
 def fitted(name: str) -> dict[str, FloatArray]:
-    """The arrays of a file that `sigma_mem.encode.fit` wrote."""
+    """The arrays of a file that `sigma_lab.encode.fit` wrote."""
     path = resources.files(__package__).joinpath(f"data/{name}.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name].astype(np.float64) for name in ("mean", "whiten", "W", "bias")}

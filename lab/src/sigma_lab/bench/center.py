@@ -1,0 +1,328 @@
+"""A center's rows beside those of every other mechanism: the judge with and without memory, and its controls.
+
+| row | utility of peer p | selection |
+|---|---|---|
+| base | U_p of the unsteered judge | highest U |
+| sigma-no-g | U_p steered by M_pφ | highest U |
+| sigma | U_p steered by M_pφ | posterior with G |
+| fast | base U_p + wᵀM_pφ | posterior with G |
+| zero-M | base U_p (a memory of zeros steers nothing) | posterior with G |
+| swapped-M | U_p steered by the next peer's M φ | posterior with G |
+| m-route-learned | φᵀM_pφ on the checkpoint's φ: the memory without a judge | highest score |
+
+A forward pass is expensive, so a center may judge a part of a stream. All memories are written from the whole
+of it, in order; the table is then about the judged events for all rows alike, and every difference is paired.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_lab.bench.bootstrap import intervals
+from sigma_lab.bench.kept_scores import KeptScores
+from sigma_lab.bench.league import ORACLES, Progress, silent
+from sigma_lab.bench.ray_scoring import Pair, Scorer, center_scorer, in_chunks, load_scorer, ray_scorer
+from sigma_lab.bench.row import TableRow, correct_at, row_of
+from sigma_mem.decide.posterior import normalized_utility, posterior
+from sigma_mem.encode import open_encoder
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.streams import Stream
+from sigma_mem.streams.stream import chance
+
+if TYPE_CHECKING:
+    from sigma_mem.center.prompt import JudgePrompt
+
+ROWS = ("base", "sigma-no-g", "sigma", "fast", "zero-M", "swapped-M", "m-route-learned")
+_HIGHEST = ("base", "sigma-no-g", "m-route-learned")  # the others select by the posterior with G
+NO_SIGMA = "there is no row sigma without a steering; train one with  sigma-mem train steering"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedEvents:
+    """What a table with a center is about, as ``--json`` says it under ``center``."""
+
+    name: str
+    steering: str | None
+    judged: int  # events, of those that were played
+    played: int
+
+    @property
+    def note(self) -> str:
+        """One sentence for below the table."""
+        how = "unsteered" if self.steering is None else f"steered by {self.steering}"
+        return (
+            f"center {self.name}, {how}: {self.judged} of {self.played} events judged; every row is about "
+            "these events, every memory went through all"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorWeights:
+    """What the paper leaves open in the posterior (eq:sigma_topology_posterior) and in G.
+
+    The paper names w_u, w_g, ε, γ_G and η_G and gives no value; see docs/choices.md for ours.
+    """
+
+    w_u: float = 1.0
+    w_g: float = 1.0
+    epsilon: float = 1e-8
+    gamma_g: float = 0.995
+    eta_g: float = 0.005
+
+    def choose(self, utilities: FloatArray, relations: FloatArray) -> NDArray[np.intp]:
+        """The peer with the largest posterior expectation at every event; U is NaN where there is none."""
+        chosen = []
+        for U, G in zip(utilities, relations, strict=True):
+            here = np.flatnonzero(~np.isnan(U))
+            z = normalized_utility(U[here], self.epsilon)
+            chosen.append(int(here[posterior(z, G[np.ix_(here, here)], self.w_u, self.w_g).peer]))
+        return np.array(chosen, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchCenter:
+    """A center that is ready to judge events of a stream; `open_bench_center` makes one."""
+
+    name: str
+    steering: str | None
+    scorer: Scorer  # utilities of (question, answer) pairs under readouts, here or on a cluster
+    phi: Mapping[str, FloatArray]  # of every question, by the encoder that the steering was learned with
+    fast: FloatArray | None  # w of the fast read, (rank,)
+    gamma: float  # of the memory that the steering was learned with
+    rows: Sequence[str] = ROWS  # those that can be made
+    after: int = 0  # with limit and seed: which events are judged, see `judged_events`
+    limit: int | None = None
+    seed: int = 0
+    weights: PosteriorWeights = PosteriorWeights()
+    named: bool = False  # whether the judging prompt says whose answer it is
+    bases: dict[Pair, float] = field(default_factory=dict)  # unsteered, kept between tables
+
+    def places(self, stream: Stream) -> list[int]:
+        """The events that are judged, and that the table is about."""
+        found = judged_events(stream, after=self.after, limit=self.limit, seed=self.seed)
+        if not found:
+            raise InputError(
+                f"no event is left to judge behind the first {self.after} of {len(stream)}; give a smaller "
+                "--judge-after or a longer stream"
+            )
+        return found
+
+    def judged(self, stream: Stream) -> JudgedEvents:
+        """What to say of it."""
+        return JudgedEvents(self.name, self.steering, len(self.places(stream)), len(stream))
+
+    def judge(
+        self,
+        stream: Stream,
+        *,
+        warm: Stream | None = None,
+        shown: NDArray[np.bool_] | None = None,
+        rows: Sequence[str] = ROWS,
+    ) -> dict[str, TableRow]:
+        """What each of the rows chooses at the judged events of a stream, and whether it was right.
+
+        The memory is written from ``warm``, a stream of the same peers, first. It is told the labels of the
+        ``shown`` events, (T,), all by default; the others only decay. The grading knows all.
+        """
+        wanted = [name for name in self.rows if name in rows and (name != "fast" or self.fast is not None)]
+        places, labels, before = self.places(stream), stream.labels(), () if warm is None else warm.events
+        whole = replace(stream, events=(*before, *stream.events))
+        told = whole.labels()
+        if shown is not None:
+            told[len(before) :][~shown] = np.nan
+        phis = self.phis(whole)
+        readouts, relations = self._memory(whole.peers, phis, told, {len(before) + place for place in places})
+        pairs, answered = self._pairs(stream, places)
+
+        def by_peer(values: FloatArray) -> FloatArray:
+            found = np.full(answered.shape, np.nan)
+            found[answered] = values
+            return found
+
+        def steered(by: FloatArray) -> FloatArray:
+            return by_peer(self.scorer(pairs, by[answered]))
+
+        utilities: dict[str, FloatArray] = {}
+        if {"base", "zero-M", "fast"} & set(wanted):
+            utilities["base"] = utilities["zero-M"] = by_peer(self._base(pairs))
+        if self.fast is not None and "fast" in wanted:
+            utilities["fast"] = utilities["base"] + readouts @ self.fast
+        if {"sigma", "sigma-no-g"} & set(wanted):
+            utilities["sigma"] = utilities["sigma-no-g"] = steered(readouts)
+        if "swapped-M" in wanted:
+            utilities["swapped-M"] = steered(np.roll(readouts, 1, axis=1))
+        at = phis[len(before) :][places]
+        scores = np.einsum("npr,nr->np", readouts, at)  # eq:direct_m_score
+        utilities["m-route-learned"] = np.where(answered, scores, np.nan)
+        out = {}
+        for name in wanted:
+            if name in _HIGHEST:
+                chosen = np.where(answered, utilities[name], -np.inf).argmax(axis=1)
+            else:
+                chosen = self.weights.choose(utilities[name], relations)
+            out[name] = row_of(chosen, correct_at(labels[places], chosen), stream.peers)
+        return out
+
+    def base_utilities(self, stream: Stream) -> FloatArray:
+        """U of the unsteered judge at the judged events, (n, P); NaN where a peer gave no answer."""
+        pairs, answered = self._pairs(stream, self.places(stream))
+        found = np.full(answered.shape, np.nan)
+        found[answered] = self._base(pairs)
+        return found
+
+    def phis(self, stream: Stream) -> FloatArray:
+        """φ of every event of a stream, (T, rank)."""
+        return np.stack([self.phi[event.question] for event in stream])
+
+    def _base(self, pairs: Sequence[Pair]) -> FloatArray:
+        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.bases]
+        if missing:
+            self.bases.update(zip(missing, self.scorer(missing, None).tolist(), strict=True))
+        return np.array([self.bases[pair] for pair in pairs])
+
+    def _pairs(self, stream: Stream, places: Sequence[int]) -> tuple[list[Pair], NDArray[np.bool_]]:
+        """What is judged, and which peers answered, (n, P): a peer that failed is not judged or chosen."""
+        events = [stream.events[place] for place in places]
+        answered = np.array([[peer in event.answers for peer in stream.peers] for event in events])
+        pairs: list[Pair] = []
+        for event, row in zip(events, answered, strict=True):
+            for peer in np.array(stream.peers)[row].tolist():
+                text = event.answers[peer].text
+                pairs.append((event.question, text, peer) if self.named else (event.question, text))
+        return pairs, answered
+
+    def _memory(
+        self, peers: tuple[str, ...], phis: FloatArray, told: FloatArray, judged: set[int]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
+        given: dict[str, Any] = {"gamma_g": self.weights.gamma_g, "eta_g": self.weights.eta_g}
+        state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma, **given))
+        readouts, relations = [], []
+        for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
+            if place in judged:
+                readouts.append(state.readout(phi))
+                relations.append(state.G)
+            state.write(phi, c, state.begin_event())
+        return np.array(readouts), np.array(relations)
+
+
+@contextmanager
+def open_bench_center(
+    questions: Sequence[str],
+    *,
+    center: str | None = None,
+    steering: str | Path | None = None,
+    after: int = 0,
+    limit: int | None = None,
+    seed: int = 0,
+    ray: str | None = None,
+    workers: int = 2,
+    cache: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    prompt: "JudgePrompt | None" = None,
+    weights: PosteriorWeights | None = None,
+    kept: KeptScores | None = None,
+    progress: Progress = silent,
+) -> Iterator[BenchCenter]:
+    """A center for as many tables as the ``with`` lasts.
+
+    Parameters
+    ----------
+    questions
+        Of all streams that will be judged or learned from: their φ is made here, before the judging begins.
+    center, steering
+        Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
+        model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
+    ray, workers
+        Address of a Ray cluster over which the judging is spread, and how many centers to load there.
+    options
+        More of ``Center.load``: device, dtype, device_map.
+    prompt
+        Of a center without a checkpoint, which brings its own.
+    kept
+        Utilities that are known already; new ones are added as they are found.
+    """
+    from sigma_mem.center.phi import cached_features
+    from sigma_mem.center.prompt import JudgePrompt
+    from sigma_mem.center.pull import cache_dir
+    from sigma_mem.center.trained import open_checkpoint
+
+    given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
+    texts = list(dict.fromkeys(questions))
+    given |= {} if steering is not None or prompt is None else {"prompt": prompt}
+    build = partial(load_scorer, center, steering, **given)
+    trained = None if steering is None else open_checkpoint(steering, center=center, **given)
+    if trained is None:
+        phis = open_encoder("static").encode(texts)
+    else:
+        source, shown = trained.encoder.source, partial(progress, "features")
+        phis = trained.encoder.phi(cached_features(source, texts, given["cache"], progress=shown))
+    named = (prompt or JudgePrompt()).names_peer if trained is None else trained.center.names_peer
+    scoring: AbstractContextManager[Scorer]
+    if ray is None:
+        here = build() if trained is None else center_scorer(trained.center)
+        scoring = nullcontext(in_chunks(here, progress=partial(progress, "prompts")))
+    else:
+        device, device_map = given.get("device"), given.get("device_map")
+        scoring = ray_scorer(build, address=ray, workers=workers, device=device, device_map=device_map)
+    with scoring as scorer:
+        if kept is not None:
+            judge = (center or "smollm2", prompt or JudgePrompt()) if trained is None else trained.judge
+            chunk = 192 if ray is None else 192 * workers  # enough to keep every worker busy
+            scorer = kept.scorer(scorer, repr(judge), steering, partial(progress, "prompts"), chunk)
+        yield BenchCenter(
+            name=center or "smollm2" if trained is None else trained.center.name,
+            steering=None if steering is None else str(steering),
+            scorer=scorer,
+            phi=dict(zip(texts, phis, strict=True)),
+            fast=None if trained is None else trained.fast,
+            gamma=Settings().gamma if trained is None else trained.gamma,
+            rows=("base", "zero-M") if trained is None else ROWS,
+            after=after,
+            limit=limit,
+            seed=seed,
+            weights=weights or PosteriorWeights(),
+            named=named,
+        )
+
+
+def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, seed: int = 0) -> list[int]:
+    """Places of the events that the center judges, in order: all from ``after`` on, or a sample of them.
+
+    The draw depends on the seed and the event's id only: the same events at every attack ratio, and a
+    larger limit keeps those of a smaller one.
+    """
+    places = range(min(after, len(stream)), len(stream))
+    if limit is None or limit >= len(places):
+        return list(places)
+    ranked = sorted(places, key=lambda i: chance(seed, "judged", stream.events[i].id))
+    return sorted(ranked[:limit])
+
+
+def merged(
+    rows: Mapping[str, TableRow], judged: Mapping[str, TableRow], places: Sequence[int]
+) -> dict[str, TableRow]:
+    """All rows on the judged events: those of the whole stream cut down to ``places``, then the center's."""
+    return {**{name: row.at(places) for name, row in rows.items()}, **judged}
+
+
+def better_than_sigma(rows: Mapping[str, TableRow], seed: int = 0) -> str:
+    """One plain sentence: which rows that use no oracle are above ``sigma``, with paired intervals."""
+    if "sigma" not in rows:
+        return NO_SIGMA
+    found = intervals({name: row.correct for name, row in rows.items()}, "sigma", seed=seed)
+    above = [name for name in rows if name not in ORACLES and found[name].difference > 0]
+    said = []
+    for name in sorted(above, key=lambda name: -found[name].difference):
+        i = found[name]
+        interval = f"({100 * i.difference_low:+.2f} … {100 * i.difference_high:+.2f})"
+        said.append(f"{name} {100 * i.difference:+.2f} points {interval}")
+    return f"better than sigma, {rows['sigma'].accuracy:.2%}: {', '.join(said) or 'none'}"

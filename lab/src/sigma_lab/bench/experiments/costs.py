@@ -1,0 +1,249 @@
+"""Accuracy against spending, on streams that carry costs: a budget for all events, and one label per event.
+
+The memory's route explores under a `Budget`, and ParetoBandit paces the same one with its own defaults. Both
+are told every peer's price, its mean cost on the stream, and see the label and the real cost of the peer that
+they choose, and nothing else. Beside them stand the best fixed peer one can afford, in hindsight, and the
+best choice of peers within the budget, event by event, which knows all labels and costs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_lab.bench import figures
+from sigma_lab.bench.league import DEFAULT, Setup
+from sigma_lab.bench.row import successes
+from sigma_lab.bench.table import Grid, Table
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
+from sigma_mem.ledger.costs import Budget
+from sigma_mem.session import SigmaMem
+from sigma_mem.streams import Stream
+
+SIGMA, RIVAL, FIXED, ORACLE = "sigma-mem", "paretobandit", "best fixed peer", "oracle"
+_TOKENS = 600.0  # of a call: ParetoBandit's default, by which a price per call becomes one per token
+
+
+class Spent(NamedTuple):
+    """What one way of choosing reached: the share right, and the mean cost of an event."""
+
+    accuracy: float
+    cost: float
+
+
+class CostlyEvents(NamedTuple):
+    """Events in an order: φ (T, rank), successes in [0, 1] and costs (T, P), NaN where a peer is absent."""
+
+    peers: tuple[str, ...]
+    phis: FloatArray
+    right: FloatArray
+    costs: FloatArray
+
+    @property
+    def prices(self) -> FloatArray:
+        """The mean cost of a call to every peer, (P,)."""
+        mean: FloatArray = np.nanmean(self.costs, axis=0)
+        return mean
+
+    def spent(self, chosen: NDArray[np.intp]) -> Spent:
+        """What choosing these peers reached."""
+        events = np.arange(len(chosen))
+        return Spent(float(self.right[events, chosen].mean()), float(self.costs[events, chosen].mean()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostsTable(Table):
+    """What every way of choosing reached, by budget per event: one value per order of the stream."""
+
+    title = "Costs"
+
+    orders: tuple[int, ...]
+    rows: Mapping[float, Mapping[str, Sequence[Spent]]]
+
+    def mean(self, budget: float, name: str) -> Spent:
+        """Mean over the orders."""
+        return Spent(*np.mean(self.rows[budget][name], axis=0).tolist())
+
+    def results(self) -> dict[str, Any]:
+        """Accuracy, cost and regret by budget and way of choosing, and each order's."""
+        found: dict[str, Any] = {}
+        for budget, rows in self.rows.items():
+            best = self.mean(budget, ORACLE).accuracy
+            found[f"{budget:.6g}"] = {
+                name: {
+                    **{key: round(value, 8) for key, value in self.mean(budget, name)._asdict().items()},
+                    "regret": round(best - self.mean(budget, name).accuracy, 6),
+                    "by_order": [[round(x, 8) for x in one] for one in every],
+                }
+                for name, every in rows.items()
+            }
+        return {"orders": list(self.orders), "budgets": found}
+
+    def grid(self) -> Grid:
+        """A line per budget: % right, the share of the budget that was spent, and the regret."""
+        names = list(next(iter(self.rows.values())))
+        body = []
+        for budget in self.rows:
+            best = self.mean(budget, ORACLE).accuracy
+            cells = []
+            for name in names:
+                reached = self.mean(budget, name)
+                regret = "" if name == ORACLE else f", regret {100 * (best - reached.accuracy):.2f}"
+                cells.append(f"{100 * reached.accuracy:.2f} ({100 * reached.cost / budget:.0f}%{regret})")
+            body.append([f"{budget:.3g}", *cells])
+        return ["budget per event", *(f"{name}: % right (spent)" for name in names)], body
+
+    def remarks(self) -> list[str]:
+        """How far the memory is above the others, mean over orders."""
+        lines = [f"Means over the orders {', '.join(map(str, self.orders))}; points of sigma-mem above:"]
+        for other in (RIVAL, FIXED):
+            if other in next(iter(self.rows.values())):
+                points = [
+                    100 * (self.mean(budget, SIGMA).accuracy - self.mean(budget, other).accuracy)
+                    for budget in self.rows
+                ]
+                lines.append(f"- {other}: {', '.join(f'{x:+.2f}' for x in points)}.")
+        return [*lines, *super().remarks()]
+
+    def figures(self, folder: Path) -> list[Path]:
+        """Accuracy against the budget; budgets differ by powers, so their logarithm is drawn."""
+        names = [name for name in next(iter(self.rows.values())) if name != ORACLE]
+        lines = {
+            name: [(float(np.log10(budget)), self.mean(budget, name).accuracy) for budget in self.rows]
+            for name in names
+        }
+        title = f"{self.stream.name}: accuracy against the budget, {len(self.orders)} orders"
+        return [figures.against(lines, {}, "log₁₀ of the budget per event", title, folder / "costs.png")]
+
+
+def costs_table(
+    stream: Stream,
+    phis: FloatArray,
+    budgets: Sequence[float] | None = None,
+    orders: Sequence[int] = (0, 1, 2),
+    rival: bool = True,
+    setup: Setup = DEFAULT,
+) -> CostsTable:
+    """Play the stream under every budget (per event), in every order."""
+    events = _costly_events(stream, phis)
+    chosen_budgets = default_budgets(events.prices) if budgets is None else list(budgets)
+    players: dict[str, Callable[[CostlyEvents, float, int], NDArray[np.intp]]] = {SIGMA: play_memory}
+    if rival:
+        players[RIVAL] = play_paretobandit
+    found: dict[float, dict[str, list[Spent]]] = {budget: {} for budget in chosen_budgets}
+    total, done = len(orders) * len(chosen_budgets), 0
+    for order in orders:
+        place = {event.id: i for i, event in enumerate(stream)}
+        places = np.array([place[event.id] for event in stream.select(seed=order)])
+        ordered = CostlyEvents(events.peers, events.phis[places], events.right[places], events.costs[places])
+        for budget in chosen_budgets:
+            reached = {name: ordered.spent(play(ordered, budget, order)) for name, play in players.items()}
+            reached[FIXED], reached[ORACLE] = (
+                best_affordable(ordered, budget),
+                best_in_hindsight(ordered, budget),
+            )
+            for name, one in reached.items():
+                found[budget].setdefault(name, []).append(one)
+            done += 1
+            setup.progress(f"order {order}", done, total)
+    return CostsTable(stream=stream, orders=tuple(orders), rows=found)
+
+
+def default_budgets(prices: FloatArray) -> list[float]:
+    """Eight budgets per event, from above the cheapest peer's price to the dearest's."""
+    return [float(f"{x:.3g}") for x in np.geomspace(1.5 * prices.min(), prices.max(), 8)]
+
+
+def _costly_events(stream: Stream, phis: FloatArray) -> CostlyEvents:
+    right, costs = successes(stream.labels()), stream.costs()
+    known = np.isfinite(right) & np.isfinite(costs)
+    if not known.any(axis=1).all() or not known.any(axis=0).all():
+        raise InputError(
+            f"stream {stream.name!r} has events or peers without a cost and a label; expected "
+            '"costs" beside "correct" on every line'
+        )
+    return CostlyEvents(stream.peers, phis, np.where(known, right, np.nan), np.where(known, costs, np.nan))
+
+
+def play_memory(events: CostlyEvents, budget: float, seed: int) -> NDArray[np.intp]:
+    """The memory's exploring route under a budget; who was chosen at every event."""
+    total = Budget(budget * len(events.phis), events=len(events.phis))
+    chosen = []
+    with SigmaMem(events.peers, rank=events.phis.shape[1], seed=seed, keep_text=False) as mem:
+        for name, price in zip(events.peers, events.prices.tolist(), strict=True):
+            mem.set_price(name, per_call=price)
+        for phi, right, costs in zip(events.phis, events.right, events.costs, strict=True):
+            present = [name for name, cost in zip(events.peers, costs, strict=True) if cost == cost]
+            decision = mem.route(phi=phi, explore=True, among=present, budget=total)
+            peer = events.peers.index(decision.peer or "")
+            mem.served(decision, cost=float(costs[peer]))
+            mem.feedback(decision, {events.peers[peer]: 2.0 * float(right[peer]) - 1.0})
+            chosen.append(peer)
+    return np.array(chosen, dtype=np.intp)
+
+
+def play_paretobandit(events: CostlyEvents, budget: float, seed: int) -> NDArray[np.intp]:
+    """`BanditRouter` with its `BudgetPacer`, over φ and a bias; both keep their published defaults.
+
+    As in its own demonstration the pacer alone penalizes cost. Absent peers fail a floor of quality.
+    """
+    module = require(
+        "pareto_bandit", extra="rivals", distribution="sigma-lab", purpose="the rival of bench costs"
+    )
+    pacer = require(
+        "pareto_bandit.budget_pacer",
+        extra="rivals",
+        distribution="sigma-lab",
+        purpose="the rival of bench costs",
+    )
+    per_token = {str(p): 1e6 * price / _TOKENS for p, price in enumerate(events.prices.tolist())}
+    router = module.BanditRouter.create(
+        model_registry={
+            name: {"input_cost_per_m": price, "output_cost_per_m": price, "scores": {}}
+            for name, price in per_token.items()
+        },
+        priors="none",
+        feature_service=module.FeatureService.for_precomputed(dimension=events.phis.shape[1] + 1),
+        bandit_seed=seed,
+        cost_penalty=0.0,
+        budget_pacer=pacer.BudgetPacer(budget),
+    )
+    chosen = []
+    for phi, right, costs in zip(events.phis, events.right, events.costs, strict=True):
+        present = np.isfinite(costs)
+        for name, there in zip(per_token, present.tolist(), strict=True):
+            router.registry[name]["scores"]["present"] = float(there)
+        features = np.append(phi, 1.0)
+        floor = None if present.all() else {"present": 0.5}
+        peer = int(router.route(features, quality_floor=floor)[0])
+        router.update(str(peer), features, float(right[peer]), advance_time=False)
+        router.budget_pacer.observe(float(costs[peer]))
+        chosen.append(peer)
+    return np.array(chosen, dtype=np.intp)
+
+
+def best_affordable(events: CostlyEvents, budget: float) -> Spent:
+    """The peer that is right most often, of those whose mean cost is within the budget; else the cheapest."""
+    right, cost = np.nanmean(events.right, axis=0), events.prices
+    affordable = cost <= budget * (1.0 + 1e-9)
+    best = int(np.where(affordable, right, -1.0).argmax()) if affordable.any() else int(cost.argmin())
+    return Spent(float(right[best]), float(cost[best]))
+
+
+def best_in_hindsight(events: CostlyEvents, budget: float) -> Spent:
+    """The best choice of a peer for every event within the budget, knowing all: max right − λ·cost."""
+    low, high = 0.0, 1e3 / float(np.nanmin(events.costs))
+    best = events.spent(np.nanargmin(events.costs, axis=1))
+    for _ in range(60):
+        middle = 0.5 * (low + high) if low == 0.0 and high < 1e-9 else float(np.sqrt(max(low, 1e-9) * high))
+        reached = events.spent(np.nanargmax(events.right - middle * events.costs, axis=1))
+        if reached.cost > budget:
+            low = middle
+        else:
+            best, high = reached, middle
+    return best

@@ -1,0 +1,218 @@
+"""Labels as users have them: all, few, only of the served peer, until a pause, in bursts.
+
+Routes are played on the stream under every regime, compared with the leader, Thompson sampling and UCB with a
+linear model on the same φ, and ParetoBandit. How far p̂ can be believed is told in two ways: the calibration
+error of p̂ on the stream's own peers, and how often the 95 % interval of simulated peers, whose rate of being
+right on every kind of task is known, holds that rate. A kind of task is a domain of the stream, and it is
+named as the topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from sigma_lab.bench.baselines import LinearThompson
+from sigma_lab.bench.league import Setup, routers, rows_of
+from sigma_lab.bench.play import ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
+from sigma_lab.bench.row import has_answers
+from sigma_lab.bench.table import Grid, Table
+from sigma_lab.reveal import Bandit, Everything, Reveal, Revealed, Share
+from sigma_mem.events import Event, FloatArray
+from sigma_mem.memory import SigmaState
+from sigma_mem.session import SigmaMem
+from sigma_mem.streams import Stream
+
+RIVALS = ("paretobandit", "mabwiser-linucb")
+COMPARED = ("leader", "linear-thompson", *RIVALS)
+_BINS = 10
+_SIMULATED, _EVENTS, _FROM, _EVERY = 4, 400, 60, 5  # peers, events, and which of them are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Labels until an event, and none afterwards."""
+
+    end: int
+    of: Reveal = field(default_factory=Everything)
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show what is shown before the pause."""
+        return self.of.reveal(index, event, chosen) if index < self.end else []
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Labels of a quarter of every hundred events."""
+
+    of: Reveal = field(default_factory=Everything)
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the labels of the first 25 of every 100 events."""
+        return self.of.reveal(index, event, chosen) if index % 100 < 25 else []
+
+
+def regimes(events: int, seed: int) -> dict[str, Reveal]:
+    """Which labels are shown, by name."""
+    return {
+        "full": Everything(),
+        "5 %": Share(0.05, seed),
+        "served": Bandit(),
+        "paused": Until(events // 2),
+        "bursts": Bursts(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRegime:
+    """One regime: accuracies, the calibration error of p̂, and coverage and relative width of intervals."""
+
+    name: str
+    accuracy: Mapping[str, float]
+    ece: float
+    covered: float
+    width: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegimesTable(Table):
+    """Every regime, means over seeds."""
+
+    title = "Regimes"
+
+    played: Sequence[PlayedRegime]
+
+    def results(self) -> dict[str, Any]:
+        """What was played, by regime."""
+        return {
+            p.name: {
+                "accuracy": {k: round(v, 6) for k, v in p.accuracy.items()},
+                "ece": round(p.ece, 6),
+                "interval": {"covered": round(p.covered, 6), "width_to_beta": round(p.width, 6)},
+            }
+            for p in self.played
+        }
+
+    def grid(self) -> Grid:
+        """A line for every regime."""
+        names = list(dict.fromkeys(name for p in self.played for name in p.accuracy))
+        header = ["% right", *names, "ECE of p̂", "95 % interval holds", "width / Beta's"]
+        lines = []
+        for p in self.played:
+            shown = [f"{100 * p.accuracy[n]:.2f}" if n in p.accuracy else "–" for n in names]
+            lines.append([p.name, *shown, f"{100 * p.ece:.2f}", f"{100 * p.covered:.1f} %", f"{p.width:.2f}"])
+        return header, lines
+
+    def remarks(self) -> list[str]:
+        """How far the route is from the best of the others."""
+        lines = []
+        for p in self.played:
+            best = max((name for name in COMPARED if name in p.accuracy), key=lambda name: p.accuracy[name])
+            gap = 100 * (p.accuracy["route"] - p.accuracy[best])
+            lines.append(f"- {p.name}: the route is {gap:+.2f} points from {best}.")
+        return [*lines, *super().remarks()]
+
+
+def regimes_table(stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int]) -> RegimesTable:
+    """Play every regime with every seed."""
+    by_domain = _kinds(stream, phis)
+    played = []
+    for name in regimes(len(stream), 0):
+        runs = [_played(stream, phis, setup, name, seed) for seed in seeds]
+        covered, width = np.mean([_intervals(by_domain, name, seed) for seed in seeds], axis=0)
+        mean = {k: fmean(accuracy[k] for accuracy, _ in runs) for k in runs[0][0]}
+        played.append(PlayedRegime(name, mean, fmean(ece for _, ece in runs), float(covered), float(width)))
+        setup.progress("regimes", len(played), len(regimes(len(stream), 0)))
+    return RegimesTable(stream=stream, played=played)
+
+
+def _played(
+    stream: Stream, phis: FloatArray, setup: Setup, regime: str, seed: int
+) -> tuple[dict[str, float], float]:
+    """Accuracy of every row, and the calibration error of p̂."""
+    reveal = regimes(len(stream), seed)[regime]
+    memory = SigmaMem(
+        stream.peers,
+        rank=phis.shape[1],
+        settings=setup.settings,
+        keep_text=False,
+        seed=seed,
+        reads=setup.reads,
+    )
+    served = regime == "served"
+    ours: Player = MemoryPlayer(memory, setup.reads)
+    if served or not has_answers(stream):
+        ours = ExploringPlayer(memory, explore=served)
+    others = routers(stream, phis, replace(setup, rivals=RIVALS, seed=seed), explore=served)
+    made = {name: router for name, router in others.items() if name in COMPARED}
+    made["linear-thompson"] = LinearThompson(len(stream.peers), phis.shape[1], seed, explore=served)
+    choices = dict(play(stream, phis, ours, reveal))
+    choices["route"] = choices.pop("exploring-route" if served else "calibrated-route")
+    for name, router in made.items():
+        choices.update(play(stream, phis, RouterPlayer(name, router, stream.peers), reveal))
+    rows = rows_of(stream, choices, setup.reads)
+    shown = ("route", "adaptive", *COMPARED)
+    probs = np.array([[d.probs[p] for p in stream.peers] for d in memory.decisions()])[::-1]
+    return {n: rows[n].accuracy for n in shown if n in rows}, _calibration_error(probs, stream.labels())
+
+
+def _calibration_error(probs: FloatArray, labels: FloatArray) -> float:
+    """Mean distance of p̂ from how often peers were right, over bins of p̂."""
+    known = ~np.isnan(labels)
+    p, r = probs[known], 0.5 + 0.5 * labels[known]
+    bins = np.minimum((p * _BINS).astype(int), _BINS - 1)
+    counts = np.bincount(bins, minlength=_BINS)
+    away = np.abs(np.bincount(bins, p - r, minlength=_BINS))
+    return float(away.sum() / counts.sum())
+
+
+def _kinds(stream: Stream, phis: FloatArray) -> list[FloatArray]:
+    """φ's of up to six domains."""
+    domains = np.array([event.domain or "all" for event in stream], dtype=str)
+    names, counts = np.unique(domains, return_counts=True)
+    return [phis[domains == name] for name in names[np.argsort(-counts, kind="stable")[:6]]]
+
+
+def _intervals(kinds: Sequence[FloatArray], regime: str, seed: int) -> tuple[float, float]:
+    """How often intervals of simulated peers hold their rates, and their width over that of a Beta."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(1.2, 0.8, size=(len(kinds), _SIMULATED))
+    state = SigmaState([str(p) for p in range(_SIMULATED)], kinds[0].shape[1])
+    right, asked = np.zeros((2, len(kinds), _SIMULATED))
+    held, widths, betas = [], [], []
+    for t in range(_EVENTS):
+        kind = int(rng.integers(len(kinds)))
+        phi, topics = kinds[kind][rng.integers(len(kinds[kind]))], (str(kind),)
+        reading = state.read(phi, topics=topics)
+        low, high = reading.interval()
+        if t >= _FROM and t % _EVERY == 0:
+            held.append((low <= truth[kind]) & (truth[kind] <= high))
+            widths.append(high - low)
+            a, b = 1.0 + right[kind], 1.0 + asked[kind] - right[kind]
+            ends = np.quantile(rng.beta(a, b, size=(500, _SIMULATED)), [0.025, 0.975], axis=0)
+            betas.append(ends[1] - ends[0])
+        tick = state.begin_event()
+        shown = np.ones(_SIMULATED, dtype=bool)
+        if regime == "served":
+            sd = np.sqrt(reading.prob * (1.0 - reading.prob) / (reading.observations + 1.0))
+            shown = (
+                np.arange(_SIMULATED) == (reading.prob + 0.4 * sd * rng.standard_normal(_SIMULATED)).argmax()
+            )
+        elif regime == "5 %":
+            shown[:] = rng.random() < 0.05
+        elif regime == "paused":
+            shown[:] = t < _EVENTS // 2
+        elif regime == "bursts":
+            shown[:] = t % 100 < 25
+        if shown.any():
+            was_right = rng.random(_SIMULATED) < truth[kind]
+            right[kind] += shown & was_right
+            asked[kind] += shown
+            c = np.where(shown, np.where(was_right, 1.0, -1.0), np.nan)
+            of_topics = None if reading.topics is None else reading.topics.claims
+            state.write(phi, c, tick, claims=reading.claims, topics=topics, topic_claims=of_topics)
+    return float(np.mean(held)), float(np.mean(widths) / np.mean(betas))

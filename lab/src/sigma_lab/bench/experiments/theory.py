@@ -1,0 +1,163 @@
+"""Theorem 1 against simulation, and Weyl's bound at every event of a real stream."""
+
+import math
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sigma_lab import spectrum as spectra
+from sigma_lab.bench import figures
+from sigma_lab.bench.league import DEFAULT, Setup
+from sigma_lab.bench.table import Grid, Table
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Competence, SigmaState
+from sigma_mem.streams import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCheck:
+    """One setting of Theorem 1: the bound on λ_max, and what simulated memories did."""
+
+    mu: float
+    gamma: float
+    horizon: int
+    delta: float
+    bound: float
+    lowest: float
+    mean: float
+    violations: float  # share of the memories below the bound; at most δ if the theorem holds
+    snr: float  # μ√((1+γ)/(1−γ))
+    snr_simulated: float  # of the simulated score in units of one label's deviation, like `snr`
+
+
+@dataclass(frozen=True, slots=True)
+class WeylCheck:
+    """Largest |λᵢ(M′) − γλᵢ(M)| − η, the same of G, and ‖M‖₂ against η/(1 − γ), over a stream."""
+
+    events: int
+    worst_excess: float
+    worst_excess_relation: float
+    largest_norm: float
+    norm_bound: float
+    holds: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class TheoryTable(Table):
+    """Both checks."""
+
+    title = "Theory"
+
+    bounds: tuple[BoundCheck, ...]
+    weyl: WeylCheck
+    trajectory: FloatArray  # (events, leading eigenvalues) of the first peer, for the figure
+
+    def results(self) -> dict[str, Any]:
+        """Theorem 1 by setting, and Weyl's bound."""
+        return {"theorem1": [asdict(check) for check in self.bounds], "weyl": asdict(self.weyl)}
+
+    def values(self) -> dict[str, Any]:
+        """No rows of peers at events, so neither of them is listed."""
+        return {"stream": self.stream.name, **self.results()}
+
+    def grid(self) -> Grid:
+        """A line per setting of Theorem 1."""
+        formats = {
+            "μ": "{0.mu:g}",
+            "γ": "{0.gamma:g}",
+            "T": "{0.horizon}",
+            "bound": "{0.bound:+.4f}",
+            "lowest λ_max": "{0.lowest:.4f}",
+            "mean λ_max": "{0.mean:.4f}",
+            "below the bound": "{0.violations:.2%} (δ = {0.delta:.0%})",
+            "SNR": "{0.snr:.2f}",
+            "SNR simulated": "{0.snr_simulated:.2f}",
+        }
+        return list(formats), [[cell.format(check) for cell in formats.values()] for check in self.bounds]
+
+    def remarks(self) -> list[str]:
+        """Whether Weyl's bound holds on the stream."""
+        w = self.weyl
+        return [
+            f"Weyl over {w.events} events: largest |λᵢ(M′) − γλᵢ(M)| − η is {w.worst_excess:+.2e}, of G "
+            f"{w.worst_excess_relation:+.2e} (at most 0 up to rounding); ‖M‖₂ ≤ {w.largest_norm:.4f} of "
+            f"{w.norm_bound:.4f}: {'holds' if w.holds else 'VIOLATED'}."
+        ]
+
+    def figures(self, folder: Path) -> list[Path]:
+        """How the spectrum of the first peer's M moves along the stream."""
+        names = ("λ₁", "λ₂", "λ₃", "smallest λ")
+        paths = {name: self.trajectory[:, i] for i, name in enumerate(names)}
+        title = f"spectrum of M, {self.stream.peers[0]}"
+        return [figures.curves(paths, "event", "eigenvalue", title, folder / "spectrum.png")]
+
+
+def theory_table(
+    stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, *, simulations: int = 1000
+) -> TheoryTable:
+    """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
+    grid = list(product((0.1, 0.4, 0.8), (0.9, 0.99, 0.999), (20, 5000)))
+    bounds = []
+    for done, (mu, gamma, horizon) in enumerate(grid, start=1):
+        bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, setup.seed))
+        setup.progress("theorem 1", done, len(grid))
+    weyl, trajectory = weyl_on_stream(stream, phis, setup)
+    return TheoryTable(stream=stream, bounds=tuple(bounds), weyl=weyl, trajectory=trajectory)
+
+
+def simulate_bound(
+    mu: float, gamma: float, horizon: int, delta: float, simulations: int, seed: int = 0
+) -> BoundCheck:
+    """λ_max after ``horizon`` events along one direction, in many memories (thm:sigma-mem-snr-main).
+
+    The memories are the peers of one `Competence`, so what is simulated is the code that ships.
+    """
+    rng = np.random.default_rng(seed)
+    eta = 1.0 - gamma
+    memory = Competence(simulations, 2, -math.log(gamma))
+    phi, seen = np.array([0.6, 0.8]), np.ones(simulations)
+    for tick in range(1, horizon + 1):
+        c = np.where(rng.random(simulations) < (1.0 + mu) / 2.0, 1.0, -1.0)
+        memory.decayed.advance(tick)
+        memory.write(phi, c, seen, tick)
+    top = spectra.eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
+    score = eta * memory.score(phi, horizon)[0]
+    bound = spectra.theorem1_bound(mu, gamma, eta, horizon, delta)
+    noise = float(score.std()) / np.sqrt(1.0 - mu**2)  # of labels with variance 1, as the corollary has it
+    return BoundCheck(
+        mu=mu,
+        gamma=gamma,
+        horizon=horizon,
+        delta=delta,
+        bound=bound,
+        lowest=float(top.min()),
+        mean=float(top.mean()),
+        violations=float((top < bound).mean()),
+        snr=spectra.signal_to_noise(mu, gamma),
+        snr_simulated=float(score.mean()) / noise,
+    )
+
+
+def weyl_on_stream(stream: Stream, phis: FloatArray, setup: Setup) -> tuple[WeylCheck, FloatArray]:
+    """Write a stream event by event and measure how far every eigenvalue of every M_p and of G moves."""
+    settings = setup.settings
+    state = SigmaState(stream.peers, phis.shape[1], settings)
+    before, relation = state.M, state.G
+    worst, worst_g, norm, path = -np.inf, -np.inf, 0.0, []
+    for t, (phi, c) in enumerate(zip(phis, stream.labels(), strict=True), start=1):
+        state.write(phi, c, state.begin_event())
+        after, now = state.M, state.G
+        worst = max(worst, spectra.weyl_excess(before, after, settings.gamma, settings.step))
+        worst_g = max(worst_g, spectra.weyl_excess_relation(relation, now, settings.gamma_g))
+        spectrum = spectra.eigenvalues(after)
+        path.append(spectrum[0, [0, 1, 2, -1]])
+        norm = max(norm, float(np.abs(spectrum).max()))
+        before, relation = after, now
+        setup.progress("Weyl", t, len(stream))
+    limit = settings.step / (1.0 - settings.gamma) if settings.gamma < 1.0 else np.inf
+    holds = worst <= 1e-9 and worst_g <= 1e-9 and norm <= limit + 1e-9
+    check = WeylCheck(len(stream), float(worst), float(worst_g), norm, float(limit), bool(holds))
+    return check, np.array(path)

@@ -1,0 +1,144 @@
+"""All mechanisms, baselines and rivals on one stream, in one order, on the same φ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from sigma_lab.bench import row
+from sigma_lab.bench.baselines import BASELINES, Router
+from sigma_lab.bench.play import Choices, MemoryPlayer, RouterPlayer, play
+from sigma_lab.bench.replayed import replayed
+from sigma_lab.bench.rivals import RIVALS
+from sigma_lab.bench.row import TableRow, has_answers
+from sigma_mem.decide import READS, Reads
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory import Settings
+from sigma_mem.session import SigmaMem
+from sigma_mem.streams import Stream
+
+ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
+MAJORITY = "majority"  # what every row is compared with
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Progress that nobody is told of."""
+
+
+def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool = True) -> list[str]:
+    """Names of the rows, in the order of the tables; without answers there is nothing to vote on.
+
+    >>> row_names(answers=False)[4:]
+    ['leader', 'beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
+    """
+    shown = [read.name for read in reads.in_tables() if answers or read.name in reads.routes]
+    first = [MAJORITY] if MAJORITY in shown else []
+    others = [name for name in shown if name != MAJORITY]
+    return [*ORACLES, *first, *BASELINES, *others, "adaptive", *rivals]
+
+
+def reference_row(rows: Mapping[str, object]) -> str:
+    """The row that every other one is compared with: the majority where there are answers."""
+    return MAJORITY if MAJORITY in rows else "best-fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How mechanisms are played; the same for every column of a table."""
+
+    settings: Settings = field(default_factory=Settings)
+    rivals: Sequence[str] = ()  # names of the other libraries to play beside the baselines
+    warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first, as in the paper
+    warm_b1: Stream | None = None  # what Beta B1 alone learns from first, as in the paper
+    session: bool = False  # play the memory through `SigmaMem` instead of by exact chunked replay
+    seed: int = 0  # of the attack, the conditions, the clusters and the rivals
+    reads: Reads = READS
+    progress: Progress = silent
+
+    def memory(self, peers: Sequence[str], rank: int) -> SigmaMem:
+        """An empty memory in this process, for φ of this rank that are handed in."""
+        return SigmaMem(
+            peers, rank=rank, settings=self.settings, keep_text=False, seed=self.seed, reads=self.reads
+        )
+
+    def part(self, name: str) -> Setup:
+        """The same for one part of an experiment, which its progress names."""
+        return replace(self, progress=lambda what, *steps: self.progress(f"{name} {what}", *steps))
+
+
+DEFAULT = Setup()
+
+
+def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str, TableRow]:
+    """Every row of the table, in the order of `row_names`; φ as (T, rank)."""
+    reads, settings, progress = setup.reads, setup.settings, partial(partial, setup.progress)
+    whole, directions, skip = stream, phis, 0
+    if setup.warm is not None:
+        before, of_before = setup.warm
+        if before.peers != stream.peers:
+            raise InputError(
+                f"the warm-up stream has peers {list(before.peers)}; expected those of the stream, "
+                f"{list(stream.peers)}: choose them with --peers"
+            )
+        whole = replace(stream, events=(*before.events, *stream.events))
+        directions, skip = np.concatenate((of_before, phis)), len(before)
+    if setup.session:
+        with setup.memory(whole.peers, phis.shape[1]) as memory:
+            choices = play(whole, directions, MemoryPlayer(memory, reads), progress=progress("memory"))
+    else:
+        choices = replayed(whole, directions, settings, progress=progress("memory"), reads=reads)
+    for name, router in routers(whole, directions, setup).items():
+        player = RouterPlayer(name, router, whole.peers)
+        choices.update(play(whole, directions, player, progress=progress(name)))
+    labels, present = stream.labels(), row.present_peers(stream)
+    found = {
+        "best-fixed": row.best_fixed(labels, present),
+        "domain-oracle": row.domain_oracle(labels, [event.domain for event in stream], present),
+        "any-right": row.any_right(labels, present),
+        **{name: peers[skip:] for name, peers in choices.items()},
+    }
+    rows = {
+        "random": row.row_of(None, row.random_correct(labels, present), stream.peers),
+        **rows_of(stream, found, reads),
+    }
+    return {name: rows[name] for name in row_names(reads, setup.rivals, answers=has_answers(stream))}
+
+
+def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str, TableRow]:
+    """Rows of what was chosen, in the order of the tables; reads that have no row there are left out.
+
+    A stream without any readable answer has no votes, and its adaptive read is the first route.
+    """
+    answers = has_answers(stream)
+    if not answers and "adaptive" in choices:
+        choices = {**choices, "adaptive": choices[next(iter(reads.routes))]}
+    order = row_names(reads, answers=answers)
+    shown = [name for name in order if name in choices]
+    shown += [name for name in choices if name not in order and name not in reads.names]
+    labels = stream.labels()
+    correct = {name: row.correct_at(labels, choices[name]) for name in shown}
+    if MAJORITY in correct:
+        correct[MAJORITY] = row.majority_correct(stream)
+    return {name: row.row_of(choices[name], correct[name], stream.peers) for name in shown}
+
+
+def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
+    """The baselines, and the rivals asked for, fresh."""
+    n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
+    found = {name: made(n, phis, gamma, seed) for name, made in BASELINES.items()}
+    unknown = [name for name in setup.rivals if name not in RIVALS]
+    if unknown:
+        raise InputError(f"no rival {unknown[0]!r}; expected among {', '.join(RIVALS)}")
+    if setup.warm_b1 is not None:
+        if setup.warm is not None:
+            raise InputError("got a warm-up for all and one for Beta B1; expected one of them")
+        for labels in setup.warm_b1.select(peers=stream.peers).labels():
+            found["beta-b1"].learn(phis[0], labels, 0)
+    rivals = {name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals}
+    return {**found, **rivals}

@@ -1,0 +1,12 @@
+"""Every table and figure of the paper from three streams, with the paper's own figures beside them.
+
+``inputs`` holds the streams, ``play`` what every mechanism chose on them, ``tables`` and ``peer_tables`` the
+tables, ``drawing`` the figures, ``published`` the paper's figures, and ``report`` writes Markdown, LaTeX, CSV
+and JSON.
+"""
+
+from sigma_lab.bench.paper.inputs import PaperStreams, open_streams
+from sigma_lab.bench.paper.play import CenterRows, PaperPlay
+from sigma_lab.bench.paper.report import PaperReport, paper_report
+
+__all__ = ["CenterRows", "PaperPlay", "PaperReport", "PaperStreams", "open_streams", "paper_report"]

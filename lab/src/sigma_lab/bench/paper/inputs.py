@@ -1,0 +1,121 @@
+"""The streams that the paper's tables are made of, and how their events group into benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from sigma_lab.bench.paper.published import DATASETS, SUBSETS
+from sigma_lab.joined import join_streams
+from sigma_mem.errors import InputError
+from sigma_mem.events import Event
+from sigma_mem.streams import Stream, load_stream
+
+
+@dataclass(frozen=True)
+class PaperStreams:
+    """What is learned from, what is attacked, and what lies outside; the first peers are those trained with.
+
+    Any of the three may be absent: its tables are then left out, and the report says so.
+    """
+
+    peers: tuple[str, ...]  # in the paper's order; the first ``trained`` of them are its three
+    train: Stream | None = None
+    cf: Stream | None = None
+    ood: Stream | None = None
+    trained: int = 3
+
+    @cached_property
+    def three(self) -> tuple[str, ...]:
+        """The peers that all but the larger pools have."""
+        return self.peers[: self.trained]
+
+    def pool(self, size: int) -> Stream:
+        """The attacked benchmark with the first ``size`` peers."""
+        if self.cf is None:
+            raise InputError("there is no stream to attack; give --cf")
+        return self.cf.select(peers=self.peers[:size])
+
+    @property
+    def larger(self) -> tuple[int, ...]:
+        """Sizes of the pools with peers that were not trained with."""
+        if self.cf is None:
+            return ()
+        return tuple(
+            n for n in range(self.trained + 1, len(self.peers) + 1) if self.peers[n - 1] in self.cf.peers
+        )
+
+    @property
+    def questions(self) -> list[str]:
+        """Of all three streams."""
+        streams = (s for s in (self.train, self.cf, self.ood) if s is not None)
+        return [event.question for stream in streams for event in stream]
+
+
+def open_streams(
+    train: Sequence[Path],
+    cf: Sequence[Path],
+    ood: Sequence[Path],
+    *,
+    peers: Sequence[str] | None = None,
+    trained: int = 3,
+    seed: int = 0,
+    limit: int | None = None,
+) -> PaperStreams:
+    """Load the streams, several files as one, in an order drawn by the seed: mixed, as in the paper.
+
+    The training and the outside stream keep the peers that were trained with, the attacked one all of them.
+    """
+    if not (cf or ood):
+        raise InputError("got no stream to play; give --cf, --ood or both")
+    given = {"train": train, "cf": cf, "ood": ood}
+    whole = {
+        n: join_streams([load_stream(f) for f in files]) if files else None for n, files in given.items()
+    }
+    order = peers or _order([stream.peers for stream in whole.values() if stream is not None])
+    if not 2 <= trained <= len(order):
+        raise InputError(f"got --trained {trained}; expected 2 to {len(order)}, the number of peers")
+    found = {}
+    for name, stream in whole.items():
+        wanted = order if name == "cf" else order[:trained]
+        if stream is not None:
+            here = [peer for peer in wanted if peer in stream.peers]
+            if missing := [peer for peer in order[:trained] if peer not in here]:
+                raise InputError(
+                    f"the {name} stream has no peer {missing[0]!r}; it has {', '.join(stream.peers)}"
+                )
+            stream = stream.select(peers=here, seed=seed, limit=limit)
+        found[name] = stream
+    return PaperStreams(tuple(order), **found, trained=trained)
+
+
+def dataset_name(event: Event) -> str:
+    """The benchmark of an event as the paper prints it; its domain where it has none."""
+    return DATASETS.get(event.dataset, event.dataset or event.domain)
+
+
+def subset_name(event: Event) -> str | None:
+    """The SuperGLUE subset of an event as the paper prints it, None for other events."""
+    if event.dataset != "superglue":
+        return None
+    kind = event.id.split("/")[1] if event.id.count("/") > 1 else ""
+    return SUBSETS.get(kind, kind) or None
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Every name once, those of the paper first and in its order.
+
+    >>> in_order(["own", "BBH", "PIQA", "own"])
+    ['PIQA', 'BBH', 'own']
+    """
+    known = [*DATASETS.values(), *SUBSETS.values()]
+    found = dict.fromkeys(names)
+    return [n for n in known if n in found] + [n for n in found if n not in known]
+
+
+def _order(pools: Sequence[Sequence[str]]) -> list[str]:
+    """Peers that all streams have first, then the others."""
+    named = list(dict.fromkeys(peer for pool in pools for peer in pool))
+    return sorted(named, key=lambda peer: not all(peer in pool for pool in pools))

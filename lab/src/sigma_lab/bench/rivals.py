@@ -1,0 +1,160 @@
+"""The routers that a user would otherwise pick, behind the extra `rivals`.
+
+Each has the two verbs of `Router` and is fed the same φ (with the constant feature where its documentation
+asks for one) and the same labels: with full feedback one update per peer, with bandit feedback the chosen
+peer's alone. Every rival keeps its published defaults. Under full feedback there is nothing to explore, so it
+is read greedily, in its favour; ``explore=True`` reads it as its authors mean it to be read.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from math import isnan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_lab.bench.baselines import Router, best_present
+from sigma_lab.bench.row import successes
+from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
+
+
+def _module(name: str) -> Any:
+    return require(name, extra="rivals", distribution="sigma-lab", purpose="this rival")
+
+
+def _labelled(labels: FloatArray) -> dict[int, float]:
+    """Peers that have a label, and their success in [0, 1]."""
+    return {peer: r for peer, r in enumerate(successes(labels).tolist()) if not isnan(r)}
+
+
+class ParetoBandit:
+    """`BanditRouter` of paretobandit: discounted LinUCB with cost pacing, over φ and its bias feature.
+
+    Peers cost the same, so only quality decides. Without exploration it runs in its `exploit` context.
+    """
+
+    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
+        module = _module("pareto_bandit")
+        price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
+        self._router = module.BanditRouter.create(
+            model_registry={str(p): {**price, "scores": {}} for p in range(n_peers)},
+            priors="none",
+            feature_service=module.FeatureService.for_precomputed(dimension=rank + 1),
+            bandit_seed=seed,
+            cost_penalty=0.0,
+        )
+        self._explore = explore
+
+    def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
+        """What `route` returns; an absent peer fails a floor of quality."""
+        floor = None if present.all() else {"present": 0.5}
+        for peer, there in enumerate(present.tolist()):
+            self._router.registry[str(peer)]["scores"]["present"] = float(there)
+        with nullcontext() if self._explore else self._router.exploit():
+            return int(self._router.route(np.append(phi, 1.0), quality_floor=floor)[0])
+
+    def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
+        """One `update` per labelled peer; its clock was advanced by `route`."""
+        for peer, r in _labelled(labels).items():
+            self._router.update(str(peer), np.append(phi, 1.0), r, advance_time=False)
+
+
+class MabWiser:
+    """`MAB` of mabwiser with `LearningPolicy.LinUCB` at its defaults (α = 1, λ = 1); it never forgets.
+
+    With full feedback every peer has seen the same φ: the bonus is the same for all, and stays switched on.
+    """
+
+    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
+        module = _module("mabwiser.mab")
+        policy = module.LearningPolicy.LinUCB()
+        self._mab = module.MAB(arms=list(range(n_peers)), learning_policy=policy, seed=seed)
+        # `fit` must come before `predict`: a zero context with reward zero leaves λI and 0 as they are.
+        self._mab.fit(list(range(n_peers)), [0.0] * n_peers, np.zeros((n_peers, rank)))
+
+    def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
+        """The largest of what `predict_expectations` returns."""
+        expected = self._mab.predict_expectations(phi[None, :])
+        return best_present(np.array([expected[peer] for peer in range(len(present))]), present)
+
+    def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
+        """One `partial_fit` with a row per labelled peer."""
+        found = _labelled(labels)
+        if found:
+            self._mab.partial_fit(list(found), list(found.values()), np.tile(phi, (len(found), 1)))
+
+
+class VowpalWabbit:
+    """`--cb_explore_adf` of vowpalwabbit over φ × peer.
+
+    Exploring, it draws from the distribution it predicts and hands back the probability of the draw;
+    otherwise the likeliest peer is taken, and every label has probability 1.
+    """
+
+    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
+        options = "--cb_explore_adf --epsilon 0.05 -q ca --quiet"  # φ × peer, its own exploration
+        self._vw = _module("vowpalwabbit").Workspace(f"{options} --random_seed {seed}")
+        self._actions = [f"|a p{p}" for p in range(n_peers)]
+        self._rng = np.random.default_rng(seed)
+        self._explore = explore
+        self._propensity = 1.0
+
+    def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
+        """The likeliest of the peers present, or a draw."""
+        peers = np.flatnonzero(present)
+        pmf = np.array(self._vw.predict([_shared(phi), *(self._actions[peer] for peer in peers)]))
+        if not self._explore:
+            return int(peers[pmf.argmax()])
+        drawn = int(self._rng.choice(len(pmf), p=pmf / pmf.sum()))
+        self._propensity = float(pmf[drawn])
+        return int(peers[drawn])
+
+    def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
+        """One `learn` per labelled peer, with cost −r."""
+        for peer, r in _labelled(labels).items():
+            propensity = self._propensity if self._explore and peer == chosen else 1.0
+            actions = list(self._actions)
+            actions[peer] = f"0:{-r}:{propensity} {actions[peer]}"
+            self._vw.learn([_shared(phi), *actions])
+
+
+def _shared(phi: FloatArray) -> str:
+    return "shared |c " + " ".join(f"{i}:{x:.7g}" for i, x in enumerate(phi.tolist()))
+
+
+class BayesianBandits:
+    """`ContextualAgent` of bayesianbandits with a `NormalRegressor` per peer; explores by Thompson sampling.
+
+    The noise precision is that of a coin, 1/Var = 4. Without exploration the largest posterior mean wins.
+    """
+
+    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
+        module = _module("bayesianbandits")
+        learners = [module.NormalRegressor(alpha=1.0, beta=4.0, random_state=seed) for _ in range(n_peers)]
+        arms = [module.Arm(p, learner=learner) for p, learner in enumerate(learners)]
+        self._agent = module.ContextualAgent(arms, module.ThompsonSampling(), random_seed=seed)
+        self._explore = explore
+
+    def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
+        """What the agent's policy chooses among the peers present, or the largest posterior mean."""
+        agent, row = self._agent, phi[None, :]
+        arms = [arm for arm, there in zip(agent.arms, present.tolist(), strict=True) if there]
+        if self._explore:
+            return int(agent.policy(arms, row, agent.rng)[0].pull())
+        means = [float(arm.learner.predict(row)[0]) for arm in arms]
+        return int(np.flatnonzero(present)[np.argmax(means)])
+
+    def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
+        """One `update` per labelled peer."""
+        for peer, r in _labelled(labels).items():
+            self._agent.select_for_update(peer).update(phi[None, :], np.array([r]))
+
+
+RIVALS: dict[str, Callable[..., Router]] = {
+    "paretobandit": ParetoBandit,
+    "mabwiser-linucb": MabWiser,
+    "vowpal-wabbit": VowpalWabbit,
+    "bayesianbandits": BayesianBandits,
+}

@@ -1,0 +1,373 @@
+"""``sigma-mem bench``: the paper's experiments on recorded streams, one command each."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sigma_lab.cli.bench_options import (
+    CenterChoice,
+    Limit,
+    Ratios,
+    Rivals,
+    RunOptions,
+    StreamFile,
+    Warm,
+    WarmB1,
+    WarmShare,
+    experiment_command,
+    numbers_of,
+)
+from sigma_lab.cli.measuring import age, encoder, gateway, speed
+from sigma_mem.cli.options import named_values, names_of
+from sigma_mem.cli.output import progress_bar
+from sigma_mem.memory import Settings
+
+if TYPE_CHECKING:
+    from sigma_lab.bench.table import Table
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="The paper's experiments, and timings.")
+
+
+@app.command()
+@experiment_command
+def cf(
+    stream: StreamFile,
+    ratios: Ratios = "0,0.5,0.7,0.9",
+    limit: Limit = None,
+    warm: Warm = None,
+    warm_share: WarmShare = 0.0,
+    warm_b1: WarmB1 = None,
+    rivals: Rivals = False,
+    session: Annotated[
+        bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
+    ] = False,
+    text_features: Annotated[
+        bool,
+        typer.Option(
+            "--text-features/--no-text-features", help="Whether votes learn from the answers' texts."
+        ),
+    ] = True,
+    *,
+    options: RunOptions,
+    center: CenterChoice,
+) -> "Table":
+    """Accuracy and selections of every mechanism under the counterfactual attack."""
+    from sigma_lab.bench.experiments.cf import counterfactual_table
+
+    at = numbers_of(ratios, "--ratios")
+    with options.experiment(
+        stream,
+        limit=limit,
+        warm=warm,
+        warm_share=warm_share,
+        warm_b1=warm_b1,
+        rivals=rivals,
+        center=center,
+    ) as e:
+        setup = replace(e.setup, settings=Settings(text_features=text_features), session=session)
+        return counterfactual_table(e.stream, e.phis, at, setup, e.center)
+
+
+@app.command()
+@experiment_command
+def peers(
+    stream: StreamFile,
+    sizes: Annotated[str | None, typer.Option(help="Sizes of the pool, separated by commas.")] = None,
+    ratios: Ratios = "0,0.5,0.7,0.9",
+    limit: Limit = None,
+    warm: Warm = None,
+    warm_b1: WarmB1 = None,
+    rivals: Rivals = False,
+    *,
+    options: RunOptions,
+    center: CenterChoice,
+) -> "Table":
+    """Pools of 3, 4, 5 … peers with every parameter fixed."""
+    from sigma_lab.bench.experiments.peers import peer_table
+
+    pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
+    at = numbers_of(ratios, "--ratios")
+    with options.experiment(
+        stream, limit=limit, warm=warm, warm_b1=warm_b1, rivals=rivals, center=center
+    ) as e:
+        return peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
+
+
+@app.command()
+@experiment_command
+def ood(
+    learn: Annotated[Path, typer.Argument(help="The stream to learn from.")],
+    test: Annotated[
+        list[Path], typer.Argument(help="Streams to test on, several as one; may be the same file.")
+    ],
+    learn_peers: Annotated[str | None, typer.Option(help="Peers of the first stream.")] = None,
+    learn_domains: Annotated[str | None, typer.Option(help="Learn from these domains only.")] = None,
+    test_domains: Annotated[str | None, typer.Option(help="Test on these domains only.")] = None,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+    center: CenterChoice,
+) -> "Table":
+    """Learn on one stream (its memory where peers are the same, a learned φ with --phi), test on another."""
+    from sigma_lab.bench.experiments.ood import transfer_table
+    from sigma_lab.bench.league import Setup
+
+    center.check()
+    encoders = {} if options.by_center(center) else {"default φ": options.open_encoder(None)}
+    if options.phi is not None:
+        encoders["learned φ"] = options.open_encoder(options.phi)
+    with progress_bar() as progress:
+        first = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
+        second = options.load(test, limit=limit, domains=names_of(test_domains))
+        with center.opened([second, first], options.seed, progress) as opened:
+            texts = [[event.question for event in stream] for stream in (first, second)]
+            phis = {name: (e.encode(texts[0]), e.encode(texts[1])) for name, e in encoders.items()}
+            if opened is not None and not encoders:
+                phis["center's φ"] = opened.phis(first), opened.phis(second)
+            setup = Setup(seed=options.seed, progress=progress)
+            return transfer_table(first, second, phis, setup, opened)
+
+
+@app.command()
+@experiment_command
+def mechanisms(
+    stream: StreamFile,
+    limit: Limit = None,
+    warm: Warm = None,
+    warm_share: WarmShare = 0.0,
+    warm_b1: WarmB1 = None,
+    rivals: Rivals = False,
+    *,
+    options: RunOptions,
+    center: CenterChoice,
+) -> "Table":
+    """Every mechanism on the clean stream, overall and by domain, with paired intervals."""
+    from sigma_lab.bench.experiments.cf import counterfactual_table
+    from sigma_lab.bench.experiments.mechanisms import mechanism_table
+
+    with options.experiment(
+        stream,
+        limit=limit,
+        warm=warm,
+        warm_share=warm_share,
+        warm_b1=warm_b1,
+        rivals=rivals,
+        center=center,
+    ) as e:
+        clean = counterfactual_table(e.stream, e.phis, [0.0], e.setup, e.center)
+        return mechanism_table(clean, None if e.center is None else e.center.places(e.stream))
+
+
+@app.command()
+@experiment_command
+def feedback(
+    stream: StreamFile,
+    shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0,0.005,0.01,0.02,0.05,0.1,1",
+    seeds: Annotated[int, typer.Option(min=1, help="How many masks.")] = 3,
+    limit: Limit = None,
+    warm: Warm = None,
+    warm_b1: WarmB1 = None,
+    *,
+    options: RunOptions,
+    center: CenterChoice,
+) -> "Table":
+    """Accuracy against the share of events with feedback, over several masks."""
+    from sigma_lab.bench.experiments.feedback import feedback_table
+
+    at, masks = numbers_of(shares, "--shares"), range(options.seed, options.seed + seeds)
+    with options.experiment(stream, limit=limit, warm=warm, warm_b1=warm_b1, center=center) as e:
+        return feedback_table(e.stream, e.phis, at, masks, e.setup, e.center)
+
+
+@app.command()
+@experiment_command
+def theory(
+    stream: StreamFile,
+    limit: Limit = 1000,
+    simulations: Annotated[int, typer.Option(min=2, help="Memories per setting of Theorem 1.")] = 1000,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Theorem 1's bound against simulated memories, and Weyl's at every event of the stream."""
+    from sigma_lab.bench.experiments.theory import theory_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return theory_table(e.stream, e.phis, e.setup, simulations=simulations)
+
+
+@app.command()
+@experiment_command
+def drift(
+    stream: StreamFile,
+    size: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How many draws of pool and replacements.")] = 3,
+    conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    limit: Limit = 2000,
+    rivals: Rivals = False,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Models updated under one name: one, all, gradually, swapped; beside every single γ in hindsight.
+
+    By name also new-peer, delayed and bandit-only.
+    """
+    from sigma_lab.bench.experiments.drift import drift_table
+
+    drawn = range(options.seed, options.seed + seeds)
+    with options.experiment(stream, limit=limit, rivals=rivals) as e:
+        return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=size, seeds=drawn)
+
+
+@app.command()
+@experiment_command
+def poison(
+    stream: StreamFile,
+    attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", "--limit", help="At most this many events.")
+    ] = 1000,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
+    ] = False,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What lying label sources cost, with a trusted source named and without."""
+    from sigma_lab.bench.experiments.poison import poison_table
+
+    with options.experiment(stream, limit=events) as e:
+        return poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
+
+
+@app.command()
+@experiment_command
+def confidence(
+    stream: StreamFile,
+    share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,
+    min_confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Answer only where this share of the answers is right.")
+    ] = 0.9,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Whether the confidence can be believed: calibration error, Brier, AUC, and when to abstain."""
+    from sigma_lab.bench.experiments.confidence import confidence_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return confidence_table(e.stream, e.phis, share, min_confidence, e.setup)
+
+
+@app.command()
+@experiment_command
+def panel(
+    stream: StreamFile,
+    change: Annotated[
+        list[float] | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Stop once the chance that the rest would change the answer is at most this; several times "
+            "for several. Default: 0.03, 0.06, 0.15, 0.25, 0.4.",
+            show_default=False,
+        ),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PEER=AMOUNT",
+            help="What a call to a peer costs, for every peer; by default what the stream says, if it does.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Asking only as many as needed: accuracy against mean calls and costs, beside asking everyone."""
+    from sigma_lab.bench.experiments.panel import CHANGES, panel_table
+
+    given = named_values(price or [], "price")
+    prices = {peer: numbers_of(amount, "--price")[0] for peer, amount in given.items()} or None
+    with options.experiment(stream, limit=limit) as e:
+        return panel_table(e.stream, e.phis, change or CHANGES, e.setup, prices)
+
+
+@app.command()
+@experiment_command
+def regimes(
+    stream: StreamFile,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Labels as users have them: all, few, of the served peer only, until a pause, in bursts."""
+    from sigma_lab.bench.experiments.regimes import regimes_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return regimes_table(e.stream, e.phis, e.setup, range(options.seed, options.seed + seeds))
+
+
+@app.command()
+@experiment_command
+def topics(
+    stream: StreamFile,
+    seeds: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    pools: Annotated[
+        str | None, typer.Option(help="In place of orders: pools of these sizes, separated by commas.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Pools of each size.")] = 10,
+    ratios: Ratios = "0,0.9",
+    adaptive: Annotated[bool, typer.Option("--adaptive", help="Also the adaptive read; slower.")] = False,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What it gains to tell the memory each event's domain as its topic, and what false topics cost."""
+    from sigma_lab.bench.experiments.topics import drawn_pools, ordered, topics_table
+
+    at = numbers_of(ratios, "--ratios")
+    with options.experiment(stream, limit=limit) as e:
+        if pools is None:
+            parts = ordered(e.stream, range(options.seed, options.seed + seeds))
+        else:
+            parts = drawn_pools(e.stream, [int(size) for size in numbers_of(pools, "--pools")], draws)
+        return topics_table(e.stream, e.phis, parts, at, e.setup, adaptive=adaptive)
+
+
+@app.command()
+@experiment_command
+def costs(
+    stream: StreamFile,
+    budgets: Annotated[
+        str | None,
+        typer.Option(
+            help="What to spend per event, separated by commas. Default: eight, from the cheapest peer's "
+            "mean cost to the dearest's.",
+            show_default=False,
+        ),
+    ] = None,
+    orders: Annotated[
+        str, typer.Option(help="Orders of the stream, as seeds, separated by commas.")
+    ] = "0,1,2",
+    rival: Annotated[
+        bool, typer.Option("--rival/--no-rival", help="Whether to play ParetoBandit (extra rivals) as well.")
+    ] = True,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Accuracy against spending, beside ParetoBandit and the best fixed peer one can afford."""
+    from sigma_lab.bench.experiments.costs import costs_table
+
+    at = None if budgets is None else numbers_of(budgets, "--budgets")
+    seeds = [int(seed) for seed in numbers_of(orders, "--orders")]
+    with options.experiment(stream, limit=limit) as e:
+        return costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
+
+
+for measuring in (encoder, speed, age, gateway):
+    app.command()(measuring)

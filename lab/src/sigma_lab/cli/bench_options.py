@@ -1,0 +1,281 @@
+"""What every ``sigma-mem bench`` experiment on a stream takes, and how it is run and printed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sigma_mem.cli.options import Json, grouped_options, names_of
+from sigma_mem.cli.output import print_json, print_table, progress_bar
+from sigma_mem.errors import InputError
+
+if TYPE_CHECKING:
+    from sigma_lab.bench.center import BenchCenter
+    from sigma_lab.bench.league import Progress, Setup
+    from sigma_lab.bench.table import Table
+    from sigma_mem.encode import Encoder
+    from sigma_mem.events import FloatArray
+    from sigma_mem.streams import Stream
+
+StreamFile = Annotated[
+    list[Path], typer.Argument(help="Recorded streams: JSON lines, plain, .gz or .zst; several are one.")
+]
+Limit = Annotated[int | None, typer.Option(help="At most this many events.")]
+Ratios = Annotated[str, typer.Option(help="Attack ratios, separated by commas.")]
+Rivals = Annotated[bool, typer.Option("--rivals", help="Also four other libraries (extra 'rivals'); slower.")]
+Warm = Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")]
+WarmB1 = Annotated[
+    Path | None,
+    typer.Option("--warm-beta", help="A stream that Beta B1 alone learns from first, as in the paper."),
+]
+WarmShare = Annotated[
+    float, typer.Option(help="Leading share of the stream to learn from first, not in the table.")
+]
+
+
+def numbers_of(text: str, what: str) -> list[float]:
+    """Numbers separated by commas."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"got {what} {text!r}; expected numbers separated by commas, like 0,0.5") from error
+
+
+@dataclass(frozen=True, slots=True)
+class CenterChoice:
+    """Which center judges, steered by what, how many events, and where: each field is an option."""
+
+    center: Annotated[
+        str | None, typer.Option(help="Also a center's rows: smollm2, a folder or a hub name.")
+    ] = None
+    steering: Annotated[Path | None, typer.Option(help="A checkpoint of  sigma-mem train steering.")] = None
+    judge: Annotated[
+        int | None, typer.Option(min=1, help="At most this many events that the center judges.")
+    ] = None
+    judge_after: Annotated[
+        int, typer.Option(min=0, help="The center judges only events from this place on.")
+    ] = 0
+    ray: Annotated[
+        str | None, typer.Option(help="Spread the judging over the Ray cluster at this address.")
+    ] = None
+    workers: Annotated[int, typer.Option(min=1, help="Centers on the Ray cluster.")] = 2
+    dtype: Annotated[str, typer.Option(help="Of the center: auto, float32, float16 or bfloat16.")] = "auto"
+    device: Annotated[str | None, typer.Option(help="Of the center, such as cpu or cuda:0.")] = None
+    device_map: Annotated[
+        str | None, typer.Option(help="'auto' spreads the center over several devices.")
+    ] = None
+    w_u: Annotated[float, typer.Option(help="Weight of the utilities in the posterior.")] = 1.0
+    w_g: Annotated[float, typer.Option(help="Weight of G in the posterior.")] = 1.0
+    epsilon: Annotated[float, typer.Option(help="ε of the normalised utility.")] = 1e-8
+    gamma_g: Annotated[float, typer.Option(help="Decay of G.")] = 0.995
+    eta_g: Annotated[float, typer.Option(help="Step of G.")] = 0.005
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a center takes part; a checkpoint brings the name of its own."""
+        return self.center is not None or self.steering is not None
+
+    def check(self) -> None:
+        """Complain before the long work begins: options without a center, or a center without its extra."""
+        if self.wanted:
+            import_module("sigma_mem.center")  # one clear error without the extra
+            if self.steering is not None and not self.steering.is_file():
+                raise InputError(
+                    f"got --steering {self.steering}, where there is no file; expected a checkpoint of "
+                    " sigma-mem train steering"
+                )
+        elif self != CenterChoice():
+            raise InputError("got options of a center without one; give --center NAME or --steering CKPT")
+
+    @contextmanager
+    def opened(
+        self, streams: Sequence[Stream], seed: int, progress: Progress
+    ) -> Iterator[BenchCenter | None]:
+        """The center while the ``with`` lasts, for events of these streams; None where none is wanted."""
+        if not self.wanted:
+            yield None
+            return
+        from sigma_lab.bench.center import PosteriorWeights, open_bench_center
+
+        weights = PosteriorWeights(self.w_u, self.w_g, self.epsilon, self.gamma_g, self.eta_g)
+        with open_bench_center(
+            [event.question for stream in streams for event in stream],
+            center=self.center,
+            steering=self.steering,
+            after=self.judge_after,
+            limit=self.judge,
+            seed=seed,
+            ray=self.ray,
+            workers=self.workers,
+            options={"dtype": self.dtype, "device": self.device, "device_map": self.device_map},
+            weights=weights,
+            progress=progress,
+        ) as center:
+            yield center
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What an experiment works on: a stream in its order with φ of its questions, and what goes with it."""
+
+    stream: Stream
+    phis: FloatArray
+    setup: Setup
+    center: BenchCenter | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Which peers, in which order, under which φ, and how to print the result: each field is an option."""
+
+    peers: Annotated[
+        str | None, typer.Option("--peers", help="Peers, separated by commas; all by default.")
+    ] = None
+    pool: Annotated[
+        int | None, typer.Option(min=1, help="A pool of this many of the peers, drawn by --pool-seed.")
+    ] = None
+    pool_seed: Annotated[int, typer.Option(help="Of the pool that --pool draws.")] = 0
+    order: Annotated[
+        Literal["shuffled", "recorded"],
+        typer.Option(help="Shuffle the events by the seed, or keep their order."),
+    ] = "shuffled"
+    seed: Annotated[int, typer.Option(help="Of the order, the attack, the clusters and the rivals.")] = 0
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            help="static, hashed, minilm, sentence, or center: φ of the steering.",
+            show_default="center with --steering, else static",
+        ),
+    ] = None
+    phi: Annotated[Path | None, typer.Option("--phi", help="A learned φ, made by  sigma-mem train phi.")] = (
+        None
+    )
+    topics: Annotated[
+        Literal["domain", "shuffled"] | None,
+        typer.Option(help="Tell the memory each event's domain as its topic, or that of another event."),
+    ] = None
+    report: Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")] = None
+    as_json: Json = False
+
+    @contextmanager
+    def experiment(
+        self,
+        files: Sequence[Path],
+        *,
+        limit: int | None,
+        warm: Path | None = None,
+        warm_share: float = 0.0,
+        warm_b1: Path | None = None,
+        rivals: bool = False,
+        center: CenterChoice | None = None,
+    ) -> Iterator[Experiment]:
+        """Load, order and encode streams, set the warm-up apart, open the center, and show progress."""
+        from sigma_lab.bench.league import Setup
+        from sigma_lab.bench.rivals import RIVALS
+
+        choice = center or CenterChoice()
+        choice.check()
+        encoder = None if self.by_center(choice) else self.open_encoder(self.phi)
+        with progress_bar() as progress:
+            stream, before = self.load(files, limit=limit), None if warm is None else self.load([warm])
+            if not 0.0 <= warm_share < 1.0:
+                raise InputError(f"got --warm-share {warm_share}; expected a number in [0, 1), such as 0.5")
+            if warm_share > 0.0:
+                if before is not None:
+                    raise InputError("got --warm and --warm-share; expected one of them")
+                cut = int(warm_share * len(stream))
+                before = stream.select(limit=cut)
+                stream = replace(stream, events=stream.events[cut:])
+            streams = [stream] if before is None else [stream, before]
+            with choice.opened(streams, self.seed, progress) as opened:
+
+                def phis(one: Stream) -> FloatArray:
+                    if encoder is not None:
+                        return encoder.encode([event.question for event in one])
+                    assert opened is not None  # by_center says so
+                    return opened.phis(one)
+
+                setup = Setup(
+                    rivals=tuple(RIVALS) if rivals else (),
+                    warm=None if before is None else (before, phis(before)),
+                    warm_b1=None if warm_b1 is None else self.load([warm_b1]),
+                    seed=self.seed,
+                    progress=progress,
+                )
+                yield Experiment(stream, phis(stream), setup, opened)
+
+    def by_center(self, choice: CenterChoice) -> bool:
+        """Whether φ is that of the center's steering, so that m-route and m-vote are the center's own."""
+        if self.encoder == "center" and choice.steering is None:
+            raise InputError("got --encoder center without --steering; its φ comes with the checkpoint")
+        chosen = self.encoder == "center" or (self.encoder is None and choice.steering is not None)
+        if chosen and self.encoder == "center" and self.phi is not None:
+            raise InputError("got --encoder center and --phi; expected one of them")
+        return chosen and self.phi is None
+
+    def open_encoder(self, learned: Path | None) -> Encoder:
+        """The encoder of the name given, or the learned one over it."""
+        from sigma_mem.encode import open_encoder
+        from sigma_mem.encode.learned import LearnedEncoder
+
+        base = open_encoder(self.encoder or "static")
+        return base if learned is None else LearnedEncoder.load(learned, base)
+
+    def load(
+        self,
+        files: Sequence[Path],
+        *,
+        peers: str | None = None,
+        limit: int | None = None,
+        domains: Sequence[str] | None = None,
+    ) -> Stream:
+        """Load streams as one, in the order asked for."""
+        from sigma_lab.joined import join_streams
+        from sigma_lab.topics import with_topics
+        from sigma_mem.streams import load_stream
+
+        seed = self.seed if self.order == "shuffled" else None
+        whole = join_streams([load_stream(file) for file in files])
+        chosen = self._drawn(names_of(peers or self.peers) or whole.peers)
+        stream = whole.select(peers=chosen, domains=domains, seed=seed, limit=limit)
+        if not len(stream):
+            named = ", ".join(map(str, files))
+            raise InputError(f"{named} has no event left; expected at least one: check --peers and --limit")
+        return stream if self.topics is None else with_topics(stream, self.topics, self.seed)
+
+    def _drawn(self, peers: Sequence[str]) -> Sequence[str]:
+        """All of these peers, or the pool drawn from them; in which order they are given plays no part."""
+        if self.pool is None:
+            return peers
+        if self.pool > len(peers):
+            raise InputError(f"got --pool {self.pool}; expected at most {len(peers)}, the number of peers")
+        return random.Random(self.pool_seed).sample(sorted(peers), self.pool)
+
+    def show(self, table: Table) -> None:
+        """Write the report where one is asked for, and print one JSON object or a table."""
+        from sigma_lab.bench.table import write_report
+
+        files = [] if self.report is None else write_report(table, self.report)
+        if self.as_json:
+            print_json(table.values())
+        else:
+            print_table(*table.grid(), [*table.remarks(), *map(str, files)])
+
+
+def experiment_command(command: Callable[..., Table]) -> Callable[..., None]:
+    """Make an option of each field of every parameter that is a dataclass, and print the command's table."""
+
+    @wraps(command)
+    def shown(**given: Any) -> None:
+        given["options"].show(command(**given))
+
+    return grouped_options(shown)

@@ -1,0 +1,163 @@
+"""``sigma-mem data``: from a benchmark's release files to a stream."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sigma_lab.cli import data_answer
+from sigma_mem.cli.options import Json, check_folder
+from sigma_mem.cli.output import print_json, print_table, progress_bar
+from sigma_mem.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Questions of the paper's datasets, the peers' answers, grades.",
+)
+
+Raw = Annotated[
+    Path | None, typer.Option(help="Folder of release files, one folder per dataset.", show_default="the hub")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Programs that run at a time; one per core by default.")
+]
+
+
+@app.command()
+def questions(
+    datasets: Annotated[
+        list[str], typer.Argument(help="Datasets, or one of paper-train, paper-cf, paper-ood.")
+    ],
+    out: Annotated[Path, typer.Option(help="File to write: .jsonl or .jsonl.gz.")],
+    raw: Raw = None,
+    seed: Annotated[int, typer.Option(help="Of a recipe's draws and order.")] = 0,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(help="DATASET=N or DATASET/KIND=N: draw that many; all by default. Repeatable."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Build questions: what peers see, what the center sees, and what is right."""
+    from collections import Counter
+
+    from sigma_lab.collect.building import build_questions
+    from sigma_lab.collect.questions import write_questions
+
+    check_folder("--out", out)
+    with progress_bar() as show:
+        built = build_questions(datasets, raw, seed, show, _sizes(size or []))
+    write_questions(built.questions, out)
+    counts = Counter((question.dataset, question.domain, question.split) for question in built.questions)
+    if as_json:
+        sizes = {dataset: n for (dataset, _, _), n in counts.items()}
+        print_json(
+            {"out": str(out), "questions": len(built.questions), "datasets": sizes, "missing": built.missing}
+        )
+        return
+    rows = [(*key, f"{n:,}") for key, n in sorted(counts.items())]
+    remarks = [f"{out}: {len(built.questions):,} questions"]
+    if built.missing:
+        remarks.append(f"shown without {', '.join(built.missing)}: not at hand")
+    print_table(["dataset", "domain", "split", "questions"], rows, remarks)
+
+
+data_answer.add_answer(app)
+
+
+@app.command()
+def grade(
+    answers: Annotated[
+        Path, typer.Argument(help="Answers of the peers, as sigma-mem data answer writes them.")
+    ],
+    questions: Annotated[Path, typer.Option(help="The file of questions that were asked.")],
+    out: Annotated[Path, typer.Option(help="Stream to write: .jsonl, .jsonl.gz or .jsonl.zst.")],
+    f1: Annotated[
+        float | None, typer.Option(help="A span is right from this F1 on.", show_default="exact match")
+    ] = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Grade answers and write them as a stream. Programs run in a sandbox, or not at all."""
+    from sigma_lab.collect.grading import grade_answers, read_responses
+    from sigma_lab.collect.questions import read_questions
+    from sigma_mem.streams import save_stream
+
+    check_folder("--out", out)
+    if f1 is not None and not 0.0 < f1 <= 1.0:
+        raise InputError(f"got --f1 {f1}; expected a number in (0, 1]")
+    name = out.name.split(".")[0]
+    with progress_bar() as show:
+        graded = grade_answers(
+            read_questions(questions),
+            read_responses(answers),
+            name=name,
+            f1=f1,
+            workers=workers,
+            progress=show,
+        )
+    save_stream(graded.stream, out)
+    names = ("right", "wrong", "unread", "failed")
+    rows = [(*key, [count[name] for name in names]) for key, count in sorted(graded.counts.items())]
+    if as_json:
+        values = {"out": str(out), "events": len(graded.stream), "sha256": graded.stream.sha256}
+        print_json(
+            {
+                **values,
+                "grades": [
+                    {"dataset": dataset, "peer": peer, **dict(zip(names, counts, strict=True))}
+                    for dataset, peer, counts in rows
+                ],
+            }
+        )
+        return
+    shown = [(*who, *map(str, counts), _share(counts[0], counts[0] + counts[1])) for *who, counts in rows]
+    remarks = [f"{out}: {len(graded.stream):,} events, {len(graded.stream.peers)} peers"]
+    print_table(["dataset", "peer", *names, "accuracy"], shown, remarks)
+
+
+@app.command()
+def check(
+    datasets: Annotated[list[str] | None, typer.Argument(help="All that are at hand by default.")] = None,
+    raw: Raw = None,
+    workers: Workers = None,
+    as_json: Json = False,
+) -> None:
+    """Grade the reference answers and solutions of datasets, and broken forms of them."""
+    from dataclasses import asdict
+
+    from sigma_lab.collect.building import build_questions
+    from sigma_lab.collect.checking import check_references
+    from sigma_lab.collect.releases import RELEASES
+
+    at_hand = [name for name, release in RELEASES.items() if raw is None or release.found(raw)]
+    built = build_questions(datasets or at_hand, raw)
+    with progress_bar() as show:
+        rows = check_references(built.questions, workers, show)
+    if as_json:
+        print_json({"datasets": [asdict(row) for row in rows]})
+        return
+    cells = [
+        (row.dataset, f"{row.questions:,}",
+         f"{row.graded:,}", f"{row.right:,}", _share(row.right, row.graded),
+         f"{row.broken:,}", f"{row.caught:,}", _share(row.caught, row.broken))
+        for row in rows
+    ]  # fmt: skip
+    absent = [] if datasets else [name for name in RELEASES if name not in at_hand]
+    remarks = [f"{place}: {why}" for row in rows for place, why in row.misgraded]
+    remarks += [f"shown without {', '.join(absent)}: not at hand"] if absent else []
+    print_table(["dataset", "questions", "references", "right", "", "broken", "wrong", ""], cells, remarks)
+
+
+def _sizes(texts: list[str]) -> dict[str, int]:
+    found = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if not number.isdecimal():
+            raise InputError(f"got --size {text!r}; expected DATASET=N, for example --size piqa=500")
+        found[name] = int(number)
+    return found
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.2%}" if whole else "–"

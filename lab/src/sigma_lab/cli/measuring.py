@@ -1,0 +1,90 @@
+"""``sigma-mem bench encoder``, ``speed``, ``age`` and ``gateway``: what is measured without a stream."""
+
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from sigma_mem.cli.options import Json, names_of
+from sigma_mem.cli.output import print_json, print_table, progress_bar
+
+
+class Measured(Protocol):
+    """Figures that can be printed as a table or as JSON."""
+
+    def values(self) -> dict[str, Any]:
+        """What JSON has."""
+
+    def grid(self) -> tuple[list[str], list[list[str]]]:
+        """Head and rows of the table."""
+
+    def remarks(self) -> list[str]:
+        """Lines below it."""
+
+
+def encoder(
+    names: Annotated[
+        str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")
+    ] = "static,hashed",
+    as_json: Json = False,
+) -> None:
+    """How often an everyday prompt is nearer to its own kind than to another, by encoder and language."""
+    from sigma_lab.bench.experiments.encoder import encoder_table
+    from sigma_mem.encode import open_encoder
+
+    found = encoder_table({name: open_encoder(name) for name in names_of(names) or ()})
+    _show(found, as_json)
+
+
+def speed(
+    rounds: Annotated[int, typer.Option(min=1, help="Repetitions; the best one counts.")] = 5,
+    events: Annotated[int, typer.Option(min=1000, help="Longest stream for the cost per event.")] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
+    from sigma_lab.bench.timing import measure_speed
+
+    with progress_bar() as progress:
+        found = measure_speed(rounds=rounds, longest=events, progress=progress)
+    _show(found, as_json)
+
+
+def age(
+    events: Annotated[
+        int,
+        typer.Option(min=100, help="How many; targets are for 100,000 (explain) and 1,000,000 (the others)."),
+    ] = 20_000,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the file is grown, 1 kB an event; a temporary folder by default."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Grow a memory: bytes on disk, time and memory to open, replay and explain it, many peers."""
+    from sigma_lab.bench.age import measure_age
+
+    with progress_bar() as progress:
+        found = measure_age(events, progress, folder)
+    _show(found, as_json)
+
+
+def gateway(
+    calls: Annotated[int, typer.Option(min=20, help="Calls to each server.")] = 400,
+    litellm: Annotated[
+        Path | None, typer.Option(help="A virtual environment with LiteLLM's proxy, to time it as well.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Time what the gateway adds to a call of an upstream, beside LiteLLM's proxy."""
+    from sigma_lab.bench.gateway import measure_gateway
+
+    with progress_bar() as progress:
+        found = measure_gateway(calls, litellm, progress)
+    _show(found, as_json)
+
+
+def _show(found: Measured, as_json: bool) -> None:
+    if as_json:
+        print_json(found.values())
+    else:
+        print_table(*found.grid(), found.remarks())

@@ -1,0 +1,232 @@
+"""``sigma-mem paper``: every table and figure of the paper, from streams, by one command."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sigma_lab.cli.bench_options import numbers_of
+from sigma_lab.cli.steering_options import SteeringOptions, train_center
+from sigma_mem.cli.options import Json, grouped_options, names_of
+from sigma_mem.cli.output import print_json, print_table, progress_bar
+from sigma_mem.errors import InputError
+from sigma_mem.extras import require
+
+if TYPE_CHECKING:
+    from sigma_lab.bench.center import BenchCenter
+    from sigma_lab.bench.paper import CenterRows, PaperPlay
+    from sigma_mem.streams import Stream
+
+Show = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PaperOptions:
+    """What is played and judged, and where: each field is an option."""
+
+    peers: Annotated[
+        str | None, typer.Option(help="Peers in the paper's order, separated by commas; all by default.")
+    ] = None
+    trained: Annotated[int, typer.Option(help="The first so many of them are the paper's three.")] = 3
+    ratios: Annotated[str, typer.Option(help="Attack ratios, separated by commas.")] = "0,0.5,0.7,0.9"
+    shares: Annotated[str, typer.Option(help="Shares of labelled events of Figure 3.")] = (
+        "0.05,0.1,0.25,0.5,1"
+    )
+    masks: Annotated[int, typer.Option(min=1, help="Random masks of Figure 3.")] = 3
+    seed: Annotated[int, typer.Option(help="Of orders, attack, masks and training.")] = 0
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many events of every stream.")] = None
+    judge: Annotated[
+        int | None, typer.Option(min=1, help="At most this many events of a table that a center judges.")
+    ] = None
+    judge_more: Annotated[
+        int | None,
+        typer.Option(min=1, help="The same for Table 2 and Figure 3, which judge an event many times."),
+    ] = None
+    named: Annotated[
+        bool, typer.Option("--named/--no-named", help="Table 1 also with a judge that is told who answered.")
+    ] = True
+    w_u: Annotated[float, typer.Option(help="Weight of the utilities in the posterior.")] = 1.0
+    w_g: Annotated[float, typer.Option(help="Weight of G in the posterior.")] = 1.0
+    epsilon: Annotated[float, typer.Option(help="ε of the normalised utility.")] = 1e-8
+    gamma_g: Annotated[float, typer.Option(help="Decay of G.")] = 0.995
+    eta_g: Annotated[float, typer.Option(help="Step of G.")] = 0.005
+    ray: Annotated[str | None, typer.Option(help="Spread the judging over this Ray cluster.")] = None
+    workers: Annotated[int, typer.Option(min=1, help="Centers on the Ray cluster.")] = 2
+    dtype: Annotated[str, typer.Option(help="Of the centers: auto, float32, float16 or bfloat16.")] = "auto"
+    device: Annotated[str | None, typer.Option(help="Of the centers, such as cpu or cuda:0.")] = None
+    device_map: Annotated[str | None, typer.Option(help="'auto' spreads a center over several devices.")] = (
+        None
+    )
+    cache: Annotated[Path | None, typer.Option(help="Folder for states and features.")] = None
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Where a center runs."""
+        return {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
+
+
+Files = Annotated[list[Path] | None, typer.Option(help="Stream; several are played as one.")]
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@grouped_options
+def paper(
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures, checkpoints and judgements.")],
+    train: Files = None,
+    cf: Files = None,
+    ood: Files = None,
+    center: Annotated[
+        list[str] | None, typer.Option(help="smollm2, a folder or a hub name; trained on --train.")
+    ] = None,
+    steering: Annotated[
+        list[Path] | None,
+        typer.Option(help="A checkpoint of  sigma-mem train steering, instead of training."),
+    ] = None,
+    as_json: Json = False,
+    *,
+    options: PaperOptions,
+    learning: SteeringOptions,
+) -> None:
+    """Every table and figure of the paper from streams: attack, more peers, outside domains, mechanisms.
+
+    Run it again after an interruption: nothing is trained or judged twice.
+    """
+    from sigma_lab.bench.kept_scores import KeptScores
+    from sigma_lab.bench.paper import PaperPlay, open_streams, paper_report
+
+    started = time.monotonic()
+    if center and not train:
+        raise InputError("got --center without --train; give the stream to train on, or --steering CKPT")
+    if center or steering:
+        _check_extras(figures=bool(ood), ray=options.ray is not None)
+    given = [train or [], cf or [], ood or []]
+    streams = open_streams(
+        *given, peers=names_of(options.peers), trained=options.trained, seed=options.seed, limit=options.limit
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    kept = KeptScores(out / "scores.bin")
+    with progress_bar() as show:
+        play = PaperPlay(
+            streams,
+            ratios=numbers_of(options.ratios, "--ratios"),
+            shares=numbers_of(options.shares, "--shares"),
+            masks=options.masks,
+            seed=options.seed,
+            judge=options.judge,
+            judge_more=options.judge_more,
+            progress=show,
+        )
+        checkpoints: list[tuple[str | None, Path]] = [(None, file) for file in steering or []]
+        if center and streams.train is not None:
+            checkpoints += [
+                (name, _trained(streams.train, name, out / "steering", options, learning, show))
+                for name in center
+            ]
+        rows = [
+            _played(play, name, file, partial(_opened, streams.questions, options, kept, show), options)
+            for name, file in checkpoints
+        ]
+        about = {
+            "streams": {n: s.name for n in ("train", "cf", "ood") if (s := getattr(streams, n)) is not None},
+            "events": {n: len(s) for n in ("train", "cf", "ood") if (s := getattr(streams, n)) is not None},
+            "peers": list(streams.peers),
+            "centers": [row.name for row in rows],
+            "prompts judged in this run": kept.asked,
+            "prompts known": len(kept),
+            "seconds": round(time.monotonic() - started, 1),
+        }
+        report = paper_report(play, rows, out, about)
+    if as_json:
+        print_json(report.values())
+        return
+    for table in report.tables:
+        typer.echo(table.title)
+        print_table(*table.grid(), [*table.notes, ""])
+    for line in [*(f"left out: {what}" for what in report.missing), *map(str, report.figures)]:
+        typer.echo(line)
+    typer.echo(f"{out / 'paper.md'}, paper.tex, paper.json: {about['seconds']:.0f} seconds")
+
+
+def _check_extras(*, figures: bool, ray: bool) -> None:
+    """Miss an extra now rather than after hours of training and judging."""
+    from importlib import import_module
+
+    import_module("sigma_mem.center")
+    if figures:
+        require("matplotlib.figure", extra="plot", purpose="drawing figures")
+    if ray:
+        require("ray", extra="ray", distribution="sigma-lab", purpose="scoring on a cluster")
+
+
+def _trained(
+    stream: "Stream", name: str, folder: Path, options: PaperOptions, learning: SteeringOptions, show: Show
+) -> Path:
+    """The checkpoint of a center, trained now unless the same training was done before."""
+    about = repr((name, stream.sha256, asdict(learning), options.seed, options.dtype))
+    slug = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
+    file = folder / f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:8]}.safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        train_center(
+            stream,
+            file,
+            learning,
+            center=name,
+            seed=options.seed,
+            cache=options.cache,
+            show=lambda what, n, of: show(f"{name}: {what}", n, of),
+            **options.where,
+        )
+    return file
+
+
+Open = Callable[..., AbstractContextManager["BenchCenter"]]
+
+
+def _played(
+    play: "PaperPlay", name: str | None, file: Path, opened: Open, options: PaperOptions
+) -> "CenterRows":
+    """Everything of one center; it is unloaded before the next one comes."""
+    from dataclasses import replace
+
+    from sigma_mem.center.project import Steering
+    from sigma_mem.center.prompt import JudgePrompt
+
+    with opened(center=name, steering=file) as bench:
+        rows = play.center(bench.name, bench)
+    prompt = JudgePrompt(**Steering.load(file).info.details["prompt"])
+    if options.named and play.streams.cf is not None and not prompt.names_peer:
+        model = name or Steering.load(file).info.model
+        with opened(center=model, prompt=replace(prompt, names_peer=True)) as bench:
+            rows = play.with_named(rows, bench)
+    return rows
+
+
+@contextmanager
+def _opened(
+    questions: list[str], options: PaperOptions, kept: Any, show: Show, **which: Any
+) -> Iterator["BenchCenter"]:
+    from sigma_lab.bench.center import PosteriorWeights, open_bench_center
+
+    weights = PosteriorWeights(options.w_u, options.w_g, options.epsilon, options.gamma_g, options.eta_g)
+    with open_bench_center(
+        questions,
+        ray=options.ray,
+        workers=options.workers,
+        cache=options.cache,
+        options=options.where,
+        weights=weights,
+        kept=kept,
+        progress=show,
+        **which,
+    ) as bench:
+        yield bench

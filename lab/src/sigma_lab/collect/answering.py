@@ -1,0 +1,224 @@
+"""Ask every peer every question once: concurrently, at each peer's pace, and never the same thing again."""
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from sigma_lab.collect.answer_file import AskedPair, cost_of
+from sigma_lab.collect.asking import AnsweringPeer, Body, Reply, RequestWriter, request_key
+from sigma_lab.collect.cache import AnswerCache
+from sigma_lab.collect.interrupting import delayed_interrupt
+from sigma_lab.collect.pace import Pace, Stopped, ask_with_retries
+from sigma_lab.collect.peers import PeerSettings
+from sigma_lab.collect.task_prompts import TaskPrompt
+from sigma_mem.errors import InputError
+
+Progress = Callable[[str, int, int], None]
+Item = tuple[str, Body]
+_ONE_BY_ONE = ("hf", "gguf", "local")  # one thread; the library computes with as many as it likes
+GIVE_UP_AFTER = 10
+_LOOK = 0.1  # seconds until the next look at whether the run was interrupted
+
+
+@dataclass
+class PeerRun:
+    """What one peer still has to answer, and what this run got from it."""
+
+    peer: PeerSettings
+    todo: deque[Item] = field(default_factory=deque)
+    asked: int = 0
+    failed: int = 0
+    cost: float = 0.0
+    down: int = 0
+    """Failures of the peer itself, one after the other, up to now."""
+    last_error: str = ""
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the peer failed so often in a row that the rest was left unasked."""
+        return self.down >= GIVE_UP_AFTER
+
+    def count(self, reply: Reply) -> None:
+        """Take one reply in; after too many failures of the peer itself nothing more is asked of it."""
+        self.asked += 1
+        self.failed += reply.error is not None
+        self.cost += cost_of(self.peer, reply) or 0.0
+        self.down = self.down + 1 if reply.down else 0
+        if reply.error is not None:
+            self.last_error = reply.error
+        if self.given_up:
+            self.stop.set()
+
+
+Arrivals = queue.SimpleQueue[tuple[PeerRun, str, Reply] | None]
+
+
+def pair_up(tasks: Sequence[TaskPrompt], peers: Sequence[PeerSettings]) -> list[AskedPair]:
+    """Every question with every peer, the request that asks it, and that request's key."""
+    writers = [(peer, RequestWriter(peer)) for peer in peers]
+    pairs: list[AskedPair] = []
+    for task in tasks:
+        for peer, writer in writers:
+            request = writer.request(task)
+            pairs.append(AskedPair(task.id, peer, request, request_key(request)))
+    return pairs
+
+
+def answer_all(
+    pairs: Sequence[AskedPair],
+    cache: AnswerCache,
+    *,
+    retry_failed: bool = False,
+    progress: Progress = lambda what, done, total: None,
+    save: Callable[[], None] = lambda: None,
+) -> list[PeerRun]:
+    """Ask what the cache does not hold, record every reply in it, then ``save``.
+
+    A recorded failure is not asked again unless ``retry_failed``. Interrupted by Ctrl-C, or by an error of a
+    peer, it ends what is under way, records what has arrived and saves all the same.
+    """
+    runs = plan(pairs, cache, retry_failed)
+    busy = [run for run in runs if run.todo]
+    for run in busy:
+        if run.peer.kind == "hf":
+            run.todo = deque(sorted(run.todo, key=lambda item: _alike(item[1])))
+    opened = [(run, open_peer(run.peer)) for run in busy]
+    with delayed_interrupt() as interrupt:
+        try:
+            _ask_all(opened, cache, progress, lambda: interrupt.came)
+        finally:
+            save()
+    return runs
+
+
+def _ask_all(
+    opened: Sequence[tuple[PeerRun, AnsweringPeer]],
+    cache: AnswerCache,
+    progress: Progress,
+    interrupted: Callable[[], bool],
+) -> None:
+    """Ask every peer its questions, each in threads of its own, until all is done or interrupted."""
+    arrived: Arrivals = queue.SimpleQueue()
+    runs = [run for run, _ in opened]
+    total = sum(len(run.todo) for run in runs)
+    with ThreadPoolExecutor(sum(_threads(run.peer) for run in runs) + 1, thread_name_prefix="peer") as pool:
+        recorder = pool.submit(_record, arrived, cache, runs, progress, total)
+        workers: list[Future[None]] = []
+        try:
+            for run, peer in opened:
+                pace = Pace(run.peer.rate, run.stop)
+                workers += [pool.submit(_work, run, peer, pace, arrived) for _ in range(_threads(run.peer))]
+            waiting = {recorder, *workers}
+            while waiting - {recorder} and not interrupted():
+                finished, waiting = wait(waiting, _LOOK, return_when=FIRST_COMPLETED)
+                for one in finished:  # raises what ended it
+                    one.result()
+        finally:
+            for run, peer in opened:
+                run.stop.set()
+                peer.close()
+            wait(workers)
+            arrived.put(None)
+    recorder.result()
+
+
+def plan(pairs: Iterable[AskedPair], cache: AnswerCache, retry_failed: bool = False) -> list[PeerRun]:
+    """What each peer still has to be asked; the same request is asked once, whoever needs its answer."""
+    runs: dict[str, PeerRun] = {}
+    taken: set[str] = set()
+    for pair in pairs:
+        run = runs.setdefault(pair.peer.name, PeerRun(pair.peer))
+        known = cache.replies.get(pair.key)
+        settled = known is not None and (known[1].error is None or not retry_failed)
+        if not settled and pair.key not in taken:
+            taken.add(pair.key)
+            run.todo.append((pair.key, pair.request))
+    return list(runs.values())
+
+
+def open_peer(peer: PeerSettings) -> AnsweringPeer:
+    """The peer, ready to be asked: a key is looked up and a model is loaded here."""
+    if peer.kind == "openai":
+        from sigma_lab.collect.endpoint import Endpoint
+
+        return Endpoint(peer)
+    if peer.kind == "command":
+        from sigma_lab.collect.program import Program
+
+        return Program(peer)
+    if peer.kind in ("hf", "gguf"):
+        from sigma_lab.collect.models import GgufFile, HuggingFaceModel
+
+        return HuggingFaceModel(peer) if peer.kind == "hf" else GgufFile(peer)
+    if peer.kind == "local":
+        from sigma_lab.collect.local import LocalSolver
+
+        return LocalSolver(peer.target)
+    raise InputError(f"peer {peer.name!r}: got {peer.spec!r}, of no known kind")
+
+
+def _alike(request: Body) -> tuple[bool, str, int]:
+    """Requests that follow each other by this make good batches.
+
+    What a batch begins with alike, such as its examples, is read once, and it is padded to its longest.
+    """
+    *examples, question = (message["content"] for message in request["messages"])
+    return "choices" in request, "\n".join(examples), len(question)
+
+
+def _fits(first: Body, other: Body) -> bool:
+    """Whether a request belongs into the batch of another one: the same examples, no far longer question."""
+    *group, length = _alike(first)
+    *other_group, other_length = _alike(other)
+    return group == other_group and other_length <= 2 * length + 200
+
+
+def _threads(peer: PeerSettings) -> int:
+    return 1 if peer.kind in _ONE_BY_ONE else peer.concurrency
+
+
+def _work(run: PeerRun, peer: AnsweringPeer, pace: Pace, arrived: Arrivals) -> None:
+    size = run.peer.batch if run.peer.kind == "hf" else 1
+    while not run.stop.is_set():
+        items: list[Item] = []
+        try:
+            while len(items) < size and (not items or _fits(items[0][1], run.todo[0][1])):
+                items.append(run.todo.popleft())
+        except IndexError:
+            if not items:
+                return
+        try:
+            replies = ask_with_retries(
+                peer, [request for _, request in items], pace, run.peer.retries, run.peer.backoff
+            )
+        except Stopped:
+            return
+        for (key, _), reply in zip(items, replies, strict=True):
+            # A failure after the end may be the end's own doing: the question counts as not asked.
+            if reply.error is None or not run.stop.is_set():
+                arrived.put((run, key, reply))
+
+
+def _record(
+    arrived: Arrivals, cache: AnswerCache, runs: Sequence[PeerRun], progress: Progress, total: int
+) -> None:
+    """Write down what arrives, until None does; what arrives together waits for the disk once."""
+    ended = False
+    while not ended:
+        batch = [arrived.get()]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                batch.append(arrived.get_nowait())
+        ended = None in batch
+        found = [arrival for arrival in batch if arrival is not None]
+        cache.add((key, reply) for _, key, reply in found)
+        for run, _, reply in found:
+            run.count(reply)
+        failed, cost = sum(run.failed for run in runs), sum(run.cost for run in runs)
+        so_far = (f", {failed} failed" if failed else "") + (f", cost {cost:.4f}" if cost else "")
+        progress(f"asking{so_far}", sum(run.asked for run in runs), total)

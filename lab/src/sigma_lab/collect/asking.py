@@ -1,0 +1,126 @@
+"""What is sent to a peer, the key it is cached under, and what comes back."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sigma_lab.collect.peers import PeerSettings
+from sigma_lab.collect.task_prompts import TaskPrompt, json_lines
+from sigma_mem.errors import InputError
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a peer gave for one question: a text, or the reason why there is none."""
+
+    text: str | None = None
+    error: str | None = None
+    model: str | None = None
+    """As the endpoint names it, which may be more exact than what was asked for."""
+    finish: str | None = None
+    """Why the text ends there: ``stop``, or ``length`` where max_tokens cut it."""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    down: bool = False
+    """Whether the failure is the peer's, not the question's: unreachable, refused, unknown model."""
+
+
+class TransientError(Exception):
+    """A failure that may pass: asking again later is worth it."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class AnsweringPeer(Protocol):
+    """Something that answers requests; `TransientError` asks for another attempt."""
+
+    def ask(self, requests: Sequence[Body]) -> list[Reply]:
+        """One reply per request, in order."""
+
+    def close(self) -> None:
+        """End what is under way; called from another thread."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One solved question of a few-shot prompt; without a dataset it stands before every question."""
+
+    prompt: str
+    answer: str
+    dataset: str | None = None
+
+
+class RequestWriter:
+    """Writes the request of one peer for every question."""
+
+    def __init__(self, peer: PeerSettings) -> None:
+        self._peer = peer
+        self._examples = read_examples(Path(peer.examples)) if peer.examples is not None else []
+
+    def request(self, task: TaskPrompt) -> Body:
+        """Everything that the answer may depend on, as it is sent and recorded."""
+        peer = self._peer
+        if peer.kind in ("command", "local"):
+            return {"peer": peer.spec, "input": task.shown()}
+        if peer.kind == "openai":
+            return {"peer": peer.spec, "body": self._body(task)}
+        sampling: Body = {"temperature": peer.temperature, "top_p": peer.top_p, "max_tokens": peer.max_tokens}
+        sampling |= {"seed": peer.seed, "stop": list(peer.stop), "dtype": peer.dtype}
+        if peer.choose and task.choices:
+            sampling = {"choices": [list(choice) for choice in task.choices], "dtype": peer.dtype}
+        return {"peer": peer.spec, "messages": self._messages(task), **sampling}
+
+    def _body(self, task: TaskPrompt) -> Body:
+        peer = self._peer
+        body: Body = {"model": peer.endpoint[1], "messages": self._messages(task)}
+        body |= {"temperature": peer.temperature, "top_p": peer.top_p, "max_tokens": peer.max_tokens}
+        body |= {"seed": peer.seed} | ({"stop": list(peer.stop)} if peer.stop else {})
+        return {name: value for name, value in (body | dict(peer.body)).items() if name not in peer.omit}
+
+    def _messages(self, task: TaskPrompt) -> list[dict[str, str]]:
+        peer = self._peer
+        messages = [] if peer.system is None else [{"role": "system", "content": peer.system}]
+        for example in self._examples:
+            if example.dataset in (None, task.dataset):
+                messages.append({"role": "user", "content": _fill(peer.template, example.prompt)})
+                messages.append({"role": "assistant", "content": example.answer})
+        return [*messages, {"role": "user", "content": _fill(peer.template, task.prompt)}]
+
+
+def request_key(request: Body) -> str:
+    """The SHA-256 of a request: the same peer, sampling and prompt have the same key.
+
+    >>> request_key({"a": 1, "b": 2}) == request_key({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_examples(path: Path) -> list[Example]:
+    """The solved questions of a few-shot file."""
+    examples: list[Example] = []
+    for number, value in json_lines(path):
+        texts = [value.get("prompt"), value.get("answer")]
+        dataset = value.get("dataset")
+        if not all(isinstance(text, str) and text for text in texts) or not isinstance(dataset, str | None):
+            raise InputError(
+                f"{path}, line {number}: expected the texts prompt and answer, and maybe dataset"
+            )
+        examples.append(Example(value["prompt"], value["answer"], dataset))
+    if not examples:
+        raise InputError(f"{path}: holds no example; expected JSON lines with prompt and answer")
+    return examples
+
+
+def _fill(template: str, prompt: str) -> str:
+    return template.replace("{prompt}", prompt)

@@ -1,0 +1,130 @@
+"""Answers by the key of their request, in an append-only file: what was paid for once is never lost.
+
+One JSON line per answer or failure; the last line of a key counts. A line is on the disk before it counts as
+recorded, and a line that a kill or a full disk left unfinished is cut off when the file is opened again.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sigma_lab.collect.asking import Reply
+from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.streams.jsonl import file_error
+
+try:
+    import fcntl
+except ImportError:  # a system without flock: nothing keeps two runs apart there
+    fcntl = None  # type: ignore[assignment]
+
+_FIELDS = {field.name for field in fields(Reply)}
+
+
+class AnswerCache:
+    """Replies by key. One process at a time may hold the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise file_error(path, "write", error) from error
+        try:
+            self._lock()
+            self.replies = self._load()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def add(self, found: Iterable[tuple[str, Reply]]) -> None:
+        """Append replies; they are on the disk when this returns."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        records = [(key, {"key": key, "at": now, **_short(reply)}, reply) for key, reply in found]
+        if not records:
+            return
+        data = memoryview("".join(json.dumps(line) + "\n" for _, line, _ in records).encode())
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+            os.fsync(self._fd)
+        except OSError as error:
+            raise SigmaMemError(
+                f"cannot write the answers to {self._path}: {error.strerror}; make room and run the command "
+                "again: what is recorded stays"
+            ) from error
+        self.replies.update((key, (now, reply)) for key, _, reply in records)
+
+    def adopt(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Take records of a finished file in where the cache has none: its own file may be gone."""
+        for record in records:
+            key = record.get("key")
+            if isinstance(key, str) and key not in self.replies:
+                self.replies[key] = (str(record.get("at")), reply_from(record))
+
+    def _lock(self) -> None:
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"{self._path} is in use by another run; wait for it, or choose another --cache"
+                ) from error
+
+    def _load(self) -> dict[str, tuple[str, Reply]]:
+        data = self._path.read_bytes()
+        whole, newline, rest = data.rpartition(b"\n")
+        if rest:  # a line without its end: all of it, or nothing
+            if _parsed(rest) is None:
+                os.ftruncate(self._fd, len(whole) + len(newline))
+            else:
+                os.write(self._fd, b"\n")
+                whole, newline = data, b"\n"
+            os.fsync(self._fd)
+        replies: dict[str, tuple[str, Reply]] = {}
+        for number, line in enumerate(whole.split(b"\n") if newline else [], start=1):
+            record = _parsed(line)
+            if record is None:
+                raise InputError(
+                    f"{self._path}, line {number}: damaged; expected a recorded answer. Delete that "
+                    "line to ask its question again, or restore the file"
+                )
+            replies[record["key"]] = (record["at"], reply_from(record))
+        return replies
+
+
+def reply_from(record: Mapping[str, Any]) -> Reply:
+    """The reply in a record, whatever else the record holds."""
+    return Reply(**{name: value for name, value in record.items() if name in _FIELDS})
+
+
+def _short(reply: Reply) -> dict[str, Any]:
+    """The reply without the fields that say nothing."""
+    empty = asdict(Reply())
+    values = {**asdict(reply), "seconds": round(reply.seconds, 3)}
+    return {name: value for name, value in values.items() if value != empty[name]}
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    with contextlib.suppress(ValueError):
+        record = json.loads(line)
+        if (
+            isinstance(record, dict)
+            and isinstance(record.get("key"), str)
+            and isinstance(record.get("at"), str)
+        ):
+            return record
+    return None

@@ -1,0 +1,169 @@
+"""From the peers' answers to a stream with labels and canons."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Self
+
+from sigma_lab.collect.graders import GRADERS, Grade
+from sigma_lab.collect.program_grader import grade_program
+from sigma_lab.collect.questions import Question
+from sigma_lab.collect.sandbox import Limits, Sandbox, check_isolation
+from sigma_lab.collect.task_prompts import json_lines
+from sigma_mem.errors import InputError
+from sigma_mem.events import Answer, Event
+from sigma_mem.streams.stream import Stream
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """The stream, and by (dataset, peer) how many answers there were: right, wrong, unread, failed."""
+
+    stream: Stream
+    counts: Mapping[tuple[str, str], Counter[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What one peer said to one question; ``failed`` where it could not be asked."""
+
+    question: str
+    peer: str
+    text: str
+    failed: bool
+
+
+def read_responses(path: str | PathLike[str]) -> list[Response]:
+    """Read the answers that ``sigma-mem data answer`` writes: one per question and peer."""
+    responses: dict[tuple[str, str], Response] = {}
+    for number, record in json_lines(Path(fspath(path))):
+        place = f"{fspath(path)}, line {number}"
+        given: list[Any] = [record.get(name) for name in ("id", "peer", "text")]
+        failed = record.get("error") is not None
+        if not all(isinstance(value, str) for value in given[: 2 if failed else 3]):
+            raise InputError(f"{place}: got id, peer, text {given!r:.80}; expected three strings")
+        response = Response(given[0], given[1], given[2] or "", failed)
+        if responses.setdefault((response.question, response.peer), response) is not response:
+            raise InputError(
+                f"{place}: {response.peer!r} answers {response.question!r} twice; expected one answer"
+            )
+    if not responses:
+        raise InputError(f"{path}: holds no answer; make it with sigma-mem data answer")
+    return list(responses.values())
+
+
+def grade_answers(
+    questions: Sequence[Question],
+    responses: Sequence[Response],
+    *,
+    name: str = "graded",
+    f1: float | None = None,
+    limits: Limits | None = None,
+    workers: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Graded:
+    """Grade every response, and gather those of a question into an event that shows what the center sees.
+
+    A peer that failed is absent from the event: no answer, no label. With ``f1`` a span is right from this
+    overlap on, and otherwise if it matches exactly.
+    """
+    by_id = {question.id: question for question in questions}
+    if unknown := next((r.question for r in responses if r.question not in by_id), None):
+        raise InputError(
+            f"an answer is to question {unknown!r}, which is not among the questions; give their file"
+        )
+    asked = [(by_id[r.question], r.text) for r in responses if not r.failed]
+    grades = grade_all(asked, limits, workers, progress)
+    peers = tuple(dict.fromkeys(response.peer for response in responses))
+    answers: dict[str, dict[str, Answer]] = {}
+    labels: dict[str, dict[str, float]] = {}
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for response in responses:
+        question = by_id[response.question]
+        count = counts.setdefault((question.dataset, response.peer), Counter())
+        if response.failed:
+            count["failed"] += 1
+            continue
+        grade = grades[response.question, response.text]
+        right = grade.right or (f1 is not None and grade.f1 is not None and grade.f1 >= f1)
+        count["right" if right else "wrong"] += 1
+        count["unread"] += grade.canon is None
+        answers.setdefault(question.id, {})[response.peer] = Answer(response.text, grade.canon)
+        labels.setdefault(question.id, {})[response.peer] = 1.0 if right else -1.0
+    events = tuple(_event(q, answers[q.id], labels[q.id], peers) for q in questions if q.id in answers)
+    return Graded(Stream(name, peers, events), counts)
+
+
+def _event(
+    question: Question, answers: Mapping[str, Answer], labels: Mapping[str, float], peers: Sequence[str]
+) -> Event:
+    here = [peer for peer in peers if peer in answers]
+    return Event(
+        question.id,
+        question.center_prompt,
+        {peer: answers[peer] for peer in here},
+        {peer: labels[peer] for peer in here},
+        question.domain,
+        question.dataset,
+        question.reference.answers[0] if question.reference.answers else None,
+    )
+
+
+def grade_all(
+    asked: Iterable[tuple[Question, str]],
+    limits: Limits | None = None,
+    workers: int | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> dict[tuple[str, str], Grade]:
+    """Grades by (question's id, response): programs side by side in sandboxes, the rest one by one."""
+    todo = {(question.id, text): question for question, text in asked}
+    programs = [key for key, question in todo.items() if question.grader == "program"]
+    grades: dict[tuple[str, str], Grade] = {}
+    if programs:
+        check_isolation(limits)  # before any work is done
+    texts = [key for key, question in todo.items() if question.grader != "program"]
+    for number, key in enumerate(texts):
+        question = todo[key]
+        if question.grader not in GRADERS:
+            known = ", ".join([*GRADERS, "program"])
+            raise InputError(
+                f"question {question.id!r} wants grader {question.grader!r}; expected one of {known}"
+            )
+        progress("answers", number, len(texts))
+        grades[key] = GRADERS[question.grader](question, key[1])
+    with _Sandboxes(limits) as sandboxes, ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        running = {pool.submit(sandboxes.grade, todo[key], key[1]): key for key in programs}
+        for number, done in enumerate(as_completed(running)):
+            progress("programs", number, len(programs))
+            grades[running[done]] = done.result()
+    return grades
+
+
+class _Sandboxes:
+    """One sandbox for every thread that grades."""
+
+    def __init__(self, limits: Limits | None) -> None:
+        self._limits, self._local, self._all = limits, threading.local(), list[Sandbox]()
+
+    def grade(self, question: Question, text: str) -> Grade:
+        sandbox: Sandbox | None = getattr(self._local, "sandbox", None)
+        if sandbox is None:
+            sandbox = self._local.sandbox = Sandbox(self._limits)
+            self._all.append(sandbox)
+        return grade_program(question, text, sandbox)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for sandbox in self._all:
+            sandbox.close()

@@ -1,0 +1,76 @@
+"""How often a peer may be asked, and how long to wait before asking again."""
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sigma_lab.collect.asking import AnsweringPeer, Body, Reply, TransientError
+
+_LONGEST_WAIT = 60.0
+_LONGEST_RETRY_AFTER = 900.0
+
+
+class Stopped(Exception):
+    """The run ends; what was waiting is left unasked."""
+
+
+class Pace:
+    """Lets one request through per interval, for all threads of a peer together.
+
+    ``stop`` wakes whoever waits.
+    """
+
+    def __init__(self, per_minute: float | None, stop: threading.Event) -> None:
+        self._interval = 0.0 if per_minute is None else 60.0 / per_minute
+        self._stop, self._lock, self._next = stop, threading.Lock(), 0.0
+
+    def wait(self) -> None:
+        """Return when it is this request's turn."""
+        with self._lock:
+            turn = max(time.monotonic(), self._next)
+            self._next = turn + self._interval
+        self.sleep(turn - time.monotonic())
+
+    def pause(self, seconds: float) -> None:
+        """Let nobody begin a request for so long: the endpoint asked for it."""
+        with self._lock:
+            self._next = max(self._next, time.monotonic() + seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the end of the run."""
+        if self._stop.wait(max(seconds, 0.0)) if seconds > 0 else self._stop.is_set():
+            raise Stopped
+
+
+def ask_with_retries(
+    peer: AnsweringPeer, requests: Sequence[Body], pace: Pace, retries: int, backoff: float
+) -> list[Reply]:
+    """Ask, and ask again after a failure that may pass, up to ``retries`` times.
+
+    The wait is ``backoff`` seconds and doubles each time, with jitter; where the endpoint says how long
+    (Retry-After), it is that, for every thread of the peer.
+    """
+    attempt = 0
+    while True:
+        attempt += 1
+        pace.wait()
+        begun = time.monotonic()
+        try:
+            replies = peer.ask(requests)
+        except TransientError as error:
+            pace.sleep(0)  # a request that the end of the run cut short has not failed
+            too_long = error.retry_after is not None and error.retry_after > _LONGEST_RETRY_AFTER
+            if attempt > retries or too_long:
+                times = f"after {attempt} attempts" if attempt > 1 else "at the first attempt"
+                failed = Reply(error=f"{error} ({times})", attempts=attempt, down=True)
+                return [replace(failed, seconds=time.monotonic() - begun) for _ in requests]
+            if error.retry_after is not None:
+                pace.pause(error.retry_after)
+            else:
+                wait = min(backoff * 2 ** (attempt - 1), _LONGEST_WAIT)
+                pace.sleep(wait * random.uniform(0.5, 1.0))
+            continue
+        seconds = (time.monotonic() - begun) / len(replies)
+        return [replace(reply, seconds=seconds, attempts=attempt) for reply in replies]

@@ -1,0 +1,1 @@
+"""What fits the encoders of `sigma_mem.encode`, which only run what was fitted here."""

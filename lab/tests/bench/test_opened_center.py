@@ -1,0 +1,50 @@
+"""A center from a checkpoint on disk and a tiny model, here and over two Ray workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [center]")
+
+from sigma_lab.attack import counterfactual
+from sigma_lab.bench.center import ROWS, open_bench_center
+from sigma_lab.bench.row import TableRow
+from train.tiny import tiny_stream
+
+STREAM = tiny_stream(60, peers=3)
+
+
+def judged(ratio: float, **options: Any) -> dict[str, TableRow]:
+    with open_bench_center([event.question for event in STREAM], **options) as center:
+        return center.judge(counterfactual(STREAM, ratio))
+
+
+def test_a_judge_without_memory_chooses_the_same_answers_under_attack(
+    tiny_steering: Path, tmp_path: Path
+) -> None:
+    clean, attacked = (
+        judged(ratio, steering=tiny_steering, after=30, limit=8, cache=tmp_path) for ratio in (0.0, 0.9)
+    )
+    assert list(clean) == list(attacked) == list(ROWS)
+    assert len(clean["sigma"].correct) == 8
+    # An attack moves answers from seat to seat, and the choice of a judge without memory with them.
+    np.testing.assert_array_equal(clean["base"].correct, attacked["base"].correct)
+
+
+def test_a_bare_center_has_the_rows_it_can_have(tiny_steering: Path, tmp_path: Path) -> None:
+    model = str(tiny_steering.parent / "model")
+    assert set(judged(0.5, center=model, after=50, cache=tmp_path)) == {"base", "zero-M"}
+
+
+@pytest.mark.endurance  # every worker imports torch
+@pytest.mark.filterwarnings("ignore")
+def test_two_ray_workers_give_the_same_rows(tiny_steering: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra [ray]")
+    options = {"steering": tiny_steering, "after": 40, "cache": tmp_path}
+    here, spread = judged(0.5, **options), judged(0.5, **options, ray="local", workers=2)
+    for name in ROWS:
+        np.testing.assert_array_equal(spread[name].chosen, here[name].chosen)

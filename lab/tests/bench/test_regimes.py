@@ -1,0 +1,58 @@
+"""Labels as users have them: routes, calibration and intervals under every regime."""
+
+import numpy as np
+import pytest
+
+from sigma_lab.bench.experiments.regimes import Bursts, Until, _calibration_error, _intervals, regimes_table
+from sigma_lab.bench.league import Setup
+from sigma_mem.events import Event
+from sigma_mem.streams import Stream
+
+EVENT = Event("e", "?", {}, {"a": 1.0})
+
+
+def drawn(events=160):
+    """Two kinds of task, told by φ, and a specialist for each."""
+    rng, kinds = np.random.default_rng(0), np.eye(2)
+    some, phis = [], []
+    for t in range(events):
+        kind = int(rng.integers(2))
+        right = {"a": 1.0 if rng.random() < (0.9, 0.2)[kind] else -1.0, "b": 1.0 if kind else -1.0}
+        some.append(Event(f"e{t}", f"task {t}", {}, right, domain=str(kind)))
+        phis.append(kinds[kind])
+    return Stream("drawn", ("a", "b"), tuple(some)), np.array(phis)
+
+
+def test_labels_stop_at_a_pause_and_come_in_bursts():
+    assert [bool(Until(2).reveal(i, EVENT, "a")) for i in range(4)] == [True, True, False, False]
+    shown = [bool(Bursts().reveal(i, EVENT, "a")) for i in range(200)]
+    assert sum(shown) == 50
+    assert all(shown[100:125])
+
+
+def test_every_regime_has_a_route_that_learned_and_a_p_that_can_be_believed():
+    table = regimes_table(*drawn(), Setup(), seeds=[0])
+    found = table.results()
+    assert list(found) == ["full", "5 %", "served", "paused", "bursts"]
+    for name, row in found.items():
+        if name != "5 %":  # eight labels
+            assert row["accuracy"]["route"] > 0.7, name
+            assert row["ece"] < 0.3, name
+    assert len(table.grid()[1]) == 5
+    assert any("linear-thompson" in name for name in table.grid()[0])
+
+
+def test_calibration_error_is_the_distance_of_p_from_what_happened():
+    p = np.full((100, 1), 0.8)
+    labels = np.where(np.arange(100)[:, None] < 60, 1.0, -1.0)
+    assert _calibration_error(p, labels) == pytest.approx(0.2)
+
+
+def test_intervals_of_simulated_peers_hold_their_rates():
+    rng = np.random.default_rng(0)
+    kinds = [np.abs(rng.normal(size=(40, 8))) + 3.0 * np.eye(8)[k] for k in range(3)]
+    kinds = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in kinds]
+    for regime in ("full", "served", "paused"):
+        covered, width = np.mean([_intervals(kinds, regime, seed) for seed in range(3)], axis=0)
+        assert covered >= 0.88, regime
+        assert width <= 1.3, regime

@@ -1,0 +1,143 @@
+"""Updates of models under their names: what changes, what is compared, who is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from madeup import made_up
+
+from sigma_lab.bench.conditions import COMPARED, CONDITIONS, UPDATES, by_gamma
+from sigma_lab.bench.experiments.drift import best_row, drift_table
+from sigma_lab.bench.league import BASELINES, ORACLES, Setup, row_names
+from sigma_lab.bench.naming import name_changes
+from sigma_lab.bench.play import MemoryPlayer, play
+from sigma_lab.bench.row import correct_at
+from sigma_lab.bench.updates import draw_pool, ever_more, from_halfway, late_peer, strongest, updated
+from sigma_mem.errors import InputError
+from sigma_mem.memory import Settings
+from sigma_mem.memory.settings import HORIZONS
+from sigma_mem.session import SigmaMem
+
+FAIR = [name for name in row_names() if name not in ORACLES]
+
+
+@given(st.integers(2, 9), st.integers(0, 99), st.data())
+def test_a_draw_takes_every_model_once(n: int, seed: int, data: st.DataObject) -> None:
+    peers = [f"m{i}" for i in range(n)]
+    size = data.draw(st.integers(1, n))
+    drawn = draw_pool(peers, size, seed)
+    assert drawn == draw_pool(peers, size, seed)
+    assert sorted((*drawn.pool, *drawn.others)) == peers
+    assert [p for p in peers if p in drawn.pool] == list(drawn.pool)
+    successors = drawn.successors(size)
+    assert len(successors) == min(size, n - size)
+    assert set(successors) <= set(drawn.pool)
+    assert len(set(successors.values())) == len(successors)
+    assert set(successors.values()) <= set(drawn.others)
+
+
+def test_an_updated_name_has_the_answers_and_labels_of_its_model() -> None:
+    stream, _ = made_up(100)
+    found = updated(stream, ("peer0", "peer1"), {"peer1": "peer3"}, from_halfway(stream))
+    assert found.peers == ("peer0", "peer1")
+    for t, (old, new) in enumerate(zip(stream, found, strict=True)):
+        model = "peer1" if t < 50 else "peer3"
+        assert new.answers == {"peer0": old.answers["peer0"], "peer1": old.answers[model]}
+        assert new.correct == {"peer0": old.correct["peer0"], "peer1": old.correct[model]}
+
+
+def test_a_gradual_update_reaches_ever_more_events() -> None:
+    stream, _ = made_up(1000)
+    there = np.array([ever_more(stream, 1)(t, event) for t, event in enumerate(stream)])
+    assert not there[:300].any()
+    assert there[700:].all()
+    assert there[300:433].mean() < there[433:566].mean() < there[566:700].mean()
+    assert 0.4 < there[300:700].mean() < 0.6
+
+
+def test_an_absent_model_leaves_its_name_absent() -> None:
+    stream, _ = made_up(10)
+    event = replace(stream.events[9], answers={}, correct={"peer0": 1.0})
+    found = updated(
+        replace(stream, events=(*stream.events[:9], event)), ("peer0",), {"peer0": "peer1"}, lambda t, e: True
+    )
+    assert (found.events[9].answers, found.events[9].correct) == ({}, {})
+    assert set(found.events[8].answers) == {"peer0"}
+
+
+def test_a_late_peer_is_the_best_and_listed_last() -> None:
+    stream, _ = made_up(240)
+    late, newcomer = late_peer(stream)
+    assert newcomer == strongest(stream)[0] == late.peers[-1]
+    assert newcomer not in late.events[119].answers
+    assert newcomer in late.events[120].answers
+
+
+def test_every_update_has_all_rows_and_every_single_gamma() -> None:
+    table = drift_table(*made_up(60, n_peers=6), seeds=(0, 1))
+    assert tuple(table.conditions) == UPDATES
+    single = {by_gamma(read, gamma) for read in COMPARED for gamma in HORIZONS}
+    for condition in table.conditions.values():
+        found = condition.accuracy
+        assert set(found) == {*FAIR, *single, *map(best_row, COMPARED)}
+        for read, against in condition.against_single().items():
+            means = {gamma: np.mean(found[by_gamma(read, gamma)]) for gamma in HORIZONS}
+            assert means[against["gamma"]] == max(means.values())
+            assert against["difference"] == pytest.approx(100 * (np.mean(found[read]) - max(means.values())))
+            assert against["own"] <= against["difference"] + 1e-9
+            assert against["own_worst"] <= against["worst"] <= against["difference"] + 1e-9
+
+
+def test_other_conditions_have_rows_of_their_own() -> None:
+    table = drift_table(*made_up(60), ("new-peer", "delayed", "bandit-only"))
+    found = {name: list(condition.accuracy) for name, condition in table.conditions.items()}
+    assert found["new-peer"] == found["delayed"] == FAIR
+    assert found["bandit-only"] == [*BASELINES, "calibrated-route", "exploring-route"]
+
+
+def test_the_default_memory_is_played_as_a_session_would() -> None:
+    settings = Settings()
+    stream, phis = made_up(120)
+    table = drift_table(stream, phis, ("one",), Setup(settings=settings))
+    (drawn,) = table.draws
+    changed = updated(stream, drawn.pool, drawn.successors(1), from_halfway(stream))
+    with SigmaMem(changed.peers, rank=phis.shape[1], settings=settings) as mem:
+        choices = play(changed, phis, MemoryPlayer(mem))
+    for read in COMPARED:
+        right = correct_at(changed.labels(), choices[read])
+        assert np.array_equal(table.conditions["one"].played[0].correct[read], right)
+
+
+def test_a_stream_with_few_models_shows_what_it_can() -> None:
+    table = drift_table(*made_up(60, n_peers=3))
+    assert list(table.conditions) == ["none", "swap"]
+    assert list(table.left_out) == ["one", "all", "gradual"]
+    assert any("needs 4 models, and the stream has 3" in line for line in table.remarks())
+    with pytest.raises(InputError, match="smaller --size"):
+        drift_table(*made_up(60, n_peers=3), ("one",))
+    with pytest.raises(InputError, match="none, one, all"):
+        drift_table(*made_up(60), ("sunny",))
+    assert len(CONDITIONS) == 8
+
+
+def test_a_clear_update_is_named_and_nobody_else() -> None:
+    stream, phis = made_up(500)
+    # From the middle on peer1 is wrong wherever peer0 is right: a change that is easily seen.
+    events = [
+        replace(e, correct={**e.correct, "peer1": -1.0}) if t >= 250 else e for t, e in enumerate(stream)
+    ]
+    found = name_changes(replace(stream, events=tuple(events)), phis, {"peer1": 250}, every=50)
+    (update,) = found.updates
+    assert update.moved > 0.2
+    assert update.delay is not None
+    assert update.delay <= 100
+    assert update.error is not None
+    assert update.error <= 20
+    assert (found.alarms, found.unchanged) == (0, 3 * 10 + 5)
+    assert "updated peers named: 1 of 1" in str(found)
+    quiet = name_changes(stream, phis, {}, every=50)
+    assert (quiet.alarms, quiet.updates) == (0, ())

@@ -1,0 +1,326 @@
+"""`sigma-mem data answer` against an endpoint that fails in every way an endpoint can."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sigma_lab.collect.peers import peer_from, read_peers
+from sigma_mem.cli.app import run
+
+QUICK = ["--retries", "2", "--timeout", "5"]
+
+
+def ask(questions: Path, *arguments: str, peers: dict[str, str], code: int = 0) -> list[dict[str, Any]]:
+    """Run the command beside the questions and return the records it wrote."""
+    out = questions.with_name("a.jsonl.gz")
+    given = [word for name, spec in peers.items() for word in ("--peer", f"{name}={spec}")]
+    fast = [word for name in peers for word in ("--set", f"{name}.backoff=0.01")]
+    command = ["data", "answer", str(questions), "--out", str(out), *given, *fast, *QUICK, *arguments]
+    assert run(command) == code
+    return [json.loads(line) for line in gzip.decompress(out.read_bytes()).splitlines()]
+
+
+def test_an_answer_is_recorded_with_all_that_was_asked(endpoint, questions, monkeypatch):
+    monkeypatch.setenv("A_KEY", "s3cret")
+    file = questions("one", "two")
+    records = ask(file, "--key", "a=A_KEY", "--system", "Be brief.", "--temperature", "0.7",
+                  "--template", "Q: {prompt}", "--max-tokens", "9", peers={"a": endpoint.spec})  # fmt: skip
+    assert [(r["id"], r["peer"], r["text"]) for r in records] == [
+        ("q0", "a", "you said Q: one"), ("q1", "a", "you said Q: two"),
+    ]  # fmt: skip
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q: one"}]
+    body = {
+        "model": "echo",
+        "messages": messages,
+        "temperature": 0.7,
+        "top_p": 1.0,
+        "max_tokens": 9,
+        "seed": 0,
+    }
+    assert records[0]["request"] == {"peer": endpoint.spec, "body": body}
+    assert body in endpoint.bodies
+    assert records[0]["model"] == "echo-1"
+    assert (records[0]["tokens_in"], records[0]["tokens_out"], records[0]["finish"]) == (100, 10, "stop")
+    assert endpoint.headers[0]["Authorization"] == "Bearer s3cret"
+    written = b"".join(path.read_bytes() for path in file.parent.iterdir() if path.suffix != ".gz")
+    assert b"s3cret" not in written + json.dumps(records).encode()
+
+
+def test_peers_never_see_the_reference(endpoint, questions):
+    command = f"command:{sys.executable} -c 'print(input())'"
+    records = ask(questions("one", choices=["x", "y"]), peers={"a": endpoint.spec, "c": command})
+    assert "secret" not in json.dumps(endpoint.bodies)
+    assert json.loads(records[1]["text"]) == {
+        "id": "q0",
+        "prompt": "one",
+        "choices": [["A", "x"], ["B", "y"]],
+    }
+
+
+def test_few_shot_examples_come_before_the_question(endpoint, questions, tmp_path):
+    shots = tmp_path / "few.jsonl"
+    shots.write_text(
+        '{"prompt": "1+1", "answer": "2"}\n{"prompt": "no", "answer": "no", "dataset": "other"}\n'
+        '{"prompt": "yes", "answer": "sure", "dataset": "sums"}\n'
+    )
+    ask(questions("2+2", dataset="sums"), "--examples", str(shots), peers={"a": endpoint.spec})
+    assert [m["content"] for m in endpoint.bodies[0]["messages"]] == ["1+1", "2", "yes", "sure", "2+2"]
+
+
+@pytest.mark.parametrize("trouble", ["status 500", "status 503", "status 429", "cut", "drop"])
+def test_what_may_pass_is_asked_again(endpoint, questions, trouble):
+    endpoint.script = {"one": [trouble, trouble, "ok"]}
+    (record,) = ask(questions("one"), peers={"a": endpoint.spec})
+    assert (record["text"], record["attempts"], endpoint.asked["one"]) == ("you said one", 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "asked", "reason"),
+    [
+        ("status 500", 3, "HTTP 500: no, Bearer s3cret (after 3 attempts)"),
+        ("cut", 3, "the connection failed: IncompleteRead"),
+        ("drop", 3, "the connection failed"),
+        ("status 400", 1, "HTTP 400"),
+        ("status 302 Location: http://127.0.0.1:9/", 1, "HTTP 302"),
+        ("body <html>busy</html>", 1, "not a chat completion: <html>busy</html>"),
+        ('body {"choices": []}', 1, "not a chat completion"),
+        ('body {"choices": [{"message": {"content": 3}}]}', 1, "an empty answer"),
+        ('body {"error": "overloaded"}', 1, "not a chat completion: overloaded"),
+        ("body [[[[", 1, "not a chat completion"),
+        ("body " + "[" * 100_000, 1, "not a chat completion"),
+        ('body {"choices": [{"message": {"content": " "}, "finish_reason": "length"}]}', 1,
+         "an empty answer (finish reason length)"),
+        ('body {"choices": [{"message": {"content": "x"}, "finish_reason": "content_filter"}]}', 1, "filter"),
+    ],
+)  # fmt: skip
+def test_what_does_not_pass_is_a_recorded_failure(endpoint, questions, trouble, asked, reason):
+    endpoint.script = {"one": [trouble]}
+    records = ask(questions("one", "two"), peers={"a": endpoint.spec})
+    assert [record["text"] for record in records] == [None, "you said two"]
+    assert reason in records[0]["error"]
+    assert endpoint.asked == {"one": asked, "two": 1}
+
+
+@pytest.mark.parametrize("trouble", ["stall", "drip"])
+def test_a_stalled_reply_ends_at_the_deadline(endpoint, questions, trouble):
+    endpoint.script = {"one": [trouble]}
+    begun = time.monotonic()
+    records = ask(questions("one", "two"), "--timeout", "0.3", "--retries", "1", peers={"a": endpoint.spec})
+    assert time.monotonic() - begun < 4
+    assert records[0]["error"] == "no whole reply within 0.3 s (after 2 attempts)"
+    assert records[1]["text"] == "you said two"
+
+
+def test_the_key_is_not_in_an_error(endpoint, questions, monkeypatch):
+    monkeypatch.setenv("A_KEY", "s3cret")
+    endpoint.script = {"one": ["status 400"]}
+    (record,) = ask(questions("one"), "--key", "a=A_KEY", peers={"a": endpoint.spec})
+    assert record["error"] == "HTTP 400: no, Bearer [key]"
+
+
+def test_retry_after_holds_all_requests_of_the_peer(endpoint, questions):
+    endpoint.script = {"q0": ["status 429 Retry-After: 0.4", "ok"]}
+    ask(questions(*(f"q{i}" for i in range(4))), "--concurrency", "1", peers={"a": endpoint.spec})
+    gaps = [later - before for before, later in zip(endpoint.times, endpoint.times[1:], strict=False)]
+    assert gaps[0] >= 0.4
+    assert endpoint.asked == {"q0": 2, "q1": 1, "q2": 1, "q3": 1}
+
+
+def test_failures_are_kept_until_asked_for_again(endpoint, questions):
+    file = questions("one", "two")
+    endpoint.script = {"one": ["status 400"]}
+    ask(file, peers={"a": endpoint.spec})
+    endpoint.script = {}
+    assert ask(file, peers={"a": endpoint.spec})[0]["error"]
+    assert endpoint.asked == {"one": 1, "two": 1}
+    records = ask(file, "--retry-failed", peers={"a": endpoint.spec})
+    assert [record["text"] for record in records] == ["you said one", "you said two"]
+    assert endpoint.asked == {"one": 2, "two": 1}
+
+
+def test_a_peer_that_is_down_is_given_up_and_the_others_go_on(endpoint, questions, capsys):
+    file = questions(*(f"q{i}" for i in range(40)))
+    endpoint.script = {"*": ["status 401"]}
+    records = ask(file, "--concurrency", "1", peers={"a": endpoint.spec, "l": "local:lexical"}, code=1)
+    assert 10 <= sum(record["peer"] == "a" for record in records) < 40
+    assert sum(record["peer"] == "l" for record in records) == 40
+    assert "gave up on a" in capsys.readouterr().err
+    endpoint.script = {}
+    records = ask(file, "--retry-failed", peers={"a": endpoint.spec, "l": "local:lexical"})
+    assert sum(record["text"] is not None for record in records) == 80
+
+
+def test_the_same_is_not_asked_twice_whoever_needs_it(endpoint, questions):
+    file = questions("same", "same", "other")
+    peers = {"a": endpoint.spec, "b": endpoint.spec}
+    records = ask(file, peers=peers)
+    assert len(records) == 6
+    assert endpoint.asked == {"same": 1, "other": 1}
+    ask(file, "--set", "b.temperature=1.0", peers=peers)
+    assert endpoint.asked == {"same": 2, "other": 2}  # other sampling is another request
+    file.with_name("a.cache.jsonl").unlink()
+    ask(file, peers={"a": endpoint.spec})  # its answers are in the file itself
+    assert endpoint.asked == {"same": 2, "other": 2}
+
+
+def test_answers_of_other_peers_and_questions_stay(endpoint, questions):
+    ask(questions("one", "two", "three"), peers={"a": endpoint.spec})
+    records = ask(questions("one", "two"), peers={"b": endpoint.spec})
+    assert [(record["id"], record["peer"]) for record in records] == [
+        ("q2", "a"), ("q0", "a"), ("q0", "b"), ("q1", "a"), ("q1", "b"),
+    ]  # fmt: skip
+
+
+def test_requests_run_side_by_side_up_to_the_limit(endpoint, questions):
+    endpoint.delay = 0.1
+    ask(questions(*map(str, range(12))), "--concurrency", "6", peers={"a": endpoint.spec})
+    assert 3 <= endpoint.busiest <= 6
+
+
+def test_the_rate_is_held_by_all_threads_together(endpoint, questions):
+    ask(questions(*map(str, range(6))), "--rate", "600", peers={"a": endpoint.spec})
+    times = sorted(endpoint.times)
+    assert times[-1] - times[0] >= 0.45  # five intervals of a tenth of a second, less the way there
+
+
+def test_tokens_and_cost_are_summed(endpoint, questions, capsys):
+    endpoint.script = {"three": ["status 400"]}
+    prices = ["--set", "a.price_in=2", "--set", "a.price_out=30.0"]
+    file = questions("one", "two", "three")
+    records = ask(file, *prices, "--json", peers={"a": endpoint.spec, "b": endpoint.spec + "2"})
+    a, b = json.loads(capsys.readouterr().out)["peers"]
+    assert records[0]["cost"] == pytest.approx((100 * 2 + 10 * 30) / 1e6)
+    assert a["cost"] == pytest.approx(2 * (100 * 2 + 10 * 30) / 1e6)
+    assert (a["tokens_in"], a["tokens_out"], a["answered"], a["failed"], a["asked"]) == (200, 20, 2, 1, 3)
+    assert b["cost"] is None
+    ask(file, *prices, "--json", peers={"a": endpoint.spec})
+    (again,) = json.loads(capsys.readouterr().out)["peers"]
+    assert (again["cost"], again["asked"]) == (a["cost"], 0)
+
+
+def start(questions: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    script = "from sigma_mem.cli import main; main()"
+    command = [sys.executable, "-c", script, "data", "answer", str(questions), *arguments]
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=heard)
+
+
+def wait_until(true: Any) -> None:
+    limit = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def test_after_a_kill_nothing_is_asked_twice_and_nothing_is_lost(endpoint, questions, tmp_path):
+    """Twelve are answered, four hang when the process is killed: only these and the rest are asked then."""
+    prompts = [f"p{i}" for i in range(30)]
+    file, cache = questions(*prompts), tmp_path / "a.cache.jsonl"
+    endpoint.script = {prompt: ["stall"] for prompt in prompts[12:]}
+    out = ["--out", str(tmp_path / "a.jsonl.gz"), "--peer", f"a={endpoint.spec}"]
+    process = start(file, *out)
+    wait_until(lambda: endpoint.busy == 4 and cache.exists() and cache.read_bytes().count(b"\n") == 12)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = endpoint.asked.copy()
+    assert before == dict.fromkeys(prompts[:16], 1)
+    with cache.open("ab") as torn:
+        torn.write(b'{"key": "abc", "at": "20')
+    endpoint.script = {}
+    records = ask(file, peers={"a": endpoint.spec})
+    assert [record["text"] for record in records] == [f"you said {prompt}" for prompt in prompts]
+    assert endpoint.asked - before == dict.fromkeys(prompts[12:], 1)
+
+
+def test_an_interrupt_ends_at_once_and_writes_what_is_there(endpoint, questions, tmp_path):
+    file = questions("one", "two")
+    endpoint.script = {"two": ["stall"]}
+    hang = f"command:{sys.executable} -c 'import time; time.sleep(60)'"
+    process = start(
+        file, "--out", str(tmp_path / "a.jsonl"), "--peer", f"a={endpoint.spec}", "--peer", f"h={hang}"
+    )
+    wait_until(lambda: endpoint.asked["two"] == 1 and "you said one" in read(tmp_path / "a.cache.jsonl"))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert [json.loads(line)["text"] for line in read(tmp_path / "a.jsonl").splitlines()] == ["you said one"]
+
+
+def read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def test_two_runs_cannot_share_a_cache(endpoint, questions, tmp_path, capsys):
+    endpoint.script = {"one": ["stall"]}
+    file, out = questions("one"), tmp_path / "a.jsonl.gz"
+    arguments = ["data", "answer", str(file), "--out", str(out), "--peer", f"a={endpoint.spec}"]
+    first = threading.Thread(target=run, args=[arguments])
+    first.start()
+    wait_until(lambda: endpoint.asked["one"] == 1)
+    assert run(arguments) == 2
+    assert "in use by another run" in capsys.readouterr().err
+    endpoint.released.set()
+    first.join()
+    assert endpoint.asked == {"one": 1}
+
+
+def test_a_disk_that_is_full_says_so_and_keeps_what_was_written(endpoint, questions, monkeypatch, capsys):
+    real, written = os.write, []
+
+    def full(fd: int, data: Any) -> int:
+        written.append(bytes(data))
+        if len(written) > 1:
+            raise OSError(28, "No space left on device")
+        return real(fd, data)
+
+    file = questions(*map(str, range(8)))
+    monkeypatch.setattr("sigma_lab.collect.cache.os.write", full)
+    ask(file, "--concurrency", "1", peers={"a": endpoint.spec}, code=1)
+    assert "No space left on device" in capsys.readouterr().err
+    monkeypatch.undo()
+    kept = written[0].count(b"\n")
+    assert len(ask(file, "--json", peers={"a": endpoint.spec})) == 8
+    (a,) = json.loads(capsys.readouterr().out)["peers"]
+    assert a["asked"] == 8 - kept  # the endpoint may count what was under way when the first run ended later
+    assert [endpoint.asked[str(n)] for n in range(kept)] == [1] * kept
+
+
+def test_the_commands_of_the_page_run(tmp_path):
+    """Its shell blocks, in order, in a fresh folder; and its peers.toml, as far as it needs no server."""
+    page = (Path(__file__).parents[3] / "docs" / "answering.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    with gzip.open(tmp_path / "q.jsonl.gz", "wt") as file:
+        file.write(
+            '{"id": "a", "prompt": "What is 17 * 23?"}\n{"id": "b", "prompt": "?", "choices": ["x", "y"]}\n'
+        )
+    (tmp_path / "sigma-mem").write_text(
+        f"#!/bin/sh\nexec '{sys.executable}' -c 'from sigma_mem.cli import main; main()' \"$@\"\n"
+    )
+    (tmp_path / "sigma-mem").chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["sh", "-e", "-c", "".join(blocks)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with gzip.open(tmp_path / "answers.jsonl.gz", "rt") as file:
+        texts = {(r["id"], r["peer"]): r["text"] for r in map(json.loads, file)}
+    assert len(texts) == 8
+    assert texts["a", "sums"] == "391"
+    assert (texts["a", "shout"], texts["b", "shout"]) == ("Answer: WHAT IS 17 * 23?", "Answer: A")
+    (toml,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "peers.toml").write_text(toml)
+    peers = [peer_from(name, t.pop("spec"), t) for name, t in read_peers(tmp_path / "peers.toml").items()]
+    assert [peer.kind for peer in peers] == ["hf", "hf", "hf", "openai"]

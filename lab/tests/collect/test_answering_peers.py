@@ -1,0 +1,263 @@
+"""Peers as they are named: specifications, options, TOML files; and commands that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sigma_lab.collect.answering import open_peer
+from sigma_lab.collect.asking import RequestWriter, request_key
+from sigma_lab.collect.cache import AnswerCache, Reply
+from sigma_lab.collect.peers import PeerSettings, peer_from, read_peers
+from sigma_lab.collect.task_prompts import TaskPrompt, read_task_prompts
+from sigma_mem.cli.app import run
+from sigma_mem.errors import InputError, MissingExtraError
+
+URL = "openai:http://127.0.0.1:8000/v1#m"
+QUESTION = {"id": "q", "prompt": "What?"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("gpt", "expected openai:"),
+        ("http://x/v1", "expected openai:"),
+        ("hf:", "expected openai:"),
+        ("openai:http://x/v1", "#MODEL"),
+        ("openai:ftp://x/v1#m", "#MODEL"),
+        ("openai:http://x:99999/v1#m", "#MODEL"),
+        ("openai:http://me:word@x/v1#m", "seems to hold a key"),
+        ("openai:http://x/v1?k=sk-abcdefgh1#m", "seems to hold a key"),
+        ("command:echo 'x", "cannot split"),
+    ],
+)
+def test_a_wrong_specification_is_refused(spec, message):
+    with pytest.raises(InputError, match=message):
+        PeerSettings("a", spec)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"temperature": "hot"}, {"temperature": 3.0}, {"max_tokens": 0}, {"max_tokens": 1.5}, {"retries": -1},
+        {"rate": 0}, {"timeout": 0}, {"template": "no place"}, {"stop": [1]}, {"body": 1}, {"unknown": 1},
+        {"concurrency": True}, {"key_env": "sk-12 34"}, {"top_p": 0.0}, {"backoff": -1},
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_refused(values):
+    with pytest.raises(InputError, match=f"peer 'a'.*{next(iter(values))}"):
+        peer_from("a", URL, values)
+
+
+def test_a_key_is_for_endpoints_only_and_must_be_there(monkeypatch):
+    with pytest.raises(InputError, match="key_env"):
+        PeerSettings("a", "local:lexical", key_env="K")
+    monkeypatch.delenv("K_OF_TEST", raising=False)
+    with pytest.raises(InputError, match="K_OF_TEST is not set"):
+        open_peer(PeerSettings("a", URL, key_env="K_OF_TEST"))
+
+
+def test_a_toml_file_defines_peers(tmp_path):
+    file = tmp_path / "peers.toml"
+    file.write_text(
+        '[defaults]\ntemperature = 0.5\n[peers.a]\nspec = "local:lexical"\n'
+        f'[peers.b]\nspec = "{URL}"\ntemperature = 1\nstop = ["x"]\nexamples = "few.jsonl"\n'
+        '[peers.b.body]\nreasoning_effort = "low"\n[peers.c]\nspec = "gguf:m.gguf"\n'
+    )
+    tables = read_peers(file, {"temperature": 0.1, "seed": 7})
+    a, b, c = (peer_from(name, table.pop("spec"), table) for name, table in tables.items())
+    assert (a.temperature, a.seed, b.temperature, b.seed) == (0.5, 7, 1.0, 7)
+    assert (b.stop, b.examples, dict(b.body)) == (
+        ("x",),
+        str(tmp_path / "few.jsonl"),
+        {"reasoning_effort": "low"},
+    )
+    assert c.target == str(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "[peers]", "[peers.a]\ntop_p = 1", "[sampling]\n[peers.a]\nspec = 'x'"]
+)
+def test_a_wrong_toml_file_is_refused(tmp_path, text):
+    file = tmp_path / "peers.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=r"peers\.toml"):
+        read_peers(file)
+
+
+def test_options_of_one_peer_win_over_those_of_all(tmp_path, capsys):
+    questions = tmp_path / "q.jsonl"
+    questions.write_text(json.dumps(QUESTION))
+    out = tmp_path / "a.jsonl"
+    base = ["data", "answer", str(questions), "--out", str(out), "--peer", "a=local:lexical"]
+    assert run([*base, "--set", "b.seed=1"]) == 2
+    assert "b.seed=1" in capsys.readouterr().err
+    assert run([*base, "--set", "a.sed=1"]) == 2
+    assert run([*base[:-2]]) == 2
+    assert "got no peer" in capsys.readouterr().err.splitlines()[-1]
+    assert run([*base, "--set", "a.seed=1", "--out", str(tmp_path / "a.csv")]) == 2
+    assert not out.exists()
+    assert run(base) == 0
+    assert json.loads(out.read_text())["text"]
+
+
+def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
+    task = TaskPrompt("q1", "What?")
+
+    def key(task: TaskPrompt = task, name: str = "a", spec: str = URL, **settings: object) -> str:
+        return request_key(RequestWriter(peer_from(name, spec, settings)).request(task))
+
+    same = [
+        key(),
+        key(name="b"),
+        key(rate=1.0),
+        key(timeout=3),
+        key(key_env="K"),
+        key(TaskPrompt("q2", "What?")),
+    ]
+    assert len(set(same)) == 1
+    other = [
+        key(temperature=1), key(seed=1), key(top_p=0.5), key(max_tokens=5), key(stop=["x"]), key(system="s"),
+        key(template="{prompt}!"), key(body={"k": 1}), key(omit=["seed"]), key(spec=URL + "2"),
+        key(TaskPrompt("q1", "Who?")), key(spec="hf:m"), key(spec="local:lexical"),
+    ]  # fmt: skip
+    assert len({*other, same[0]}) == len(other) + 1
+    body = RequestWriter(peer_from("a", URL, {"omit": ["seed"], "body": {"k": 1}})).request(task)["body"]
+    assert "seed" not in body
+    assert body["k"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no question"), ("[]", "expected an object"), ("{", "not JSON"), ('{"id": "a"}', "prompt"),
+        ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', "twice"),
+        ('{"id": "a", "prompt": "x", "choices": [1]}', "choices"),
+    ],
+)  # fmt: skip
+def test_wrong_questions_are_refused_with_their_line(tmp_path, text, message):
+    file = tmp_path / "q.jsonl"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_task_prompts(file)
+
+
+# --- commands ---
+
+
+def answer_of(program: str, timeout: float = 10.0) -> Reply:
+    peer = PeerSettings("c", f"command:{sys.executable} -c '{program}'", timeout=timeout)
+    (reply,) = open_peer(peer).ask([{"input": QUESTION}])
+    return reply
+
+
+def test_a_command_reads_a_json_line_and_prints_an_answer():
+    assert answer_of('import json; print(json.loads(input())["prompt"].upper())').text == "WHAT?"
+    assert answer_of("print(3)").text == "3"  # it need not read
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("", "printed nothing"),
+        ("print(42); raise SystemExit(3)", "ended with code 3"),
+        ("raise ValueError(\"bad luck\")", "ended with code 1: ValueError: bad luck"),
+        ("import os; print(42, flush=True); os.kill(os.getpid(), 11)", "killed by signal 11"),
+        ("while True: print(\"x\" * 9999)", "printed more than"),
+    ],
+)  # fmt: skip
+def test_a_command_that_fails_is_a_failure(program, message):
+    reply = answer_of(program)
+    assert reply.text is None
+    assert message in str(reply.error)
+
+
+def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
+    pid = tmp_path / "pid"
+    child = f'import time, os; open("{pid}", "w").write(str(os.getpid())); time.sleep(60)'
+    program = (
+        f'import subprocess, sys; print(42, flush=True); subprocess.run([sys.executable, "-c", {child!r}])'
+    )
+    program = program.replace("'", '"""')
+    begun = time.monotonic()
+    reply = answer_of(program, timeout=2.0)
+    assert reply.error == "the program took longer than 2 s"
+    assert time.monotonic() - begun < 8
+    number = int(pid.read_text())
+    for _ in range(200):
+        stat = Path(f"/proc/{number}/stat")
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.01)
+    os.kill(number, 0)
+    pytest.fail("the child is still there")
+
+
+def test_a_program_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="no program"):
+        open_peer(PeerSettings("c", "command:no-such-program-here"))
+
+
+# --- the cache ---
+
+
+def test_the_cache_gives_back_what_was_added_and_repairs_a_torn_line(tmp_path):
+    path = tmp_path / "c.jsonl"
+    replies = {"k1": Reply(text="süß\n", tokens_in=3, seconds=0.5), "k2": Reply(error="no", down=True)}
+    with AnswerCache(path) as cache:
+        cache.add(replies.items())
+    whole = path.read_bytes()
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        with AnswerCache(path) as cache:
+            got = {key: reply for key, (_, reply) in cache.replies.items()}
+            cache.add([("k3", Reply(text="x"))])
+        assert got == dict(list(replies.items())[: len(got)])
+        assert len(got) >= whole[:cut].count(b"\n")
+        with AnswerCache(path) as cache:
+            assert list(cache.replies) == [*got, "k3"]
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+    path = tmp_path / "c.jsonl"
+    with AnswerCache(path) as cache:
+        cache.add([("k1", Reply(text="x")), ("k2", Reply(text="y"))])
+    path.write_bytes(b"{}\n" + path.read_bytes())
+    with pytest.raises(InputError, match="line 1: damaged"):
+        AnswerCache(path)
+
+
+# --- models on this machine ---
+
+
+def test_a_gguf_file_is_asked_through_llama_cpp(tmp_path, monkeypatch):
+    file = tmp_path / "m.gguf"
+    peer = PeerSettings("g", f"gguf:{file}", max_tokens=4)
+    with pytest.raises(InputError, match="no file"):
+        open_peer(peer)
+    file.write_bytes(b"GGUF")
+    (tmp_path / "llama_cpp.py").write_text(
+        "class Llama:\n"
+        "    def __init__(self, path, n_ctx, seed, verbose): self.path = path\n"
+        "    def create_chat_completion(self, messages, max_tokens, **sampling):\n"
+        "        if len(messages) > 1: raise ValueError('exceed context window')\n"
+        "        message = {'content': messages[0]['content'][:max_tokens]}\n"
+        "        choice = {'message': message, 'finish_reason': 'length'}\n"
+        "        return {'choices': [choice], 'usage': {'prompt_tokens': 7, 'completion_tokens': 4}}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
+    opened = open_peer(peer)
+    (reply,) = opened.ask([RequestWriter(peer).request(TaskPrompt("q", "Hello there"))])
+    assert (reply.text, reply.model, reply.finish, reply.tokens_in) == ("Hell", "m.gguf", "length", 7)
+    longer = PeerSettings("g", f"gguf:{file}", system="s")
+    (reply,) = opened.ask([RequestWriter(longer).request(TaskPrompt("q", "Hello"))])
+    assert reply.error == "llama.cpp: exceed context window"
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(MissingExtraError, match=r"sigma-lab\[gguf\]"):
+        open_peer(peer)

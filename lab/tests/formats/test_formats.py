@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from sigma_lab.formats import import_stream
+from sigma_mem.cli.app import run
+from sigma_mem.errors import InputError, MissingExtraError, StreamError
+from sigma_mem.streams import load_stream
+from sigma_mem.streams.gathered import Imported
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def labels(imported: Imported) -> dict[str, dict[str, float]]:
+    return {e.id: dict(e.correct) for e in imported.stream}
+
+
+def test_routerbench() -> None:
+    imported = import_stream([FIXTURES / "routerbench.csv"])
+    assert imported.format == "routerbench"
+    assert imported.stream.peers == ("gpt-3.5-turbo-1106", "claude-v1", "mistralai/mistral-7b-chat")
+    bone, apples, haiku = imported.stream.events
+    assert bone.domain == "mmlu-anatomy"
+    assert bone.question.startswith("Please answer with the letter")
+    assert "\n" in bone.question
+    assert [a.canon for a in bone.answers.values()] == ["B", "B", "A"]
+    assert bone.correct == {"gpt-3.5-turbo-1106": 1.0, "claude-v1": 1.0, "mistralai/mistral-7b-chat": -1.0}
+    assert apples.answers["claude-v1"].text == "It's 7."
+    assert apples.costs["claude-v1"] == 0.000592
+    assert haiku.question == "Write a haiku.\nNow about rain."
+    assert haiku.correct == {"gpt-3.5-turbo-1106": 0.5}  # 0.75 → c = ½; 7.0 is no share
+    report = imported.report
+    assert (report.rows, report.kept, report.unlabelled, report.events, report.partial) == (9, 8, 1, 3, 1)
+    assert report.dropped == {"the model was not run on this question": 1}
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ".json.gz"])
+def test_routerbench_as_json_is_the_same(tmp_path: Path, ending: str) -> None:
+    import csv
+    import gzip
+
+    with (FIXTURES / "routerbench.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    text = "\n".join(map(json.dumps, rows)) if ending == ".jsonl" else json.dumps(rows)
+    target = tmp_path / f"routerbench{ending}"
+    target.write_bytes(gzip.compress(text.encode()) if ending.endswith(".gz") else text.encode())
+    assert import_stream([target]).stream == import_stream([FIXTURES / "routerbench.csv"]).stream
+
+
+def test_llmrouterbench() -> None:
+    imported = import_stream([FIXTURES / "llmrouterbench"])
+    assert (imported.format, imported.stream.peers) == ("llmrouterbench", ("Qwen3-8B", "gemma-2-9b-it"))
+    assert labels(imported) == {
+        "aime-test-1": {"Qwen3-8B": 1.0, "gemma-2-9b-it": 1.0},
+        "aime-test-2": {"Qwen3-8B": -1.0, "gemma-2-9b-it": 1.0},
+        "aime-test-3": {},
+    }
+    second = imported.stream.events[1]
+    assert (second.question, second.reference, second.dataset) == ("What is 7*8?", "56", "aime")
+    assert second.answers["Qwen3-8B"].text == "7*8 = 54"
+    assert [a.canon for a in second.answers.values()] == ["54", "56"]
+    assert second.costs == {"Qwen3-8B": 0.0001, "gemma-2-9b-it": 0.0001}
+    assert (imported.report.unlabelled, imported.report.partial) == (1, 1)
+
+
+def test_inspect_logs_of_two_models_are_joined_by_sample() -> None:
+    imported = import_stream([FIXTURES / "inspect" / f"trivia-{m}.json" for m in ("small", "large")])
+    assert (imported.format, imported.stream.peers) == ("inspect", ("mockllm/small", "mockllm/large"))
+    assert labels(imported) == {
+        "trivia-cap-1": {"mockllm/small": -1.0, "mockllm/large": 1.0},
+        "trivia-sum-1": {"mockllm/small": 1.0, "mockllm/large": -1.0},
+    }
+    first = imported.stream.events[0]
+    assert (first.question, first.reference, first.domain) == (
+        "What is the capital of France?",
+        "Paris",
+        "geography",
+    )
+    assert first.answers["mockllm/large"].text == "Paris"
+    assert first.latency == {"mockllm/small": 0.75, "mockllm/large": 0.04}
+
+
+def test_inspect_choices_are_part_of_the_question() -> None:
+    (event,) = import_stream([FIXTURES / "inspect" / "mc-small.json"]).stream
+    assert event.question == "Pick the prime.\nA. 4\nB. 5"
+    assert event.answers["mockllm/small"].canon == "B"
+    assert event.correct == {"mockllm/small": 1.0}
+
+
+def changed(tmp_path: Path, **changes: object) -> Path:
+    log = json.loads((FIXTURES / "inspect" / "trivia-small.json").read_text())
+    log["samples"][0].update(changes)
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(log))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [("P", 0.0), ("N", -1.0), (True, 1.0), (0.25, -0.5), ("no", -1.0), (float("nan"), None), ([1, 2], None)],
+)
+def test_inspect_score_values(tmp_path: Path, value: object, label: float | None) -> None:
+    file = changed(tmp_path, scores={"includes": {"value": value}})
+    assert import_stream([file]).stream.events[0].correct.get("mockllm/small") == label
+
+
+def test_inspect_messages_epochs_and_errors(tmp_path: Path) -> None:
+    said = [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "Hi?"}]},
+    ]
+    assert import_stream([changed(tmp_path, input=said)]).stream.events[0].question == "Hi?"
+    assert import_stream([changed(tmp_path, epoch=2)]).report.dropped == {"an epoch after the first": 1}
+    failed = import_stream([changed(tmp_path, error={"message": "timeout"})])
+    assert failed.report.dropped == {"the sample ended in an error": 1}
+
+
+def test_several_inspect_scores_must_be_chosen_from(tmp_path: Path) -> None:
+    file = changed(tmp_path, scores={"includes": {"value": "C"}, "judge": {"value": "I"}})
+    with pytest.raises(StreamError, match="includes, judge; expected one: choose with --score"):
+        import_stream([file])
+    assert import_stream([file], score="judge").stream.events[0].correct == {"mockllm/small": -1.0}
+
+
+def test_an_inspect_log_without_samples(tmp_path: Path) -> None:
+    log = json.loads((FIXTURES / "inspect" / "trivia-small.json").read_text())
+    del log["samples"]
+    file = tmp_path / "header.json"
+    file.write_text(json.dumps(log))
+    with pytest.raises(StreamError, match="holds no samples"):
+        import_stream([file])
+
+
+@pytest.mark.parametrize("name", ["traces.json", "traces.csv"])
+def test_langfuse_export_of_traces(name: str) -> None:
+    imported = import_stream([FIXTURES / "langfuse" / name])
+    assert (imported.format, imported.stream.peers) == ("langfuse", ("small", "large"))
+    peru, sums = imported.stream.events
+    assert (peru.question, peru.domain, peru.correct) == (
+        "Capital of Peru?",
+        "geography",
+        {"small": 1.0, "large": -1.0},
+    )
+    assert [a.text for a in peru.answers.values()] == ["Lima", "Cusco"]
+    assert (sums.question, sums.correct) == ("2+2?", {"large": 1.0})
+    assert [a.canon for a in sums.answers.values()] == ["4", "4"]
+    assert (imported.report.kept, imported.report.unlabelled) == (4, 1)
+    assert imported.report.dropped == {"no peer is named": 1}
+
+
+def test_langfuse_api_page_with_embedded_scores() -> None:
+    with pytest.raises(StreamError, match="correctness, tone; expected one: choose with --score"):
+        import_stream([FIXTURES / "langfuse" / "api.json"])
+    imported = import_stream([FIXTURES / "langfuse" / "api.json"], score="correctness")
+    assert [dict(e.correct) for e in imported.stream] == [{"small": 1.0, "large": -1.0}]
+
+
+def test_langfuse_observations_with_scores_of_their_own_file() -> None:
+    files = [FIXTURES / "langfuse" / name for name in ("observations.jsonl", "scores.csv")]
+    (event,) = import_stream(files).stream
+    assert event.question == "Capital of Peru?"
+    assert event.correct == {"small": 1.0, "large": -1.0}
+    assert import_stream(files, peer="metadata.agent").stream.peers == ("north", "south")
+    assert [e.id for e in import_stream(files, event="trace_id").stream] == ["t1", "t2"]
+
+
+def test_langfuse_download_of_one_trace(tmp_path: Path) -> None:
+    trace = json.loads((FIXTURES / "langfuse" / "api.json").read_text())["data"][1]
+    observations = trace.pop("observations")
+    file = tmp_path / "trace-t2.json"
+    file.write_text(json.dumps({"trace": trace, "observations": observations}))
+    (event,) = import_stream([file]).stream
+    assert event.correct == {"large": -1.0}
+
+
+def test_unknown_format_is_a_clear_error(tmp_path: Path) -> None:
+    file = tmp_path / "odd.json"
+    file.write_text('[{"a": 1}]')
+    with pytest.raises(StreamError, match="no known format; expected one of routerbench, llmrouterbench"):
+        import_stream([file])
+    with pytest.raises(StreamError, match="does not look like inspect but like routerbench"):
+        import_stream([FIXTURES / "routerbench.csv"], format="inspect")
+    with pytest.raises(InputError, match="got format 'mlflow'; expected auto or one of"):
+        import_stream([file], format="mlflow")
+    with pytest.raises(StreamError, match="several formats"):
+        import_stream([FIXTURES / "routerbench.csv", FIXTURES / "langfuse" / "traces.json"])
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (Path.touch, (tmp_path / "sprung",))  # type: ignore[return-value]
+
+    file = tmp_path / "routerbench_0shot.pkl"
+    file.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(StreamError, match="pickle, which can run code"):
+        import_stream([file])
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.json", b"{", "line 1: not JSON"),
+        ("x.jsonl", b'{"a": 1}\n{', "line 2: not JSON"),
+        ("x.json", b"\xff", "not UTF-8"),
+        ("x.csv", b'a,b\n1,"2', "not CSV"),
+        ("x.csv", b"a,b\n1\n", r"line 2: not CSV \(it has not as many fields"),
+        ("x.txt", b"a", "got the ending '.txt'"),
+        ("x.eval", b"a", "inspect log convert"),
+        ("x.json.gz", b"a", "damaged"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(StreamError, match=says) as caught:
+        import_stream([file])
+    assert str(file) in str(caught.value)
+
+
+def test_absent_file_and_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(StreamError, match="No such file"):
+        import_stream([tmp_path / "no.json"])
+    with pytest.raises(StreamError, match="no file to import"):
+        import_stream([tmp_path])
+
+
+def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    file = tmp_path / "x.parquet"
+    file.write_bytes(b"PAR1")
+    with pytest.raises(MissingExtraError, match=r"pip install 'sigma-mem\[parquet\]'"):
+        import_stream([file])
+
+
+def test_nothing_usable(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(json.dumps([{"id": "t", "input": "?", "output": "!"}]))
+    with pytest.raises(StreamError, match="no usable answer \\(1 dropped: no peer is named\\)"):
+        import_stream([file])
+
+
+def test_another_question_under_the_same_id_is_dropped(tmp_path: Path) -> None:
+    log = json.loads((FIXTURES / "inspect" / "trivia-large.json").read_text())
+    log["samples"][0]["input"] = "Something else?"
+    file = tmp_path / "log.json"
+    file.write_text(json.dumps(log))
+    imported = import_stream([FIXTURES / "inspect" / "trivia-small.json", file])
+    assert imported.report.dropped == {"another question under the same id": 1}
+
+
+def test_command_writes_a_stream_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "rb.jsonl.gz"
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["format"], printed["events"], printed["kept"]) == ("routerbench", 3, 8)
+    assert printed["dropped"] == {"the model was not run on this question": 1}
+    assert load_stream(target).sha256 == printed["sha256"]
+
+
+def test_command_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "rb.jsonl"
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target)]) == 0
+    output = capsys.readouterr().out
+    assert "3 events, 3 peers" in output
+    assert "kept 8 of 9 answers" in output
+    assert "dropped 1: the model was not run" in output
+
+
+@pytest.mark.parametrize("extra", [["--format", "mlflow"], ["--kind", "essay"]])
+def test_command_errors_are_one_line_and_exit_2(
+    tmp_path: Path, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.jsonl"
+    assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("sigma-mem: ")
+    what = "format" if extra[1] == "mlflow" else "answer kind"
+    assert said.startswith(f"sigma-mem: got {what} {extra[1]!r}; expected")
+    assert said.count("\n") == 1
+    assert not target.exists()
