@@ -1,40 +1,46 @@
-"""What p̂ rests on: an explanation and the live state agree, and the weights add up to 1."""
-
-from dataclasses import asdict
+"""What p̂ rests on: how often a peer was right on tasks like this one, and how much of p̂ is prior."""
 
 import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
-from sigma_mem.memory.basis import bases
 
 PEERS = ["ann", "bob", "cat"]
-PHI = np.array([0.6, 0.8]).astype(np.float32).astype(np.float64)  # as a ledger keeps it
+HERE, THERE = np.eye(2)
 
 
-def test_an_explanation_says_what_the_live_state_rests_on():
-    mem = SigmaMem(PEERS, rank=2, settings=Settings(revision=2))
-    rng = np.random.default_rng(0)
+def taught(**options):
+    """Ann is right 30 times of 40 here and never there; bob was asked there only; cat not at all."""
+    mem = SigmaMem(PEERS, rank=2, **options)
     for i in range(40):
-        phi = rng.normal(size=2)
-        d = mem.decide("?", {"ann": "1", "bob": f"{i % 3}", "cat": None}, phi=phi / np.linalg.norm(phi))
+        mem.feedback(mem.route(phi=HERE).id, {"ann": i % 4 > 0})
         if i % 4 == 0:
-            mem.feedback(d.id, {"ann": True, "bob": False})
-    expected = bases(mem.state, PHI)
-    d = mem.route(phi=PHI)
-    for peer in PEERS:
-        found = mem.explain(d.id, peer=peer).basis
-        assert asdict(found) == pytest.approx(asdict(expected[peer]), rel=1e-9)
-        parts = (found.from_labels, found.from_overall, found.from_agreement, found.from_pool)
-        assert sum(parts) == pytest.approx(1.0)
-        assert all(part >= 0.0 for part in parts)
-    assert mem.explain(d.id, peer="cat").basis.labels == 0.0
-    assert "agreement" in str(mem.explain(d.id, peer="cat"))
+            mem.feedback(mem.route(phi=THERE).id, {"ann": False, "bob": True})
+    return mem
 
 
-def test_a_memory_without_agreement_rests_on_labels_and_the_pool():
-    mem = SigmaMem(PEERS, rank=2, settings=Settings(revision=1))
-    d = mem.decide("?", {"ann": "1", "bob": "1", "cat": "2"}, phi=PHI)
-    mem.feedback(d.id, {"ann": True})
-    found = mem.explain(mem.route(phi=PHI).id, peer="bob").basis
-    assert (found.agreement, found.from_agreement, found.from_pool) == (0.0, 0.0, 1.0)
+def basis(mem, peer, phi):
+    return mem.explain(mem.route(phi=phi).id, peer=peer).basis
+
+
+def test_labels_near_the_task_are_told_by_whether_it_was_right():
+    mem = taught(settings=Settings(gamma=1.0))
+    found = basis(mem, "ann", HERE)
+    assert (found.right, found.wrong, found.labels) == (pytest.approx(30.0), pytest.approx(10.0), 50)
+    found = basis(mem, "ann", THERE)
+    assert (found.right, found.wrong, found.labels) == (pytest.approx(0.0), pytest.approx(10.0), 50)
+    found = basis(mem, "cat", HERE)
+    assert (found.right, found.wrong, found.labels, found.prior) == (0.0, 0.0, 0, 1.0)
+
+
+def test_what_labels_near_the_task_do_not_say_is_prior():
+    mem = taught()
+    prior = [basis(mem, peer, phi).prior for peer, phi in (("ann", HERE), ("ann", THERE), ("bob", HERE))]
+    assert 0.0 < prior[0] < prior[1] < prior[2] == 1.0
+
+
+def test_it_can_be_read():
+    mem = taught(settings=Settings(gamma=1.0))
+    text = str(mem.explain(mem.route(phi=HERE).id, peer="ann"))
+    assert "right about 30 and wrong about 10 times" in text
+    assert "(50 labels)" in text

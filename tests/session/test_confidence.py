@@ -15,7 +15,7 @@ PEERS = ["ann", "bob", "cat"]
 def herd(n_events, right=0.55):
     """Three peers that always say the same: as sure as a vote can be, and right half of the time."""
     rng = np.random.default_rng(0)
-    mem = SigmaMem(PEERS, rank=2, settings=Settings(revision=2))
+    mem = SigmaMem(PEERS, rank=2)
     for _ in range(n_events):
         d = mem.decide("?", dict.fromkeys(PEERS, "7"), phi=PHI)
         mem.feedback(d.id, dict.fromkeys(PEERS, bool(rng.random() < right)))
@@ -51,7 +51,7 @@ def test_an_impossible_share_is_refused(share):
 
 @pytest.mark.parametrize("silent", [None, "", "not asked"])
 def test_a_peer_without_an_answer_is_not_chosen_while_others_have_one(silent):
-    mem = SigmaMem(["best", *PEERS], rank=2, settings=Settings(revision=2))
+    mem = SigmaMem(["best", *PEERS], rank=2)
     for _ in range(60):
         d = mem.route(phi=PHI)
         mem.feedback(d.id, {"best": True, "ann": False, "bob": False, "cat": False})
@@ -65,9 +65,8 @@ def test_a_peer_without_an_answer_is_not_chosen_while_others_have_one(silent):
     assert all(peer in ("ann", "bob") for peer in d.reads.values())
 
 
-@pytest.mark.parametrize("revision", [1, 2])
-def test_where_no_answer_can_be_read_votes_abstain_and_are_learned_from(revision):
-    mem = SigmaMem(PEERS, rank=2, settings=Settings(revision=revision))
+def test_where_no_answer_can_be_read_votes_abstain_and_are_learned_from():
+    mem = SigmaMem(PEERS, rank=2)
     answers = {"ann": "hm", "bob": "…", "cat": None}
     asked = [partial(mem.vote, read=read) for read in mem._registry.votes]
     for ask in (*asked, mem.decide, partial(mem.decide, min_confidence=0.0)):
@@ -87,10 +86,9 @@ def test_where_no_answer_can_be_read_votes_abstain_and_are_learned_from(revision
 
 def test_confidence_is_a_number_with_hundreds_of_peers_that_are_wrong_together():
     peers = [f"p{i}" for i in range(450)]
-    for settings in (Settings(text_features=False), Settings(revision=2, text_features=False)):
-        mem = SigmaMem(peers, rank=2, settings=settings)
-        for _ in range(60):
-            d = mem.vote("?", dict.fromkeys(peers, "w"), phi=PHI)
-            mem.feedback(d.id, dict.fromkeys(peers, False))
-        d = mem.vote("?", {peer: f"w{i % 3}" for i, peer in enumerate(peers)}, phi=PHI)
-        assert 0.0 <= d.confidence <= 1.0
+    mem = SigmaMem(peers, rank=2, settings=Settings(text_features=False))
+    for _ in range(60):
+        d = mem.vote("?", dict.fromkeys(peers, "w"), phi=PHI)
+        mem.feedback(d.id, dict.fromkeys(peers, False))
+    d = mem.vote("?", {peer: f"w{i % 3}" for i, peer in enumerate(peers)}, phi=PHI)
+    assert 0.0 <= d.confidence <= 1.0

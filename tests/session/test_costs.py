@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError
-from sigma_mem.session.costs import Budget, Price
-from sigma_mem.session.snapshot import pack_fold
+from sigma_mem.ledger.costs import Budget, Price
+from sigma_mem.ledger.snapshot import pack_fold
 
 PEERS = ["small", "large"]
 X, Y = [1.0, 0.0], [0.0, 1.0]

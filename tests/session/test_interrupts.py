@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import AsyncSigmaMem, SigmaMem
-from sigma_mem.session.fold import Fold
+from sigma_mem.ledger.fold import Fold
 from sigma_mem.store import InMemoryStore
 
 PHI = np.array([1.0, 0.0])

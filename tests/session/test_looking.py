@@ -13,7 +13,7 @@ import pytest
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, MissingExtraError, StoreError
-from sigma_mem.session.listing import seconds_of
+from sigma_mem.session.decisions import seconds_of
 from sigma_mem.session.looking import TrustByPeer
 
 PEERS = ("ann", "bob")

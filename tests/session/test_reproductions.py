@@ -1,4 +1,4 @@
-"""Faults of version 0.1.0 that no other test of the session covers."""
+"""Faults that were found once, and that no other test of the session covers."""
 
 import sqlite3
 from contextlib import closing

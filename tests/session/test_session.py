@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +12,9 @@ import pytest
 from sigma_mem import Answer, Settings, SigmaMem
 from sigma_mem.decide import READS, Choice, Read, Reads, View
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
+from sigma_mem.ledger.fold import Fold
 from sigma_mem.memory import SigmaState
 from sigma_mem.session import Explanation
-from sigma_mem.session.fold import Fold
 from sigma_mem.store.inmemory import InMemoryStore
 
 PEERS = ("ann", "bob", "cat")
@@ -146,8 +144,6 @@ def test_a_read_is_a_value_that_can_be_added() -> None:
     answers = {"ann": "1", "bob": "1", "cat": "2"}
     d = mem.vote("?", answers, phi=np.eye(8)[0], read="last-peer")
     assert (d.read, d.peer) == ("last-peer", "cat")
-    old = SigmaMem(PEERS, rank=8, reads=READS.with_read(TOY), settings=Settings(revision=1))
-    assert old.vote("?", answers, phi=np.eye(8)[0], read="last-peer").confidence == 0.25
     for _ in range(60):  # only the new read is ever right
         d = mem.decide("?", answers, phi=np.eye(8)[0])
         assert d.reads["last-peer"] == "cat"
@@ -158,30 +154,6 @@ def test_a_read_is_a_value_that_can_be_added() -> None:
     with pytest.raises(InputError, match="read is 'last-peer'; expected one of"):
         SigmaMem(PEERS, rank=8).vote("?", answers, phi=np.eye(8)[0], read="last-peer")
     assert "last-peer" not in READS.names
-
-
-def test_a_file_of_version_0_1_0_opens_with_the_same_state(tmp_path: Path) -> None:
-    fixture = Path(__file__).parent / "fixtures"
-    path = tmp_path / "memory.db"
-    path.write_bytes(gzip.decompress((fixture / "memory-0.1.0.db.gz").read_bytes()))
-    then = json.loads((fixture / "memory-0.1.0.json").read_text())
-    with SigmaMem(path=path) as mem:
-        for fold in (mem, mem.replayed()):
-            state, reads = fold.state, fold.reads
-            assert (list(state.peers), state.clock) == (then["peers"], then["events"])
-            for i, phi in enumerate(np.array(then["probe"])):
-                np.testing.assert_allclose(state.read(phi).prob, then["prob"][i], rtol=1e-12)
-                np.testing.assert_allclose(state.read(phi).score, then["score"][i], rtol=1e-12, atol=1e-15)
-                np.testing.assert_allclose(reads.read(phi).prob, then["reads"][i], rtol=1e-12)
-                assert state.alternatives(phi) == pytest.approx(then["alternatives"][i], rel=1e-12)
-            np.testing.assert_allclose(state.G, then["G"], rtol=1e-12, atol=1e-15)
-            np.testing.assert_allclose(state.readable, then["readable"], rtol=1e-12)
-            np.testing.assert_allclose(state.features.weights(state.now), then["weights"], rtol=1e-9)
-        assert mem.settings == Settings(gamma=0.97, agreement=False, revision=1)
-        assert mem.decision(then["first"]).features.keys() == {"ann", "bob", "cat"}
-        assert "ann" in str(mem.explain(then["decision"], peer="ann"))
-        mem.feedback(then["decision"], {"cat": True}, source="judge", id="mine")  # as it was said before
-        assert mem.state.clock == then["events"]
 
 
 def test_one_event_has_one_phi() -> None:

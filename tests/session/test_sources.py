@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.errors import InputError
-from sigma_mem.session.snapshot import pack_fold
-from sigma_mem.store import InMemoryStore, Record
+from sigma_mem.ledger.lines import FeedbackLine, Line
+from sigma_mem.ledger.records import record_of
+from sigma_mem.ledger.snapshot import pack_fold
+from sigma_mem.store import InMemoryStore
 
 PEERS = ("ann", "bob", "cat")
 SOURCES = ("default", "ci", "x", "y")
@@ -60,19 +63,19 @@ def play(mem: SigmaMem, step: tuple[Any, ...], ids: list[str]) -> None:
 
 def as_it_stands(mem: SigmaMem) -> SigmaMem:
     """A new memory that was told only what stands, in one line a source and event, with recorded weights."""
-    lines = list(mem.store.records("default"))
+    lines = list(mem._journal.ledger.lines())
     revoked = {one.name for one in mem.sources() if one.revoked}
-    said: dict[tuple[str, str], Record] = {}
+    said: dict[tuple[str, str], Line[FeedbackLine]] = {}
     for line in lines:
-        key = line.event, line.body.get("source", "")
+        key = line.event, getattr(line.body, "source", "")
         if line.kind == "feedback" and key in said:
-            merged = {**said[key].body["labels"], **line.body["labels"]}
-            said[key] = said[key]._replace(body={**said[key].body, "labels": merged})
+            merged = {**said[key].body.labels, **line.body.labels}
+            said[key] = said[key]._replace(body=replace(said[key].body, labels=merged))
         elif line.kind == "feedback" and key[1] not in revoked:
             said[key] = line
     store = InMemoryStore()
     for line in (*(x for x in lines if x.kind in ("open", "decision")), *said.values()):
-        store.append("default", [line])
+        store.append("default", [record_of(line)])
     return SigmaMem(store=store)
 
 
@@ -172,9 +175,9 @@ def test_weak_evidence_is_little_evidence() -> None:
     phi = unit(1)
     d = mem.route(phi=phi)
     mem.feedback(d.id, {"ann": True}, source="stranger")
-    line = mem.store.find("default", "feedback", f"{d.id}/0")
+    line = mem._journal.ledger.find("feedback", f"{d.id}/0")
     assert line is not None
-    assert line.body["weight"] == 0.02
+    assert line.body.weight == 0.02
     reading = mem.state.read(phi)
     assert reading.effective.tolist() == pytest.approx([0.02, 0.0, 0.0])
     assert reading.score[0] == pytest.approx(0.02 * mem.settings.step)
@@ -188,19 +191,9 @@ def test_a_trusted_source_adds_nothing_to_its_line() -> None:
     mem = SigmaMem(PEERS, rank=4)
     d = mem.route(phi=unit(1))
     mem.feedback(d.id, {"ann": True})
-    line = mem.store.find("default", "feedback", f"{d.id}/0")
+    line = mem._journal.ledger.find("feedback", f"{d.id}/0")
     assert line is not None
-    assert set(line.body) == {"labels", "source", "amends", "tick", "time"}
-
-
-def test_a_memory_of_revision_1_takes_the_mean_of_its_sources() -> None:
-    mem = SigmaMem(PEERS, rank=4, settings=Settings(revision=1))
-    assert mem.settings.trusted is None
-    d = mem.route(phi=unit(1))
-    for source, label in (("default", 1.0), ("x", -1.0), ("y", -1.0)):
-        mem.feedback(d.id, {"ann": label}, source=source)
-    assert mem.labels(d.id)["ann"] == pytest.approx(-1 / 3)
-    assert [one.weight for one in mem.sources()] == [1.0, 1.0, 1.0]
+    assert (line.body.weight, line.body.reliability, line.body.overlap) == (None, None, {})
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from sigma_mem.answers.features import FEATURES, Answers, prepare_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.session.lines import decision_record
-from sigma_mem.store.base import Record
 
 PEERS = ("ann", "bob", "cat")
 PHI = np.array([1.0, 0.0])
@@ -115,7 +112,7 @@ def test_every_label_is_held_against_what_was_expected_at_its_decision(
     monkeypatch: pytest.MonkeyPatch, keep_text: bool, open_events: int
 ) -> None:
     """Some labels come late and after their event was put away, some never."""
-    monkeypatch.setattr("sigma_mem.session.fold._OPEN_EVENTS", open_events)
+    monkeypatch.setattr("sigma_mem.ledger.fold._OPEN_EVENTS", open_events)
     settings = Settings(gamma=0.9)
     mem = SigmaMem(PEERS, rank=2, settings=settings, keep_text=keep_text)
     expected = TextFeatures(len(FEATURES), settings.rate)
@@ -178,7 +175,7 @@ def test_answers_that_come_after_a_label_are_not_taken_back_with_it() -> None:
 def test_a_decision_without_answers_takes_nothing_away(
     monkeypatch: pytest.MonkeyPatch, put_away: bool
 ) -> None:
-    monkeypatch.setattr("sigma_mem.session.fold._OPEN_EVENTS", 1 if put_away else 9)
+    monkeypatch.setattr("sigma_mem.ledger.fold._OPEN_EVENTS", 1 if put_away else 9)
     mem = SigmaMem(PEERS, rank=2)
     d = mem.vote("What is 3 + 4?", {"ann": "it is 7", "bob": "8", "cat": None}, phi=PHI)
     mem.route("What is 3 + 4?", phi=PHI, after=d.id)
@@ -263,31 +260,13 @@ def test_a_restart_remembers(tmp_path: Path) -> None:
         assert np.array_equal(fresh.features.weights(fresh.now), before)
 
 
-def test_a_memory_from_before_features_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def as_it_was(*args: Any, **kwargs: Any) -> Record:
-        line = decision_record(*args, **kwargs)
-        return line._replace(body={key: value for key, value in line.body.items() if key != "features"})
-
-    path = tmp_path / "memory.db"
-    with monkeypatch.context() as older:
-        older.setattr("sigma_mem.session.deciding.decision_record", as_it_was)
-        with SigmaMem(PEERS, path, rank=2) as mem:
-            taught(mem, 20)
-    with sqlite3.connect(path) as db:
-        db.execute("delete from snapshot")
-    db.close()
-    with SigmaMem(path=path) as mem:
-        assert mem.events == 20
-        assert not weights(mem).any()
-        assert weights(taught(mem, 5)).any()
-
-
 def test_features_of_another_version_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its snapshot nor what its decisions saw; the rest of the ledger counts."""
     path = tmp_path / "memory.db"
     with monkeypatch.context() as other:
-        other.setattr("sigma_mem.session.lines.FEATURES_VERSION", 0)
-        other.setattr("sigma_mem.session.snapshot.FEATURES_VERSION", 0)
+        other.setattr("sigma_mem.ledger.decision.FEATURES_VERSION", 0)
+        other.setattr("sigma_mem.ledger.event.FEATURES_VERSION", 0)
+        other.setattr("sigma_mem.ledger.snapshot.FEATURES_VERSION", 0)
         with SigmaMem(PEERS, path, rank=2) as mem:
             d = mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
             taught(mem, 20)

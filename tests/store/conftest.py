@@ -11,8 +11,8 @@ from sigma_mem.store import Record, Snapshot, SqliteStore
 
 @pytest.fixture
 def record():
-    def make(id, kind="decision", event=None, phi=b"\x01" * 16, **body):
-        return Record(kind, str(id), str(id) if event is None else event, body, phi)
+    def make(id, kind="decision", event=None, source=None, body=b"what it says"):
+        return Record(kind, str(id), str(id) if event is None else event, body, source)
 
     return make
 
@@ -48,7 +48,7 @@ def filled(path, record):
     """A closed file with 40 records and a snapshot of all of them."""
     store = SqliteStore(path)
     for n in range(1, 41):
-        store.append("ns", [record(n, text="x" * 300)])
+        store.append("ns", [record(n, body=b"x" * 300)])
     store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
     store.close()
     return path

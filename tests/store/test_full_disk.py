@@ -11,8 +11,8 @@ from sigma_mem.store import Snapshot, SqliteStore
 
 
 def noise(size):
-    """Text that does not get smaller."""
-    return os.urandom(size // 2).hex()
+    """Bytes that do not get smaller."""
+    return os.urandom(size)
 
 
 def fill(store, record, first):
@@ -22,7 +22,7 @@ def fill(store, record, first):
     def append_for_ever():
         nonlocal n
         while True:
-            store.append("ns", [record(n, text=noise(2000))])[1].wait()
+            store.append("ns", [record(n, body=noise(2000))])[1].wait()
             n += 1
 
     with pytest.raises(StoreError, match="full; the ledger is as before"):
@@ -33,7 +33,7 @@ def fill(store, record, first):
 def works_again(store, record, acknowledged, epoch=1):
     assert [r.seq for r in store.records("ns")] == list(range(1, acknowledged + 1))
     assert store.epoch == epoch
-    seq, ticket = store.append("ns", [record("after", text=noise(2000))])
+    seq, ticket = store.append("ns", [record("after", body=noise(2000))])
     ticket.wait()
     assert seq == acknowledged + 1
     assert store.verify() == acknowledged + 1
@@ -61,7 +61,7 @@ def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
     def write(thread):
         for n in range(100):
             id = f"{thread}-{n}"
-            _, ticket = store.append("ns", [record(id, text=noise(1000))])
+            _, ticket = store.append("ns", [record(id, body=noise(1000))])
             try:
                 ticket.wait()
                 acknowledged.append(id)
@@ -87,7 +87,7 @@ def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
     epoch = store.epoch
     writer = store._tables._writer
     writer.execute("PRAGMA max_page_count = 1")
-    _, ticket = store.append("ns", [record("2", text=noise(50_000))])
+    _, ticket = store.append("ns", [record("2", body=noise(50_000))])
     with pytest.raises(StoreError):
         ticket.wait()
     writer.execute("PRAGMA max_page_count = 100000")
@@ -106,7 +106,7 @@ def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record)
     store.append("ns", [record("kept")])[1].wait()
     store._tables._writer.execute("PRAGMA max_page_count = 1")
     store._tables._write_lock.acquire()  # hold the writer, so that the append is still queued at close
-    store.append("ns", [record("lost", text=noise(50_000))])
+    store.append("ns", [record("lost", body=noise(50_000))])
     threading.Timer(0.1, store._tables._write_lock.release).start()
     with pytest.raises(StoreError, match="full"):
         store.close()
@@ -125,7 +125,7 @@ soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
 n = 0
 while True:
-    seq, ticket = store.append("ns", [Record("decision", str(n), "", {"text": os.urandom(1000).hex()})])
+    seq, ticket = store.append("ns", [Record("decision", str(n), "", os.urandom(1000))])
     try:
         ticket.wait()
     except StoreError as error:
@@ -135,7 +135,7 @@ while True:
 assert n > 10
 assert [r.seq for r in store.records("ns")] == list(range(1, n + 1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-seq, ticket = store.append("ns", [Record("decision", "after", "", {})])
+seq, ticket = store.append("ns", [Record("decision", "after", "", b"")])
 ticket.wait()
 assert seq == n + 1
 assert store.verify() == n + 1

@@ -19,7 +19,7 @@ HOLD = """
 import sys
 from sigma_mem.store import SqliteStore, Record
 store = SqliteStore(sys.argv[1])
-store.append("ns", [Record("decision", "theirs", "theirs", {})])[1].wait()
+store.append("ns", [Record("decision", "theirs", "theirs", b"")])[1].wait()
 print("ready", flush=True)
 sys.stdin.read()
 """

@@ -6,6 +6,7 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
 from sigma_mem.store import open_store
+from sigma_mem.store.postgres.address import PostgresAddress
 
 PEERS = ["ann", "bob", "cyd"]
 ANSWERS = {"ann": "391", "bob": "391", "cyd": "381"}
@@ -104,3 +105,51 @@ def test_opening_without_peers_where_there_is_nothing_is_refused(postgres):
     store = open_store(postgres)
     assert store.namespaces() == []
     store.close()
+
+
+TABLES = ("namespace", "source", "record", "snapshot")
+
+
+@pytest.fixture
+def standby(postgres_server, postgres):
+    """Copy the tables as a standby has them, then fail over to that copy, with all that came since lost."""
+    schema = PostgresAddress.parse(postgres).schema
+
+    def run(*statements):
+        with postgres_server.connect() as db:
+            db.execute(f"SET search_path = {schema}")
+            for statement in statements:
+                db.execute(statement)
+
+    def copy():
+        run(*(f"CREATE TABLE old_{table} AS TABLE {table}" for table in TABLES))
+
+    def fail_over():
+        run(
+            "ALTER TABLE record DISABLE TRIGGER USER",
+            *(f"DELETE FROM {table}" for table in TABLES),
+            *(f"INSERT INTO {table} SELECT * FROM old_{table}" for table in TABLES),
+        )
+
+    return copy, fail_over
+
+
+@pytest.mark.parametrize("others", [0, 2, 4, 9])
+def test_lines_that_the_database_lost_leave_the_state_of_its_ledger(memory, postgres, standby, bits, others):  # noqa: F811
+    """A standby that lags takes over; another replica may append fewer or more lines than were lost."""
+    copy, fail_over = standby
+    copy()
+    for n in range(2):
+        memory.feedback(memory.decide(f"lost {n}", ANSWERS).id, {"ann": True})
+    fail_over()
+    with SigmaMem(path=postgres) as other:
+        for n in range(others):
+            other.route(f"new {n}")
+    d = memory.decide("What now?", ANSWERS)
+    memory.feedback(d.id, {"cyd": True})
+    assert memory.events == 13 + others
+    assert bits(memory) == bits(memory.replayed())
+    memory.snapshot()
+    with SigmaMem(path=postgres) as again:
+        assert bits(again) == bits(memory)
+        assert again.store.verify() > 24

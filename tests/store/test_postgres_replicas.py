@@ -13,6 +13,7 @@ import pytest
 from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.errors import ConflictError, UnknownDecisionError
+from sigma_mem.ledger.records import line_of
 
 PEERS = ["ann", "bob", "cyd"]
 PHI = [1.0] + [0.0] * 7
@@ -152,7 +153,7 @@ def check(url, taken, bits):  # noqa: F811
         mem.store.verify()
         lines = [r for r in mem.store.records("default") if r.kind == "feedback"]
         assert set(Counter(r.id for r in lines).values()) == {1}
-        assert {r.id: (r.event, r.body["labels"]) for r in lines} == taken
+        assert {r.id: (r.event, line_of(r).body.labels) for r in lines} == taken
         assert bits(mem) == bits(mem.replayed())
         return mem.events
 

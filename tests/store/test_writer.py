@@ -58,7 +58,7 @@ def writer(gate):
 
 
 def append(writer, id):
-    return writer.append([Queued("ns", Record("decision", id, id, {}), b"{}")], None)
+    return writer.append([Queued("ns", Record("decision", id, id, b""))], None)
 
 
 def test_what_gathers_during_a_commit_is_written_together(writer, gate):
@@ -264,7 +264,7 @@ def returns_in_time(wait):
 @pytest.mark.parametrize("lines", range(12))
 def test_an_interrupt_at_any_line_of_a_wait_keeps_nobody_else_waiting(writer, gate, lines):
     gate.open.set()
-    in_process = InMemoryStore().append("ns", [Record("decision", "a", "a", {})])[1]
+    in_process = InMemoryStore().append("ns", [Record("decision", "a", "a", b"")])[1]
     for ticket in (append(writer, "a")[1], in_process):
 
         def interrupted(ticket=ticket):

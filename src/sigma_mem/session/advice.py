@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sigma_mem.encode.glossary import reads_language
-from sigma_mem.session.fold import Fold
-from sigma_mem.session.journal import Journal
-from sigma_mem.session.listing import decision_lines
-from sigma_mem.store.base import Record, Store
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.journal import Journal
+from sigma_mem.ledger.lines import DecisionLine, Line
+from sigma_mem.session.decisions import decision_lines
+from sigma_mem.store.base import Store
 
 FIRST_CHECK = 256  # events; then at twice as many, and so on
 _RECENT = 512  # decisions that are looked at
@@ -41,7 +42,7 @@ def advice_for(journal: Journal, encoder: str) -> list[Advice]:
     store, namespace = journal.store, journal.namespace
     with journal as fold:
         seq = fold.seq
-    recent = list(islice(decision_lines(store, namespace, seq), _RECENT))
+    recent = list(islice(decision_lines(journal.ledger, seq), _RECENT))
     found = [_one_source(store, namespace), _labels(journal, recent), _language(encoder, recent)]
     with journal as fold:
         found += [rank_advice(fold.state.rank), *_never_chosen(fold, recent)]
@@ -71,7 +72,7 @@ def _one_source(store: Store, namespace: str) -> Advice | None:
     )
 
 
-def _labels(journal: Journal, recent: list[Record]) -> Advice | None:
+def _labels(journal: Journal, recent: list[Line[DecisionLine]]) -> Advice | None:
     if len(recent) < FIRST_CHECK:
         return None
     events = dict.fromkeys(line.event for line in recent)
@@ -91,9 +92,9 @@ def _has_label(journal: Journal, event: str) -> bool:
         return found is not None and bool(found.said)
 
 
-def _never_chosen(fold: Fold, recent: list[Record]) -> Iterator[Advice]:
-    chosen = Counter(fold.pool.translated(line).body["peer"] for line in recent)
-    pools = [line.body["scores"] for line in recent]
+def _never_chosen(fold: Fold, recent: list[Line[DecisionLine]]) -> Iterator[Advice]:
+    chosen = Counter(fold.pool.translated(line).body.chosen for line in recent)
+    pools = [line.body.peers for line in recent]
     for peer in fold.state.peers:
         offered = sum(peer in pool for pool in pools)
         if offered >= _CHOICES and not chosen[peer]:
@@ -104,8 +105,8 @@ def _never_chosen(fold: Fold, recent: list[Record]) -> Iterator[Advice]:
             )
 
 
-def _language(encoder: str, recent: list[Record]) -> Advice | None:
-    questions = [line.body["question"] for line in recent if line.body["question"]]
+def _language(encoder: str, recent: list[Line[DecisionLine]]) -> Advice | None:
+    questions = [line.body.question for line in recent if line.body.question]
     foreign = [text for text in questions if not reads_language(text)]
     if encoder != "static" or len(questions) < _LABELS or len(foreign) < _FOREIGN * len(questions):
         return None

@@ -17,8 +17,8 @@ import numpy as np
 from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.events import Decision
+from sigma_mem.ledger.costs import Budget
 from sigma_mem.memory import Settings
-from sigma_mem.session.costs import Budget
 from sigma_mem.streams import Stream
 
 T = TypeVar("T", bound=type)

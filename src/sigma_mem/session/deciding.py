@@ -18,15 +18,16 @@ from sigma_mem.decide.read import NOBODY
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, FloatArray
+from sigma_mem.ledger.decision import decision_line
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.journal import Journal
+from sigma_mem.ledger.lines import OpenLine, ref_line, single_precision
 from sigma_mem.memory import SigmaState
 from sigma_mem.memory.symmetric import pair_products
 from sigma_mem.memory.topics import checked_topics
-from sigma_mem.session.fold import Fold
-from sigma_mem.session.journal import Journal
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.limits import RouteLimits, route_within
-from sigma_mem.session.lines import Opening, decision_record, ref_record, single_precision
-from sigma_mem.session.naming import checked_ref, earlier_event, id_of
+from sigma_mem.session.names import checked_ref, earlier_event, id_of
 from sigma_mem.session.panel import Step
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
 from sigma_mem.session.viewing import believed, recorded_agreement, view_of
@@ -77,7 +78,7 @@ class Decider:
     def __init__(
         self,
         journal: Journal,
-        opening: Opening,
+        opening: OpenLine,
         encoder: Encoder | None,
         reads: Reads,
         center: JudgingCenter | None,
@@ -175,23 +176,23 @@ class Decider:
                 features=answers.features,
                 reads={} if read else _choices_by_name(state.peers, outcome),
                 details=details if reading.topics is None else details | share_details(reading.topics),
-                ref=task.ref,
+                ref=None if task.ref is None else str(task.ref),
                 topics=place.topics,
                 cost=math.fsum(amount for amount, _ in charged.values()) if charged else None,
             )
-            line = decision_record(
+            line = decision_line(
                 decision,
                 moment,
+                fold.events_labelled(),
                 self._keep_text,
-                claims=None if state.mixing is None else reading.recorded(),
+                claims=reading.claims,
                 confidence_claims=claims,
                 agreement=recorded_agreement(view, answers, copying, state.peers),
                 topic_claims=None if reading.topics is None else reading.topics.claims,
                 costs=charged,
                 pacing=pacing,
-                evidence=fold.evidence(reading, moment),
             )
-            names = (ref_record(task.ref, decision.event),) if task.ref and place.ref_is_new else ()
+            names = (ref_line(str(task.ref), decision.event),) if task.ref and place.ref_is_new else ()
             return Decided(decision, self._journal.append(line, *names), fold.state.clock)
 
     def _before_the_lock(self, task: TaskRequest, topics: Sequence[str]) -> FloatArray | None:
@@ -264,7 +265,7 @@ def _sureness(
         return None, outcome.confidence, ()
     peer, confidence = state.peers[outcome.peer], outcome.confidence
     claims: Sequence[str | float] = ()
-    if view.labelled is not None and answers.by_peer:
+    if answers.by_peer:
         confidence, claims = believed(state, view, outcome)
     if min_confidence is not None:
         of_set = state.confidence.of_set(confidence, state.now)

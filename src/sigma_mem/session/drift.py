@@ -1,5 +1,6 @@
 """Peers whose recent record left their long one: found from the newest labels of the ledger."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,13 +8,17 @@ from datetime import UTC, datetime
 import numpy as np
 
 from sigma_mem.events import FloatArray
+from sigma_mem.ledger.event import EventState
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.records import line_of
 from sigma_mem.memory.drift import SURE, WINDOW, find_changes
-from sigma_mem.session.event import EventState
-from sigma_mem.session.fold import Fold
 from sigma_mem.store.base import Store
 
 _BLOCK = 4096  # positions of the ledger that are read at once, from its end; then twice as many
 _LINES = 65536  # of this memory that are read at most
+_EVENTS = 4 * WINDOW  # that are looked at, at most
+_NEWEST = 50  # labels that say how a peer is doing now
+_RECOVERED = 0.1  # a difference between then and now that is no longer worth a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class Drift:
     ----------
     peer : str
     was, now : float
-        How often it was right before, over its long record, and how often since.
+        How often it was right before, over its long record, and how often since, over its newest 50 labels.
     since : str
         The event from which on: the id of its first decision.
     tick, time : float
@@ -102,15 +107,19 @@ def find_drift(recent: RecentLabels, store: Store, namespace: str) -> list[Drift
         line = store.find(namespace, "decision", since)
         if line is None:  # the store had to drop it meanwhile
             continue
+        c = c[~np.isnan(c)]
+        was, now = _rate(recent.before(i, change.place)), _rate(float(c[-_NEWEST:].mean()))
+        if abs(was - now) < _RECOVERED:
+            continue
         found.append(
             Drift(
                 peer=recent.peers[i],
-                was=_rate(recent.before(i, change.place)),
-                now=_rate(float(np.nanmean(c))),
+                was=was,
+                now=now,
                 since=since,
                 tick=float(recent.ticks[change.place]),
-                time=float(line.body["time"]),
-                labels=int((~np.isnan(c)).sum()),
+                time=line_of(line).body.time,
+                labels=len(c),
                 confidence=change.confidence,
             )
         )
@@ -123,13 +132,19 @@ def _rate(mean: float) -> float:
 
 
 def _labelled_events(fold: Fold, store: Store, namespace: str) -> dict[str, EventState]:
-    """The newest labelled events by id, in the order of their ticks, as they stand now."""
+    """Events with the newest labels of every peer, by id, in the order of their ticks, as they stand now.
+
+    A peer that is seldom asked is judged by labels that are long ago: nothing newer is known of it.
+    """
     newest: dict[str, EventState] = {}
+    wanted = Counter({peer: min(fold.labelled[peer], WINDOW) for peer in fold.state.peers})
     for id in _labelled(store, namespace, fold.seq):
         event = None if id in newest else fold.event(id)
-        if event is not None and event.labels().c:
+        labelled = () if event is None else event.labels().c
+        if event is not None and any(wanted[peer] > 0 for peer in labelled):
             newest[id] = event
-        if len(newest) == WINDOW:
+            wanted.subtract(list(labelled))
+        if len(newest) == _EVENTS or not any(wanted[peer] > 0 for peer in fold.state.peers):
             break
     return dict(sorted(newest.items(), key=lambda pair: pair[1].tick))
 

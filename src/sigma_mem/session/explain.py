@@ -5,20 +5,22 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision, FloatArray
+from sigma_mem.ledger.decision import decision_in
+from sigma_mem.ledger.event import EventState, events_of
+from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, ForgottenLine, Line, RevokeLine
+from sigma_mem.ledger.pool import PoolChanges
+from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
-from sigma_mem.memory.basis import Basis, basis
 from sigma_mem.memory.topics import kernel, topic_overlap
-from sigma_mem.session.event import EventState, events_of
-from sigma_mem.session.lines import decided_at, decision_from, recorded_evidence
-from sigma_mem.session.pool import PoolChanges
-from sigma_mem.store.base import Record, Store
 
 _PAGE = 512  # lines
+_PLACED = (DecisionLine, FeedbackLine, ForgottenLine)  # on the decay axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,32 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
+class Basis:
+    """What a peer's p̂ at a task rests on, as of the decision.
+
+    Attributes
+    ----------
+    right, wrong : float
+        Effective number of labels of tasks like this one, as far as they are not forgotten.
+    labels : int
+        Events on which it was labelled at all.
+    prior : float
+        Share of p̂ that is the peer's overall rate, because too few such tasks are labelled.
+    """
+
+    right: float
+    wrong: float
+    labels: int
+    prior: float
+
+    def __str__(self) -> str:
+        return (
+            f"on tasks like this one right about {self.right:.0f} and wrong about {self.wrong:.0f} times; "
+            f"{self.prior:.0%} of p is its overall rate on what it was asked ({self.labels} labels)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a peer had the score it had when a decision was made.
 
@@ -46,8 +74,7 @@ class Explanation:
     score, prob, effective : float
         φᵀM_pφ as the decision read it, p̂, and effective sample size.
     basis : Basis
-        How much of p̂ comes from labels near φ, from the peer's overall rate, from agreement and from the
-        pool, as of the decision.
+        How often it was right on tasks like this one, and how much of p̂ is prior.
     text_log_odds : float
         Log-odds by which the text of its answer spoke for it; 0 where nothing was known of that.
     contributions : tuple
@@ -104,8 +131,8 @@ class Explanation:
 
 
 def explain(
-    decision: Record,
-    pages: Iterable[Sequence[Record]],
+    decision: Line[DecisionLine],
+    pages: Iterable[Sequence[Line[Any]]],
     settings: Settings,
     peer: str | None = None,
     top: int = 5,
@@ -114,14 +141,13 @@ def explain(
     """Take a peer's score at a decision apart, exactly.
 
     Older events weigh less and less. So pages are read until no older event can weigh as much as those found;
-    how many there are and what they rest on is in the decision's line. A line of before version 0.2.0 does
-    not say so, and then every page is read.
+    how many there are and what they rest on is in the decision's line.
 
     Parameters
     ----------
-    decision : Record
+    decision : Line
         The decision's line.
-    pages : iterable of sequences of Record
+    pages : iterable of sequences of Line
         All lines before it, the newest page first, the lines of a page in order; see `pages_before`.
     settings : Settings
         Of the memory.
@@ -132,49 +158,53 @@ def explain(
     pool : PoolChanges, optional
         How the pool changed: what was learned before a peer was reset or replaced counts in part.
     """
-    made = decision_from(decision)
+    made = decision_in(decision)
     name = peer or made.peer or made.details["abstained"]["peer"]
     if name is None:
         raise InputError(
             f"decision {made.id!r} chose nobody, since no answer could be read; expected peer=, "
             f"one of {sorted(made.scores)}"
         )
-    known = recorded_evidence(decision, name)
+    events = decision.body.events_of(name)
     past = _Past(decision, made, name, settings, top, PoolChanges() if pool is None else pool)
     for page in pages:
         past.add(page)
-        if known is not None and past.is_settled():
+        if past.is_settled():
             break
     listed = past.listed()
-    if known is None:
-        known, rest = past.evidence, past.total - math.fsum(term.share for term in listed)
-    else:
-        rest = made.scores[name] - math.fsum(term.share for term in listed)
-    near = made.effective.get(name, 0.0)
-    events, labels, agreement_near, agreement = known
+    near = made.effective[name]
     return Explanation(
         decision=made.id,
         peer=name,
         chosen=made.peer or "nobody",
-        score=made.scores.get(name, 0.0),
-        prob=made.probs.get(name, math.nan),
+        score=made.scores[name],
+        prob=made.probs[name],
         effective=near,
-        basis=basis(near, labels, agreement_near, agreement, settings, len(made.scores)),
+        basis=_basis(made, name, settings, near, events),
         text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
         contributions=tuple(listed),
-        others=int(events) - len(listed),
-        rest=rest,
+        others=events - len(listed),
+        rest=made.scores[name] - math.fsum(term.share for term in listed),
         topics=made.topics,
         topic_shares=made.details.get("topic_shares", {}),
     )
 
 
-def pages_before(store: Store, namespace: str, seq: int) -> Iterator[Sequence[Record]]:
+def _basis(made: Decision, peer: str, settings: Settings, near: float, events: int) -> Basis:
+    """Labels near φ, split by how far they were right, and what the prior weighs beside them."""
+    left = made.effective.get(peer, 0.0)
+    mean = made.scores.get(peer, 0.0) / settings.step / left if left > 0.0 else 0.0
+    right = near * min(max(0.5 + 0.5 * mean, 0.0), 1.0)
+    strength = settings.local_strength(len(made.scores))
+    return Basis(right, near - right, events, strength / (near + strength))
+
+
+def pages_before(ledger: Ledger, seq: int) -> Iterator[Sequence[Line[Any]]]:
     """Lines of a namespace before line `seq`, the newest page first, the lines of a page in order."""
     size, end = _PAGE, seq - 1
     while end > 0:
         start = max(0, end - size)
-        page = list(store.records(namespace, after=start, until=end))
+        page = list(ledger.lines(after=start, until=end))
         yield page
         if 2 * len(page) < _PAGE:  # most lines between are of other namespaces
             size *= 2
@@ -185,26 +215,30 @@ class _Past:
     """Events before a decision, the newest first, and what each contributes to a peer's score."""
 
     def __init__(
-        self, line: Record, made: Decision, peer: str, settings: Settings, top: int, pool: PoolChanges
+        self,
+        line: Line[DecisionLine],
+        made: Decision,
+        peer: str,
+        settings: Settings,
+        top: int,
+        pool: PoolChanges,
     ) -> None:
         self._line, self._made, self._peer, self._settings, self._pool = line, made, peer, settings, pool
         self._top = top
-        self._now = decided_at(line)
-        self._waiting: dict[str, list[Record]] = {}  # lines of events whose first one was not read yet
+        self._now = line.body.now
+        self._waiting: dict[str, list[Line[Any]]] = {}  # lines of events whose first one was not read yet
         self._heard: dict[str, bool] = {}  # whether a source counts: its newest revocation says so
         self._oldest = math.inf  # no event that was not read yet has a later tick
         self._largest: list[tuple[float, int, Contribution]] = []
-        self.total = 0.0
-        self.evidence = (0.0, 0.0, 0.0, 0.0)  # events, labels, agreement near φ, and agreement
 
-    def add(self, page: Sequence[Record]) -> None:
+    def add(self, page: Sequence[Line[Any]]) -> None:
         """Take in an older page."""
         begun: list[str] = []
         for line in reversed(page):
-            if line.kind in ("revoke", "unrevoke"):
-                self._heard.setdefault(line.body["source"], line.kind == "unrevoke")
+            if isinstance(line.body, RevokeLine):
+                self._heard.setdefault(line.body.of, line.kind == "unrevoke")
             if line.kind == "decision":
-                self._oldest = min(self._oldest, decided_at(line))
+                self._oldest = min(self._oldest, line.body.now)
                 if line.id == line.event:
                     begun.append(line.event)
             if line.event:
@@ -214,33 +248,27 @@ class _Past:
         for id in begun:
             lines = [self._pool.translated(x, self._line.seq) for x in reversed(self._waiting.pop(id))]
             for event in events_of(lines, silent).values():
-                found.append((id, event, lines[0].body["tick"]))
+                found.append((id, event))
         if found:
             self._weigh(found)
 
-    def _weigh(self, found: Sequence[tuple[str, EventState, float]]) -> None:
-        """Add what each of these events contributes; the tick is that of its decision."""
+    def _weigh(self, found: Sequence[tuple[str, EventState]]) -> None:
+        """Add what each of these events contributes."""
         made, settings = self._made, self._settings
-        events = [event for _, event, _ in found]
+        events = [event for _, event in found]
         near = np.array([event.phi for event in events]) @ made.phi
         kernels = _similarity(near, events, made)
-        labelled, labels, agreed_near, agreed = self.evidence
-        for i, (id, event, decided) in enumerate(found):
+        for i, (id, event) in enumerate(found):
             kept = self._pool.kept_since(event.seq, [self._peer], until=self._line.seq)
             weight = 1.0 if kept is None else kept[0]
-            if settings.agreement and self._peer in event.agreement:
-                compared = weight * self._recency(decided)
-                agreed_near, agreed = agreed_near + compared * float(near[i]) ** 2, agreed + compared
             said = event.labels()
             if self._peer not in event.evidence(said.c):
                 continue
             weight *= said.weight.get(self._peer, 1.0)
             label, recency, similarity = said.c[self._peer], self._recency(event.tick), float(kernels[i])
             share = settings.step * recency * weight * label * similarity
-            labelled, labels, self.total = labelled + 1, labels + recency * weight, self.total + share
             term = Contribution(id, event.question, label, weight, recency, similarity, share, event.topics)
             self._largest.append((-abs(share), event.seq, term))
-        self.evidence = labelled, labels, agreed_near, agreed
         self._largest = heapq.nsmallest(self._top, self._largest, key=itemgetter(0, 1))
 
     def _recency(self, tick: float) -> float:
@@ -250,7 +278,8 @@ class _Past:
         """Whether no event that was not read yet can weigh as much as those that are listed."""
         if not self._largest or len(self._largest) < self._top:
             return self._top == 0
-        ticks = [line.body["tick"] for lines in self._waiting.values() for line in lines if _has_tick(line)]
+        waiting = (line.body for lines in self._waiting.values() for line in lines)
+        ticks = [body.tick for body in waiting if isinstance(body, _PLACED) and body.tick is not None]
         latest = max(self._oldest, *ticks, -math.inf)
         # A label, its weight and the kernel are at most 1, but for the rounding of φ.
         return 1.001 * self._settings.step * self._recency(latest) < -self._largest[-1][0]
@@ -258,10 +287,6 @@ class _Past:
     def listed(self) -> list[Contribution]:
         """The terms that weigh most, the largest first."""
         return [term for _, _, term in self._largest]
-
-
-def _has_tick(line: Record) -> bool:
-    return line.kind in ("decision", "feedback") and "tick" in line.body
 
 
 def _similarity(near: FloatArray, events: Sequence[EventState], made: Decision) -> FloatArray:

@@ -10,14 +10,15 @@ import numpy as np
 
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Feedback
-from sigma_mem.session.event import EventState
-from sigma_mem.session.fold import Fold
-from sigma_mem.session.journal import Journal
-from sigma_mem.session.lines import feedback_from, feedback_record, revoke_record, unrevoke_record
-from sigma_mem.session.logs import LOG
-from sigma_mem.session.naming import DECISION_ID
+from sigma_mem.ledger.decision import feedback_in, feedback_line
+from sigma_mem.ledger.event import EventState
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.journal import Journal
+from sigma_mem.ledger.lines import Body, Line, is_feedback, revoke_line
+from sigma_mem.ledger.logs import LOG
+from sigma_mem.ledger.records import Ledger
+from sigma_mem.session.names import DECISION_ID
 from sigma_mem.session.peers import current_names, known_names
-from sigma_mem.store.base import Store
 from sigma_mem.store.writer import refuse_unwritable
 
 _AMENDED = re.compile(r"~[0-9]+$")  # ends the id of a line that amends
@@ -35,7 +36,7 @@ def append_feedback(
     wait: bool = True,
 ) -> Feedback:
     """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
-    store, namespace = journal.store, journal.namespace
+    ledger = journal.ledger
     with journal.writing() as fold:
         clean = current_names(checked_labels(labels, scores, known_names(fold)), fold)
         _check_source(source, clean)
@@ -46,14 +47,14 @@ def append_feedback(
         event_id, event = fold.event_of(decision)
         _check_id(id, event_id, fold)
         feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
-        repeated = id is not None and was_taken(store, namespace, feedback)
+        repeated = id is not None and was_taken(ledger, feedback)
         ticket = None
         if not repeated and new_labels(event, clean, source, amend):
-            line = feedback.id if id is None else next_revision_id(store, namespace, id)
+            line = feedback.id if id is None else next_revision_id(ledger, id)
             tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
-            ticket = journal.append(feedback_record(feedback, line, tick, fold.standing(source, event)))
+            ticket = journal.append(feedback_line(feedback, line, tick, fold.standing(source, event)))
     if wait and ticket is None:
-        store.flush()  # the earlier feedback may still be on its way to the disk
+        journal.store.flush()  # the earlier feedback may still be on its way to the disk
     elif wait and ticket is not None:
         ticket.wait()
     return feedback
@@ -157,15 +158,18 @@ def new_labels(
     return fresh
 
 
-def was_taken(store: Store, namespace: str, feedback: Feedback) -> bool:
+def was_taken(ledger: Ledger, feedback: Feedback) -> bool:
     """Whether feedback with this id, event, labels and source is in the ledger already.
 
     ConflictError where the id was used with another body and this one does not amend.
     """
-    revisions = _revisions(store, namespace, feedback.id)
+    revisions = _revisions(ledger, feedback.id)
     if not revisions:
         return False
-    before, now = ((f.event, f.labels, f.source) for f in (revisions[-1], feedback))
+    last = revisions[-1]
+    if not is_feedback(last):
+        raise ConflictError(f"feedback {feedback.id!r} was about an event that was forgotten; use another id")
+    before, now = ((f.event, f.labels, f.source) for f in (feedback_in(last), feedback))
     if before != now and not feedback.amends:
         raise ConflictError(
             f"feedback {feedback.id!r} came before as (event, labels, source) = {before}, and now as {now}; "
@@ -176,31 +180,30 @@ def was_taken(store: Store, namespace: str, feedback: Feedback) -> bool:
 
 def append_revocation(journal: Journal, source: str, undo: bool, time: float) -> int:
     """Revoke a source or, with `undo`, hear it again; return how many lines it wrote. Idempotent."""
-    store, namespace = journal.store, journal.namespace
-    kind, record = ("unrevoke", unrevoke_record) if undo else ("revoke", revoke_record)
+    ledger, kind = journal.ledger, "unrevoke" if undo else "revoke"
     with journal.writing() as fold:
-        lines = sum(1 for _ in store.of_source(namespace, source))
+        lines = sum(1 for _ in ledger.of_source(source))
         ticket = None
         if (source in fold.revoked) == undo:
             revision = 0
-            while store.find(namespace, kind, _revision_id(source, revision)):
+            while ledger.find(kind, _revision_id(source, revision)):
                 revision += 1
-            ticket = journal.append(record(source, _revision_id(source, revision), time))
+            ticket = journal.append(revoke_line(source, _revision_id(source, revision), time, undo))
     if ticket is not None:
         ticket.wait()
-        LOG.info("memory %r: source %r %sd, %d lines", namespace, source, kind, lines)
+        LOG.info("memory %r: source %r %sd, %d lines", journal.namespace, source, kind, lines)
     return lines
 
 
-def next_revision_id(store: Store, namespace: str, id: str) -> str:
+def next_revision_id(ledger: Ledger, id: str) -> str:
     """The id of the next ledger line of this feedback: amendments have lines of their own."""
-    return _revision_id(id, len(_revisions(store, namespace, id)))
+    return _revision_id(id, len(_revisions(ledger, id)))
 
 
-def _revisions(store: Store, namespace: str, id: str) -> list[Feedback]:
-    found: list[Feedback] = []
-    while record := store.find(namespace, "feedback", _revision_id(id, len(found))):
-        found.append(feedback_from(record))
+def _revisions(ledger: Ledger, id: str) -> list[Line[Body]]:
+    found: list[Line[Body]] = []
+    while line := ledger.find("feedback", _revision_id(id, len(found))):
+        found.append(line)
     return found
 
 

@@ -9,9 +9,9 @@ from typing import Any, overload
 import numpy as np
 
 from sigma_mem.events import FloatArray, shortened
-from sigma_mem.session.event import EventState
+from sigma_mem.ledger.event import EventState
+from sigma_mem.ledger.lines import DecisionLine, Line
 from sigma_mem.session.tabular import Tabular
-from sigma_mem.store.base import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +94,46 @@ class History(Sequence[HistoryEntry], Tabular):
 
 
 def histories(
-    decisions: Iterable[Record], events: dict[str, EventState], peers: Iterable[str]
+    decisions: Iterable[Line[DecisionLine]], events: dict[str, EventState], peers: Iterable[str]
 ) -> dict[str, History]:
     """The record of every one of these peers.
 
     Parameters
     ----------
-    decisions : iterable of Record
+    decisions : iterable of Line
         Lines of decisions, in order.
     events : mapping
         Events by id, as they stand now.
     """
-    made: dict[str, list[Record]] = {}
+    made: dict[str, list[Line[DecisionLine]]] = {}
     for line in decisions:
         made.setdefault(line.event, []).append(line)
     return {peer: History(peer, _entries(peer, made, events)) for peer in peers}
 
 
 def _entries(
-    peer: str, made: dict[str, list[Record]], events: dict[str, EventState]
+    peer: str, made: dict[str, list[Line[DecisionLine]]], events: dict[str, EventState]
 ) -> Iterator[HistoryEntry]:
     for id, lines in made.items():
         event = events.get(id)
         if event is None:
             continue
         said = event.labels()
-        chosen = any(line.body["peer"] == peer for line in lines)
+        chosen = any(line.body.chosen == peer for line in lines)
         if not chosen and peer not in said.c:
             continue
         label = said.c.get(peer)
         yield HistoryEntry(
             event=id,
-            time=lines[0].body["time"],
-            prob=lines[-1].body["probs"].get(peer),
+            time=lines[0].body.time,
+            prob=_prob(lines[-1].body, peer),
             chosen=chosen,
             label=label,
             weight=None if label is None else said.weight.get(peer, 1.0),
             question=event.question,
         )
+
+
+def _prob(body: DecisionLine, peer: str) -> float | None:
+    """p̂ of a peer; None where it was not in the pool."""
+    return float(body.read_of_peers()[1][body.peers.index(peer)]) if peer in body.peers else None

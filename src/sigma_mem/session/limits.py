@@ -22,10 +22,10 @@ from sigma_mem.decide.spending import (
 )
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
+from sigma_mem.ledger.costs import LARGEST_AMOUNT, Budget, Pacing, window_row
+from sigma_mem.ledger.fold import Fold
 from sigma_mem.memory import Reading
-from sigma_mem.session.costs import LARGEST_AMOUNT, Budget, Pacing, window_row
-from sigma_mem.session.fold import Fold
-from sigma_mem.session.serving import checked_among
+from sigma_mem.session.served import checked_among
 
 _DIGITS = 9  # of p̂ and its deviation, as the ledger keeps them for a budget
 
@@ -115,7 +115,7 @@ def route_within(
     if explore:
         state = fold.state
         labels = state.competence.trace(state.now)[1]
-        overall = float(labels @ (0.5 + 0.5 * reading.overall[:, -1]) + 1.0) / float(labels.sum() + 2.0)
+        overall = float(labels @ (0.5 + 0.5 * reading.slowest) + 1.0) / float(labels.sum() + 2.0)
         variance = fold.costs.sums.variance(state.now, overall)
         mean = exploring_mean(reading, state.settings.step, labels, price, variance)[rows].round(_DIGITS)
         sd = exploring_sd(variance, labels)[rows].round(_DIGITS)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import SigmaState
-from sigma_mem.memory.calibration import wilson
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.memory.rates import wilson
 from sigma_mem.session.tabular import Tabular
-
-_Z = 1.96  # half-width of a 95 % interval, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,18 @@ class PeerTrust:
     interval : tuple of float
         Where p̂ lies with 95 %, by the evidence there is.
     effective : float
-        Labelled events behind it: near the question, or anywhere.
+        Labelled events behind it, near the question or anywhere, as far as they are not forgotten.
+    labels : int
+        Events on which it was labelled at all: a rate is over what a peer was asked, not over all tasks.
+    last : float, optional
+        When its newest label came, in seconds since 1970; None if it has none.
     """
 
     prob: float
     interval: tuple[float, float]
     effective: float
+    labels: int = 0
+    last: float | None = None
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -70,7 +74,7 @@ class TrustByPeer(Mapping[str, PeerTrust], Tabular):
         return [{"peer": peer, **_flat(found)} for peer, found in self.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """Peer → prob, interval, effective."""
+        """Peer → prob, interval, effective, labels, last."""
         return {peer: {**asdict(found), "interval": list(found.interval)} for peer, found in self.items()}
 
 
@@ -111,24 +115,38 @@ class TrustTable(Tabular):
         return {"events": self.events, "overall": self.overall.to_dict(), "topics": topics}
 
 
-def trust_at(state: SigmaState, phi: FloatArray, moment: float, topics: Sequence[str] = ()) -> TrustByPeer:
+def trust_at(fold: Fold, phi: FloatArray, moment: float, topics: Sequence[str] = ()) -> TrustByPeer:
     """What the memory says of every peer at φ and on these topics."""
-    reading = state.read(phi, moment, topics)
-    return _trust(state, reading.prob, reading.effective, reading.pseudo)
+    reading = fold.state.read(phi, moment, topics)
+    return _trust(fold, reading.prob, reading.effective, reading.observations)
 
 
-def trust_overall(state: SigmaState) -> TrustByPeer:
+def trust_overall(fold: Fold) -> TrustByPeer:
     """What the memory says of every peer whatever the task."""
-    prob, labels = state.overall()
-    return _trust(state, prob, np.abs(labels), state.settings.strength)
+    prob, labels = fold.state.overall()
+    return _trust(fold, prob, np.abs(labels), np.abs(labels) + 1.0)
 
 
-def _trust(state: SigmaState, prob: FloatArray, effective: FloatArray, pseudo: float) -> TrustByPeer:
-    low, high = wilson(prob, effective + pseudo, _Z)
-    columns = zip(state.peers, prob.tolist(), low.tolist(), high.tolist(), effective.tolist(), strict=True)
-    return TrustByPeer({peer: PeerTrust(p, (a, b), n) for peer, p, a, b, n in columns})
+def _trust(fold: Fold, prob: FloatArray, effective: FloatArray, observations: FloatArray) -> TrustByPeer:
+    low, high = wilson(prob, observations)
+    columns = zip(
+        fold.state.peers, prob.tolist(), low.tolist(), high.tolist(), effective.tolist(), strict=True
+    )
+    return TrustByPeer(
+        {
+            peer: PeerTrust(p, (a, b), n, fold.labelled[peer], fold.last_label.get(peer))
+            for peer, p, a, b, n in columns
+        }
+    )
 
 
-def _flat(found: PeerTrust) -> dict[str, float]:
+def _flat(found: PeerTrust) -> dict[str, float | None]:
     low, high = found.interval
-    return {"prob": found.prob, "low": low, "high": high, "effective": found.effective}
+    return {
+        "prob": found.prob,
+        "low": low,
+        "high": high,
+        "effective": found.effective,
+        "labels": found.labels,
+        "last": found.last,
+    }

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from sigma_mem.encode import ENCODERS, CustomEncoder, Encoder, open_encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import ConflictError, EncoderMismatchError, InputError
+from sigma_mem.ledger.lines import OpenLine, open_line
+from sigma_mem.ledger.records import Ledger, record_of
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.arguments import checked_flag
-from sigma_mem.session.lines import Opening, open_record, opening_from
 from sigma_mem.store.base import Store
 
 _LARGEST_RANK = 16384
@@ -23,15 +24,15 @@ def open_memory(
     settings: Settings | None,
     keep_text: bool | None,
     time: float,
-) -> tuple[Opening, Encoder | None]:
+) -> tuple[OpenLine, Encoder | None]:
     """Make the namespace's memory, or open it and check what the caller says against it.
 
     Returns what the memory is made of and its encoder; None where φ is handed in.
     """
     checked_flag("keep_text", keep_text)
-    first = next(iter(store.records(namespace)), None)
+    first = next(Ledger(store, namespace).lines(), None)
     if first is not None:
-        opening = opening_from(first)
+        opening: OpenLine = first.body
         return opening, _checked(opening, namespace, rank, encoder, settings, keep_text)
     if peers is None:
         raise InputError(f"namespace {namespace!r} holds no memory yet; expected peers=[...] to make one")
@@ -46,16 +47,16 @@ def open_memory(
             f"rank is {size}; expected at most {_LARGEST_RANK}: every peer has matrices of rank²"
         )
     state = SigmaState(peers, size, settings)  # checks peers
-    opening = Opening(state.peers, size, state.settings, _name(found), keep_text is not False)
+    opening = OpenLine(state.peers, size, state.settings, _name(found), keep_text is not False, time)
     try:
-        store.append(namespace, [open_record(opening, time)])[1].wait()
+        store.append(namespace, [record_of(open_line(opening, time))])[1].wait()
     except ConflictError:  # another thread was first
         return open_memory(store, namespace, peers, rank, encoder, settings, keep_text, time)
     return opening, found
 
 
 def _checked(
-    opening: Opening,
+    opening: OpenLine,
     namespace: str,
     rank: int | None,
     encoder: str | Embed | Encoder | None,
@@ -69,7 +70,7 @@ def _checked(
             f"settings are {settings}; the memory in {namespace!r} was made with {opening.settings}: "
             "leave them out, or take another namespace"
         )
-    if keep_text is not None and opening.keep_text not in (None, keep_text):
+    if keep_text is not None and opening.keep_text is not keep_text:
         raise InputError(
             f"keep_text is {keep_text}; the memory in {namespace!r} was made with {opening.keep_text}: "
             f"leave it out, or make another memory with refold(keep_text={keep_text})"
@@ -77,10 +78,7 @@ def _checked(
     written_with = opening.encoder
     if encoder is None and written_with["name"] not in ENCODERS:
         return None  # it was an encoder object: φ may be handed in
-    if encoder is None or encoder == written_with["name"]:  # in the version that wrote it, not the newest
-        found: Encoder | None = open_encoder(**written_with)
-    else:
-        found = choose_encoder(encoder, opening.rank)
+    found = choose_encoder(written_with["name"] if encoder is None else encoder, opening.rank)
     if _name(found) != written_with:
         raise EncoderMismatchError(
             f"encoder is {_name(found)['name']} {_name(found)['version']}; the memory in {namespace!r} was "

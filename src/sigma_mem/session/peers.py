@@ -3,12 +3,11 @@
 from collections.abc import Collection, Sequence
 
 from sigma_mem.errors import InputError
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.journal import Journal
+from sigma_mem.ledger.lines import Line, PeerLine, peer_line, rename_line, reset_line
+from sigma_mem.ledger.logs import LOG
 from sigma_mem.memory import SigmaState
-from sigma_mem.session.fold import Fold
-from sigma_mem.session.journal import Journal
-from sigma_mem.session.lines import peer_record, rename_record, reset_record
-from sigma_mem.session.logs import LOG
-from sigma_mem.store.base import Record
 
 
 def append_join(journal: Journal, peer: str, returning: bool, time: float) -> None:
@@ -23,7 +22,7 @@ def append_departure(journal: Journal, peer: str, time: float) -> None:
     with journal.writing() as fold:
         _check_member(fold, peer)
         SigmaState(fold.state.peers, 1).remove_peer(peer)  # refuses the last one before anything is written
-        ticket = journal.append(peer_record(peer, False, time, len(fold.pool)))
+        ticket = journal.append(peer_line(peer, False, time, len(fold.pool)))
     ticket.wait()
 
 
@@ -31,7 +30,7 @@ def append_reset(journal: Journal, peer: str, keep: float, time: float) -> None:
     """Forget part of a peer's record; see `SigmaMem.reset_peer`."""
     with journal.writing() as fold:
         _check_member(fold, peer)
-        ticket = journal.append(reset_record(peer, _checked_keep(keep), len(fold.pool), time))
+        ticket = journal.append(reset_line(peer, _checked_keep(keep), len(fold.pool), time))
     ticket.wait()
     LOG.info("memory %r: peer %r was reset and keeps %g of its record", journal.namespace, peer, keep)
 
@@ -46,7 +45,7 @@ def append_rename(journal: Journal, old: str, new: str, keep: float, time: float
                 f"peer {new!r} was in this memory before; expected a name not used yet, or one that "
                 f"{old!r} had"
             )
-        ticket = journal.append(rename_record(old, new, _checked_keep(keep), len(fold.pool), time))
+        ticket = journal.append(rename_line(old, new, _checked_keep(keep), len(fold.pool), time))
     ticket.wait()
     LOG.info("memory %r: peer %r is now %r and keeps %g of its record", journal.namespace, old, new, keep)
 
@@ -56,13 +55,13 @@ def sync_pool(journal: Journal, peers: Sequence[str], time: float) -> None:
     with journal.writing() as fold:
         pool = list(fold.state.peers)
         SigmaState(peers, 1)  # checks the names
-        lines: list[Record] = []
+        lines: list[Line[PeerLine]] = []
         for peer in peers:
             if peer not in pool:
                 lines.append(_join(fold, pool, peer, peer in fold.departed, time, len(lines)))
                 pool.append(peer)
         for peer in [name for name in pool if name not in peers]:
-            lines.append(peer_record(peer, False, time, len(fold.pool) + len(lines)))
+            lines.append(peer_line(peer, False, time, len(fold.pool) + len(lines)))
         ticket = journal.append(*lines) if lines else None
     if ticket is not None:
         ticket.wait()
@@ -70,7 +69,7 @@ def sync_pool(journal: Journal, peers: Sequence[str], time: float) -> None:
 
 def _join(
     fold: Fold, pool: Sequence[str], peer: str, returning: bool, time: float, queued: int = 0
-) -> Record:
+) -> Line[PeerLine]:
     SigmaState((*pool, peer), 1)  # checks the name before anything is written
     if peer in fold.aliases():
         raise InputError(f"peer {peer!r} is now {fold.aliases()[peer]!r}; expected a name not used yet")
@@ -81,7 +80,7 @@ def _join(
         )
     if returning and peer not in fold.departed:
         raise InputError(f"peer {peer!r} was never removed; leave out returning=True")
-    return peer_record(peer, True, time, len(fold.pool) + queued, returning)
+    return peer_line(peer, True, time, len(fold.pool) + queued, returning)
 
 
 def checked_pool(given: Sequence[str], pool: Sequence[str]) -> bool:

@@ -15,27 +15,27 @@ from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
+from sigma_mem.ledger.journal import Journal, shared_journal
+from sigma_mem.ledger.pool import PoolChanges
 from sigma_mem.memory import Settings
 from sigma_mem.session.advice import rank_advice
 from sigma_mem.session.arguments import explains_arguments
-from sigma_mem.session.building import build_store
 from sigma_mem.session.deciding import Decider
-from sigma_mem.session.forgetting import forget_events
-from sigma_mem.session.journal import Journal, shared_journal
+from sigma_mem.session.decisions import Moment
+from sigma_mem.session.export import export_ledger, read_ledger, restore_ledger
+from sigma_mem.session.forget import forget_events
 from sigma_mem.session.judging import JudgingCenter
 from sigma_mem.session.learning import Learned, learn_stream
-from sigma_mem.session.listing import Moment
-from sigma_mem.session.merging import Ledger, append_merged, merged_opening
+from sigma_mem.session.merge import MergedPart, append_merged, merged_opening
 from sigma_mem.session.methods.costs import CostMethods
 from sigma_mem.session.methods.deciding import DecidingMethods
 from sigma_mem.session.methods.feedback import FeedbackMethods
 from sigma_mem.session.methods.looking import LookingMethods
 from sigma_mem.session.methods.peers import PeerMethods
-from sigma_mem.session.moving import export_ledger, read_ledger, restore_ledger
+from sigma_mem.session.new_store import build_store
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.peers import checked_pool, other_pool_error, sync_pool
-from sigma_mem.session.pool import PoolChanges
-from sigma_mem.session.refolding import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
+from sigma_mem.session.refold import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
 from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import open_store
@@ -135,7 +135,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
                 self.store, namespace, peers, rank, encoder, settings, keep_text, clock()
             )
             self._opening = opening
-            self._keep_text = keep_text is not False if opening.keep_text is None else opening.keep_text
+            self._keep_text = opening.keep_text
             self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
             self._decider = Decider(
                 self._journal, opening, self._encoder, reads, center, self._rng, clock, self._keep_text
@@ -221,7 +221,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
         with self._journal as fold:
             until = fold.seq
-        return export_ledger(self.store, self._namespace, Path(path), until)
+        return export_ledger(self._journal.ledger, Path(path), until)
 
     @staticmethod
     def restore(
@@ -308,7 +308,7 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
                 store=store, namespace=namespace, encoder=chosen, reads=self._registry, clock=task.clock
             )
             new._decider.center = self._decider.center
-            lines = self.store.records(self._namespace, until=until)
+            lines = self._journal.ledger.lines(until=until)
             return refolded(new, task, lines, encoder is not None)
 
         store, report = build_store(path, namespace, opening, self._clock(), fill)
@@ -332,20 +332,19 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         path, namespace
             Of the new memory, as for `refold`.
         """
-        ledgers = [mem._ledger() for mem in (self, other)]
-        opening = merged_opening(*ledgers)
+        parts = [mem._part() for mem in (self, other)]
+        opening = merged_opening(*parts)
 
         def fill(store: Store) -> None:
-            append_merged(Journal(store, namespace, opening, self._registry, _NEVER), *ledgers)
+            append_merged(Journal(store, namespace, opening, self._registry, _NEVER), *parts)
 
         store, _ = build_store(path, namespace, opening, self._clock(), fill)
         return SigmaMem._owning(store, namespace, self._encoder)
 
-    def _ledger(self) -> Ledger:
+    def _part(self) -> MergedPart:
         with self._journal as fold:
-            return Ledger(
-                self.store,
-                self._namespace,
+            return MergedPart(
+                self._journal.ledger,
                 self._opening,
                 fold.seq,
                 fold.state.peers,

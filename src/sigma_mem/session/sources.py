@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sigma_mem.session.fold import Fold
+from sigma_mem.ledger.fold import Fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Source:
 
 def list_sources(fold: Fold, lines: Mapping[str, int]) -> list[Source]:
     """Sources by name, given how many lines each has in the ledger."""
-    names = sorted({*lines, *fold.revoked, *(fold.sources.trusted or ())})
+    names = sorted({*lines, *fold.revoked, *fold.sources.trusted})
     weights = fold.sources.weights([name for name in names if name not in fold.revoked], fold.state)
     out = []
     for name in names:

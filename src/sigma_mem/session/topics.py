@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sigma_mem.errors import InputError
+from sigma_mem.ledger.event import EventState
 from sigma_mem.memory.topics import SHARES, TopicReading
-from sigma_mem.session.event import EventState
 
 Topic = str | Sequence[str]  # one, or several
 

@@ -28,7 +28,7 @@ def view_of(
     peers, given = state.peers, answers.by_peer
     if not given:
         groups, zeros = _no_answers(len(peers))
-        return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G)
+        return View(reading.score, reading.prob, groups, zeros, 1.0, zeros, lambda: state.G, state.labelled)
     groups = _groups(peers, given)
     return View(
         score=reading.score,
@@ -77,5 +77,6 @@ def believed(state: SigmaState, view: View, outcome: Outcome) -> tuple[float, li
     """The calibrated confidence in the answer that was chosen, and the claims behind it, for the ledger."""
     peer = outcome.peer
     claims = answer_claims(vote_totals(view, outcome), view.alternatives, int(view.groups[peer]))
-    claim = state.confidence.mixed(claims, state.now)
-    return state.confidence.calibrated(claim, state.now), [state.peers[peer], *claims.tolist(), claim]
+    fresh = state.rates.events.factor(state.confidence.decayed).item()
+    claim = state.confidence.mixed(claims, fresh)
+    return state.confidence.calibrated(claim, fresh), [state.peers[peer], *claims.tolist(), claim]

@@ -36,5 +36,6 @@ def votes_of_groups(state: SigmaState, view: View) -> FloatArray:
 def _evidence(state: SigmaState, view: View, total: float) -> float:
     """Calibrated log-odds of an answer with this total, if nobody spoke for another one."""
     claims = answer_claims(np.array([total]), view.alternatives, 0)
-    believed = state.confidence.calibrated(state.confidence.mixed(claims, state.now), state.now)
+    fresh = state.rates.events.factor(state.confidence.decayed).item()
+    believed = state.confidence.calibrated(state.confidence.mixed(claims, fresh), fresh)
     return math.log(believed / (1.0 - believed)) + math.log(view.alternatives)

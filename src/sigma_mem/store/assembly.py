@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sigma_mem.store.base import Record
 from sigma_mem.store.chain import START, Link, Space
-from sigma_mem.store.rows import SALT, Packing, Queued, StoredRow, new_salts
+from sigma_mem.store.rows import SALT, Queued, StoredRow, new_salts, stored_row
 
 
 class SourceLines(NamedTuple):
@@ -42,8 +42,6 @@ class Assembly:
     ----------
     known : Books
         As the last commit left them.
-    packing : callable
-        What packs the lines of a namespace, by its number and how many lines it has.
     erased : callable
         The row of an earlier line with another body, by its number, the body and the namespace.
     new_space, new_source : callable
@@ -56,12 +54,10 @@ class Assembly:
     """
 
     known: Books
-    packing: Callable[[int, int], Packing]
     erased: Callable[[int, bytes, int], StoredRow]
     new_space: Callable[[Books], int]
     new_source: Callable[[Books], int]
     changed: Books = field(default_factory=Books)
-    packings: dict[int, Packing] = field(default_factory=dict)
     rows: list[StoredRow] = field(default_factory=list)
     erasures: list[StoredRow] = field(default_factory=list)
     places: dict[tuple[str, int], Link] = field(default_factory=dict)
@@ -72,11 +68,8 @@ class Assembly:
         for place, queued in enumerate(records):
             space = self._open_space(queued.namespace)
             source = self._next_source(queued.record, space.number)
-            packing = self.packings.get(space.number) or self.packing(space.number, space.lines)
             salt = salts[SALT * place : SALT * (place + 1)]
-            row = packing.row(queued, space.number, space.lines + 1, source, salt)
-            if space.lines == 0:
-                self.packings[space.number] = Packing(queued.body)
+            row = stored_row(queued.record, space.number, space.lines + 1, source, salt)
             link = Link(space.lines, space.head, 0).follow(row)
             sourced = space.sourced + (source is not None)
             self.changed.spaces[queued.namespace] = space._replace(
@@ -92,12 +85,11 @@ class Assembly:
 
     def _next_source(self, record: Record, namespace: int) -> int | None:
         """Count one line more of a feedback's source; return its number."""
-        name = record.body.get("source") if record.kind == "feedback" else None
-        if not isinstance(name, str):
+        if record.source is None:
             return None
-        key = namespace, name
+        key = namespace, record.source
         line = self.changed.sources.get(key) or self.known.sources.get(key)
         if line is None:
-            line = SourceLines(self.new_source(self.changed), namespace, name, 0)
+            line = SourceLines(self.new_source(self.changed), namespace, record.source, 0)
         self.changed.sources[key] = line._replace(lines=line.lines + 1)
         return line.number

@@ -1,9 +1,7 @@
 """What a store must do: keep an append-only ledger and a snapshot per namespace.
 
 The ledger is the truth; a snapshot is derived state that a replay must reproduce. The store knows nothing of
-what a record means, but that feedback has a source. Bodies are plain JSON values, turned into text by the
-store when it writes (off the caller's thread), and φ is raw little-endian float64: nothing that is read back
-can run code.
+what a record means, but that feedback has a source: bodies are bytes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,15 +10,18 @@ from typing import Any, NamedTuple, Protocol
 
 from sigma_mem.errors import StoreError
 
+LEDGER_FORMAT = 1  # of exported files, and the version that the numbered SQL scripts lead to
+SNAPSHOT_FORMAT = 1
+
 
 class Record(NamedTuple):
     """One line of the ledger."""
 
-    kind: str  # "open", "decision", "ref", "served", "price", "feedback", "revoke", "unrevoke" or "peer"
+    kind: str  # "decision", "feedback" …
     id: str  # unique within (namespace, kind)
     event: str  # the event it belongs to, "" where it belongs to none
-    body: Mapping[str, Any]  # JSON values; not changed after it was appended
-    phi: bytes = b""  # raw little-endian float64, empty where there is none
+    body: bytes
+    source: str | None = None  # who gave feedback
     seq: int = 0  # position in the store's ledger, or in its namespace's, from 1, given by `append`
 
 
@@ -55,8 +56,8 @@ class Turns(Protocol):
     def leave_turn(self, namespace: str, seat: Any) -> None:
         """Let others append once what was queued is written."""
 
-    def last_line(self, namespace: str) -> int:
-        """The number of a namespace's last line, whoever appended it."""
+    def is_current(self, namespace: str, seq: int) -> bool:
+        """Whether line `seq` of a namespace, as this process read or wrote it, is still the last one."""
 
     def append_after(
         self, namespace: str, records: Sequence[Record], epoch: int | None, after: int | None
@@ -114,7 +115,7 @@ class Store(Protocol):
         """All records that belong to an event, in order."""
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
-        """Records of kind "feedback" whose body names this source, in order, with seq ≤ until."""
+        """Records that name this source, in order, with seq ≤ until."""
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
@@ -132,8 +133,8 @@ class Store(Protocol):
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""
 
-    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
-        """Replace the bodies of lines by smaller ones and drop their φ, and append the line that says so.
+    def erase(self, namespace: str, bodies: Mapping[int, bytes], record: Record) -> None:
+        """Replace the bodies of lines by smaller ones, and append the line that says so.
 
         One unit, durable when it returns. The lines keep number, kind, id and event, and their place in the
         chain. The namespace's snapshot is dropped, and no byte of the old bodies is left in a file.

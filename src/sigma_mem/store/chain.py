@@ -6,7 +6,7 @@ another place shows when they are read, although an index that led to it was dam
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -48,25 +48,14 @@ class Space(NamedTuple):
         return checksum(self.number, self.name, self.lines, self.sourced, self.head)
 
 
-def follow(rows: Iterable[StoredRow], start: Link, what: str) -> Iterator[tuple[StoredRow, Link]]:
-    """Rows and the place after each; StoreCorruptError where a line is missing."""
-    at = start
-    for row in rows:
-        if row.line != at.lines + 1:
-            raise StoreCorruptError(
-                f"{what}: line {at.lines + 1} is missing before record {row.seq}; restore it from a backup"
-            )
-        at = at.follow(row)
-        yield row, at
-
-
 def follow_all(rows: Sequence[StoredRow], start: Link, what: str) -> Link:
     """The place after all of these rows; StoreCorruptError where a line is missing."""
     line, head, seq = start
     for row in rows:
         if row.line != line + 1:
-            for _ in follow(rows, start, what):  # which says where
-                pass
+            raise StoreCorruptError(
+                f"{what}: line {line + 1} is missing before record {row.seq}; restore it from a backup"
+            )
         line, seq = row.line, row.seq
         head = blake2b(head + row.digest[:DIGEST], digest_size=DIGEST).digest()
     return Link(line, head, seq)

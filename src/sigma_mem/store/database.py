@@ -4,9 +4,8 @@ Nothing is written before the file is known to be a memory that this version und
 is refused is left as it was.
 """
 
-import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from importlib.resources import files
@@ -20,7 +19,6 @@ APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
 _PAGES = 1024  # copied at a time, so that a writer is not held up
 _LONGEST = 120  # characters of SQLite's own words in a message
-CHAIN = 4  # the migration that copies every line
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
 
@@ -132,17 +130,15 @@ def keep_older(path: Path, version: int) -> None:
             copy_pages(path, temporary)
 
 
-def migrate(db: sqlite3.Connection, version: int, copy_lines: Callable[[sqlite3.Connection], None]) -> None:
+def migrate(db: sqlite3.Connection, version: int) -> None:
     """Apply the missing migrations, all or none of them."""
     if version == len(migrations()):
         return
     try:
         db.execute("BEGIN IMMEDIATE")
-        for number, script in enumerate(migrations()[version:], start=version + 1):
+        for script in migrations()[version:]:
             for statement in _statements(script):
                 db.execute(statement)
-            if number == CHAIN:
-                copy_lines(db)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID:d}")
         db.execute(f"PRAGMA user_version = {len(migrations()):d}")
         db.execute("COMMIT")
@@ -159,38 +155,6 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(lines):
             yield lines
             lines = ""
-
-
-class OpenFiles:
-    """The files that were opened under a path: SQLite goes on writing to them when they are removed."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known = {path: _identity(path)}
-
-    def remember_log(self) -> None:
-        """Know the log as well; there is one from the first commit on."""
-        log = self._path.with_name(self._path.name + "-wal")
-        if log not in self._known:
-            self._known[log] = _identity(log)
-
-    def refuse_moved(self) -> None:
-        """Raise StoreError where the memory or its log is no longer what stands under its path."""
-        for file, was in self._known.items():
-            if was is None or _identity(file) != was:
-                raise StoreError(
-                    f"{file} was removed, moved or replaced while it was open; what goes into the old one is "
-                    "not kept. Put it back, or close the memory and open it again"
-                )
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    """Device and inode of a file; None where there is none."""
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _has_sqlite_header(path: Path) -> bool:

@@ -7,21 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
 from sigma_mem.store.batches import Batch, Settled
-from sigma_mem.store.forking import Level, fork_safe
-from sigma_mem.store.table_store import json_body
-from sigma_mem.store.writer import refuse_known, refuse_unwritable
+from sigma_mem.store.fork import tell_after_fork
+from sigma_mem.store.writer import refuse_bad_records, refuse_known
 
 _DURABLE = Batch()  # the ticket of all records: they need no waiting
 _DURABLE.settle()
 
 
 _SEQ = itemgetter(0)
-_OF_CHECKED_VALUES = frozenset(["decision", "feedback"])  # the most frequent kinds
 
 
 @dataclass(slots=True)
@@ -36,13 +33,13 @@ class _Namespace:
     indexed: int = 0  # of them
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
-    by_source: dict[Any, "array[int]"] = field(default_factory=dict)  # positions of feedback
+    by_source: dict[str, "array[int]"] = field(default_factory=dict)  # positions of feedback
     snapshot: Snapshot | None = None
 
     def numbered(self, position: int) -> Record:
         """The record with its seq, built on reading, since most records are never read."""
         seq, r = self.records[position]
-        return Record(r.kind, r.id, r.event, r.body, r.phi, seq)
+        return Record(r.kind, r.id, r.event, r.body, r.source, seq)
 
     def index(self) -> None:
         """Take the newest records into the indexes; doing it again does no harm."""
@@ -54,8 +51,8 @@ class _Namespace:
                 known = self.by_event.get(record.event, ())
                 if position not in known:
                     self.by_event[record.event] = (*known, position)
-            if record.kind == "feedback":
-                positions = self.by_source.setdefault(record.body.get("source"), array("q"))
+            if record.source is not None:
+                positions = self.by_source.setdefault(record.source, array("q"))
                 if not positions or positions[-1] < position:
                     positions.append(position)
             self.indexed = position + 1
@@ -65,10 +62,10 @@ class InMemoryStore:
     """The whole `Store` protocol in dictionaries and lists; durable as long as the process.
 
     >>> store = InMemoryStore()
-    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", {"n": 1})])
+    >>> seq, ticket = store.append("default", [Record("decision", "d1", "d1", b"what was decided")])
     >>> ticket.wait()
     >>> seq, store.find("default", "decision", "d1").body
-    (1, {'n': 1})
+    (1, b'what was decided')
     """
 
     epoch = 0  # nothing is ever dropped
@@ -76,19 +73,21 @@ class InMemoryStore:
     turns = None  # no other process writes
 
     def __init__(self) -> None:
-        self._lock = fork_safe(threading.Lock(), Level.STORE)
+        self._lock = threading.Lock()
         self._by_name: dict[str, _Namespace] = defaultdict(_Namespace)
         self._last = 0
         self._closed = False
+        tell_after_fork(self)
+
+    def after_fork(self) -> None:
+        """In a forked child, which has a copy of its own: another thread may have held the lock."""
+        self._lock = threading.Lock()
 
     def append(
         self, namespace: str, records: Sequence[Record], epoch: int | None = None
     ) -> tuple[int, Ticket]:
         """Keep records as one unit; see `Store.append`."""
-        for record in records:
-            refuse_unwritable(namespace, record.kind, record.id, record.event)
-            if record.kind not in _OF_CHECKED_VALUES:
-                json_body(record)  # refuses what no file could keep
+        refuse_bad_records(namespace, records)
         with self._lock:
             held = self._open(namespace)
             if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # else one new record
@@ -133,7 +132,7 @@ class InMemoryStore:
         """Every source that gave feedback, sorted, and how many records."""
         with self._lock:
             found = self._open(namespace).by_source.items()
-            return dict(sorted((name, len(positions)) for name, positions in found if isinstance(name, str)))
+            return dict(sorted((name, len(positions)) for name, positions in found))
 
     def save_snapshot(
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
@@ -150,16 +149,13 @@ class InMemoryStore:
         with self._lock:
             return self._open(namespace).snapshot
 
-    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+    def erase(self, namespace: str, bodies: Mapping[int, bytes], record: Record) -> None:
         """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
-        refuse_unwritable(namespace, record.kind, record.id, record.event)
+        refuse_bad_records(namespace, [record])
         with self._lock:
             held = self._open(namespace)
             refuse_known(namespace, [record], held.by_id.__contains__)
-            kept = [
-                (seq, r._replace(body=dict(bodies[seq]), phi=b"") if seq in bodies else r)
-                for seq, r in held.records
-            ]
+            kept = [(seq, r._replace(body=bodies[seq]) if seq in bodies else r) for seq, r in held.records]
             held.snapshot = None
             self._last += 1
             held.records = [*kept, (self._last, record)]  # the one step from which on it is done

@@ -8,7 +8,7 @@ from sigma_mem.errors import StoreCorruptError, StoreError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record
 from sigma_mem.store.chain import Link, Space
-from sigma_mem.store.rows import Packing, StoredRow, checksum, short_kind, whole_row
+from sigma_mem.store.rows import StoredRow, checksum, short_kind, whole_row
 
 
 class LedgerTables(ABC):
@@ -28,12 +28,16 @@ class LedgerTables(ABC):
     def __init__(self, name: str, sql: Mapping[str, str]) -> None:
         self.name, self._sql = name, sql
         self._numbers: dict[str, int] = {}  # of namespaces
-        self._packings: dict[int, Packing] = {0: Packing()}  # 0 packs first lines
+        self._source_names: dict[int, str] = {}
         self.last_places: Mapping[tuple[str, int], Link] = {}  # of chains, after each line of the last commit
 
     @abstractmethod
     def read(self, query: str, *values: str | int) -> list[Any]:
         """All rows of a named query; texts are bytes, to be checked before decoding."""
+
+    @abstractmethod
+    def refuse_damaged(self) -> None:
+        """StoreCorruptError for damage that the database itself finds."""
 
     # --- namespaces and sources ----------------------------------------------------------
 
@@ -97,26 +101,17 @@ class LedgerTables(ABC):
 
     def record(self, row: StoredRow) -> Record:
         """The record in a row that is whole."""
-        return self._packing(row.namespace, row.line - 1).record(row)
+        record = row.record()
+        if row.source is None:
+            return record
+        return record._replace(source=self._source_name(row.namespace, row.source))
 
-    def packing_of(self, number: int) -> Packing:
-        """What packs the lines of a namespace after its first."""
-        return self._packing(number, 1)
-
-    def known_packing(self, namespace: str) -> Packing | None:
-        """The same where it was needed before; looks nothing up."""
-        return self._packings.get(self._numbers.get(namespace, -1))
-
-    def _packing(self, number: int, lines: int) -> Packing:
-        """What packs the lines of a namespace after so many: its first line's body has the words."""
-        if lines == 0:
-            return self._packings[0]
-        if number not in self._packings:
-            found = self.read("page", number, 0, 1 << 62, 1)
-            if not found or (row := self.row(found[0])).line != 1:
-                raise self.damaged(f"the first line of namespace {number} is missing")
-            self._packings[number] = Packing(self._packings[0].json(row))
-        return self._packings[number]
+    def _source_name(self, namespace: int, source: int) -> str:
+        if source not in self._source_names:
+            self._source_names |= {line.number: line.name for line in self.sources(namespace)}
+        if source not in self._source_names:
+            raise self.damaged(f"source {source} is missing")
+        return self._source_names[source]
 
     def damaged(self, what: str) -> StoreCorruptError:
         """The error that says what is damaged."""
@@ -132,4 +127,4 @@ class LedgerTables(ABC):
         row = self.row(found[0]) if found else None
         if row is None or row.namespace != namespace or row.line == 1:
             raise StoreError(f"got record {seq} to erase; expected a line of the namespace after its first")
-        return self._packing(row.namespace, row.line - 1).erased(row, body)
+        return row.erased(body)

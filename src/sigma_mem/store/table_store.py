@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.assembly import SourceLines
 from sigma_mem.store.base import Record, Snapshot
+from sigma_mem.store.batches import Batch, BatchQueue, Settled
 from sigma_mem.store.chain import START, Link, Space, follow_all, refuse_other_end
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.packing import encoded
-from sigma_mem.store.rows import PackedLines, Queued, StoredRow
+from sigma_mem.store.rows import StoredRow, short_kind
 from sigma_mem.store.writer import refuse_unwritable
 
 _FIRST_PAGE = 8
-_LARGE_PAGE = 16_384  # records that a replay reads at once: it takes them apart as arrays
 PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 T = TypeVar("T", bound=LedgerTables)
 
@@ -33,12 +33,26 @@ class TableStore(ABC, Generic[T]):
         self._places: dict[str, Link] = {}  # where chains were last known
 
     @abstractmethod
-    def _settle_queue(self, namespace: str | None = None) -> None:
-        """Wait until everything queued, of a namespace, is durable or was dropped; StoreError if closed."""
+    def _queues(self, namespace: str | None = None) -> Sequence[BatchQueue]:
+        """Where records may be queued, of a namespace or of all."""
 
-    @abstractmethod
     def flush(self) -> None:
         """Return once everything appended is durable; raise StoreError if it cannot be."""
+        self._refuse_closed()
+        for queue in self._queues():
+            queue.flush()
+
+    def when_settled(self, call: Settled) -> list[Batch]:
+        """What is queued now; see `Store.when_settled`."""
+        self._refuse_closed()
+        found = [queue.when_settled(call) for queue in self._queues()]
+        return [batch for batch in found if batch is not None]
+
+    def _settle_queue(self, namespace: str | None = None) -> None:
+        """Wait until everything queued, of a namespace, is durable or was dropped; StoreError if closed."""
+        self._refuse_closed()
+        for queue in self._queues(namespace):
+            queue.drain()
 
     def close(self) -> None:
         """Flush and release, also when flushing fails; idempotent."""
@@ -49,16 +63,6 @@ class TableStore(ABC, Generic[T]):
         finally:
             self._closed = True
             self._finalizer()
-
-    def _queued(
-        self, namespace: str, record: Record, bodies: Mapping[int, Mapping[str, Any]] | None = None
-    ) -> Queued:
-        """A record to append, packed where that can be done now, and the smaller bodies of earlier lines."""
-        refuse_unwritable(namespace, record.kind, record.id, record.event)
-        packing = self._tables.known_packing(namespace)
-        body = json_body(record) if packing is None else written_body(record, packing.packed)
-        erases = {seq: encoded(small) for seq, small in (bodies or {}).items()}
-        return Queued(namespace, record, body, erases, packed=packing is not None)
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -73,15 +77,6 @@ class TableStore(ABC, Generic[T]):
         self._settle_queue(namespace)
         return (self._tables.record(row) for row in self._lines(namespace, after, until))
 
-    def packed_lines(self, namespace: str, after: int = 0) -> Iterator[PackedLines]:
-        """The same from there to the end, page by page, with bodies as they are stored."""
-        self._settle_queue(namespace)
-        number = self._tables.number(namespace)
-        if number is not None:
-            space = self._tables.space(number)
-            for rows in self._chained(space, after, space.last, _LARGE_PAGE):
-                yield PackedLines(rows, self._tables.packing_of(space.number), self._tables.record)
-
     def _lines(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[StoredRow]:
         """Rows of a namespace in order; StoreCorruptError unless all of them are there.
 
@@ -94,7 +89,7 @@ class TableStore(ABC, Generic[T]):
         pages = self._chained(space, after, space.last if until is None else min(until, space.last))
         return (row for page in pages for row in page)
 
-    def _chained(self, space: Space, after: int, until: int, size: int = PAGE) -> Iterator[list[StoredRow]]:
+    def _chained(self, space: Space, after: int, until: int) -> Iterator[list[StoredRow]]:
         tables, what = self._tables, f"{self._tables.name}: the ledger of {space.name!r}"
         at, chained = self._places.get(space.name, START), True
         if after == 0:
@@ -102,7 +97,7 @@ class TableStore(ABC, Generic[T]):
         elif at.seq != after:
             before = tables.read("line_before", space.number, after)
             at, chained = Link(tables.row(before[0]).line if before else 0, b"", after), False
-        for rows in self._pages("page", space.number, after=after, until=until, size=size):
+        for rows in self._pages("page", space.number, after=after, until=until):
             at = follow_all(rows, at, what)
             yield rows
         if until == space.last:
@@ -117,16 +112,14 @@ class TableStore(ABC, Generic[T]):
     def _rows(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[StoredRow]:
         return (row for page in self._pages(query, *where, after=after, until=until) for row in page)
 
-    def _pages(
-        self, query: str, *where: int, after: int = 0, until: int, size: int = PAGE
-    ) -> Iterator[list[StoredRow]]:
+    def _pages(self, query: str, *where: int, after: int = 0, until: int) -> Iterator[list[StoredRow]]:
         """The same, page by page; the first ones are small, since many callers want a few rows only."""
         row, now = self._tables.row, _FIRST_PAGE
         while page := self._tables.read(query, *where, after, until, now):
             yield [row(values) for values in page]
             if len(page) < now:
                 return
-            after, now = page[-1][0], min(size, 8 * now)
+            after, now = page[-1][0], min(PAGE, 8 * now)
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
@@ -183,6 +176,14 @@ class TableStore(ABC, Generic[T]):
             at = follow_all(rows, at, self._tables.name)
         return at
 
+    def _snapshot_row(self, namespace: str, snapshot: Snapshot, durable: int) -> tuple[Any, ...]:
+        """The row of a snapshot of a ledger that has so many durable records."""
+        if not 0 <= snapshot.seq <= durable:
+            raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
+        place = self._place(namespace, snapshot.seq)
+        crc = place.check_of_snapshot(namespace, snapshot.seq, snapshot.body)
+        return namespace, snapshot.seq, place.lines, place.head, crc, snapshot.body
+
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot; None where there is none, it is damaged, or the ledger ends before it."""
         self._refuse_closed()
@@ -197,23 +198,51 @@ class TableStore(ABC, Generic[T]):
         self._places[namespace] = place
         return Snapshot(seq, body)
 
+    def find(self, namespace: str, kind: str, id: str) -> Record | None:
+        """The record of this kind and id, if any, queued or durable."""
+        self._refuse_closed()
+        refuse_unwritable(namespace, kind, id)
+        for queue in self._queues(namespace):
+            if (queued := queue.find(namespace, kind, id)) is not None:
+                return queued
+        number = self._tables.number(namespace)
+        rows = [] if number is None else self._tables.read("find", number, short_kind(kind), id)
+        return self._tables.record(self._tables.row(rows[0])) if rows else None
+
+    def of_event(self, namespace: str, event: str) -> list[Record]:
+        """All records of an event, queued or durable, in order."""
+        self._refuse_closed()
+        refuse_unwritable(namespace, event)
+        queued = [r for queue in self._queues(namespace) for r in queue.of_event(namespace, event)]
+        # The tables are read second: a record that became durable in between is seen twice, never missed.
+        number = self._tables.number(namespace)
+        if number is None or not event:
+            return queued
+        rows = [self._tables.row(values) for values in self._tables.read("of_event", number, event)]
+        durable = {row.seq: self._tables.record(row) for row in rows}
+        return [*durable.values(), *(r for r in queued if r.seq not in durable)]
+
+    def verify(self) -> int:
+        """Check every line, chain and count, and what the database says of itself; return how many lines."""
+        self._settle_queue()
+        self._tables.refuse_damaged()
+        total = 0
+        for space in self._tables.spaces():
+            of_source: Counter[int | None] = Counter()
+            for rows in self._chained(space, 0, space.last):
+                of_source.update(self._checked(row).source for row in rows)
+            for line in self._tables.sources(space.number):
+                if (found := of_source[line.number]) < line.lines:
+                    raise self._tables.damaged(f"source {line.name!r} has {found} of {line.lines} lines")
+            total += space.lines
+        return total
+
+    def _checked(self, row: StoredRow) -> StoredRow:
+        """A row whose body can be unpacked."""
+        row.record()
+        return row
+
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted. Waits for what is queued."""
         self._settle_queue()
         return sorted(space.name for space in self._tables.spaces())
-
-
-def json_body(record: Record) -> bytes:
-    """A record's body as JSON, made before it is queued: what cannot be written concerns nobody else."""
-    return written_body(record, encoded)
-
-
-def written_body(record: Record, write: Callable[[Mapping[str, Any]], bytes]) -> bytes:
-    """A record's body as `write` makes it; InputError where it cannot."""
-    if isinstance(source := record.body.get("source"), str):  # a name that the tables keep
-        refuse_unwritable(source)
-    try:
-        return write(record.body)
-    except (TypeError, ValueError, RecursionError) as error:
-        what = f"{record.kind} {record.id!r} has a body that is not JSON: {error}"
-        raise InputError(f"{what}; expected text, finite numbers, lists and mappings") from error

@@ -9,9 +9,9 @@ from typing import Any
 
 from sigma_mem.errors import StoreBusyError, StoreError
 from sigma_mem.store.assembly import Assembly, Books
+from sigma_mem.store.chain import Space
 from sigma_mem.store.database import (
     SQLITE_ERRORS,
-    OpenFiles,
     check,
     connect,
     keep_older,
@@ -21,10 +21,7 @@ from sigma_mem.store.database import (
     store_error,
 )
 from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.prints import PRINT_BYTES, SEGMENT, Tail, names_of, prints_of, sealed_prints
-from sigma_mem.store.rows import Queued, StoredRow, checksum
-from sigma_mem.store.upgrade import copy_lines
-from sigma_mem.store.wal import refuse_damaged_log
+from sigma_mem.store.rows import Queued, checksum
 
 Values = tuple[str | int | bytes | None, ...]
 _TOGETHER = 64  # rows that one statement appends
@@ -41,16 +38,15 @@ class Tables(LedgerTables):
         super().__init__(str(path), queries())
         self.path, self._reader, self._writer = path, reader, writer
         self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
-        self.files = OpenFiles(path)
         self._known: Books | None = None  # as the last commit left them
-        self.tail: Tail | None = None  # as the last commit left it, once known
+        self._replaced = False  # whether the file is no longer the one that was opened
 
     # --- write ---------------------------------------------------------------------------
 
     def commit(self, records: Sequence[Queued]) -> None:
         """Write records as one transaction: all of them, or none and StoreError."""
         known = self._load_books()
-        made = Assembly(known, self._packing, self._erased, known.next_space_number, known.next_source_number)
+        made = Assembly(known, self._erased, known.next_space_number, known.next_source_number)
         try:
             made.add(records)
         except (MemoryError, ValueError) as error:
@@ -60,16 +56,15 @@ class Tables(LedgerTables):
         spaces, sources = made.changed.spaces, made.changed.sources
         self._known = None  # until it is known to be written
         self.write(
+            [(space.number, known.spaces.get(name)) for name, space in spaces.items()],
             f"append {len(made.rows)} record(s) to",
             ("append", made.rows),
             ("save_space", [(*space[:5], space.check()) for space in spaces.values()]),
             ("save_source", [(*line, checksum(*line)) for line in sources.values()]),
-            ("erase", [(row.body, row.phi, row.digest, row.seq) for row in made.erasures]),
+            ("erase", [(row.body, row.digest, row.seq) for row in made.erasures]),
             ("drop_snapshot", [(name,) for name in forgetful]),
             ("mark_erasure", marks),
-            seal=made.rows,
         )
-        self._packings |= made.packings
         known.spaces.update(spaces)
         known.sources.update(sources)
         self._known, self.last_places = known, made.places
@@ -84,32 +79,52 @@ class Tables(LedgerTables):
         return self._known
 
     def write(
-        self, doing: str, *statements: tuple[str, Sequence[Values]], seal: Sequence[StoredRow] = ()
+        self,
+        expected: Sequence[tuple[int, Space | None]],
+        doing: str,
+        *statements: tuple[str, Sequence[Values]],
     ) -> None:
-        """Execute named statements, each for every row, in one transaction; seal segments that rows fill."""
+        """Execute named statements, each for every row, in one transaction.
+
+        Namespaces must be as `expected`, by number: None for one that is not there yet.
+        """
         db = self._writer
         if db is None:
             raise ValueError("these tables were opened to read")
         with self._write_lock:
-            self.files.refuse_moved()
             try:
                 if db.in_transaction:  # an interrupt came between the steps of a write
                     db.execute("ROLLBACK")
                 db.execute("BEGIN IMMEDIATE")
+                self._replaced = self._replaced or self._has_other_heads(db, expected)
+                if self._replaced:
+                    raise StoreError(
+                        f"{self.path} was changed or replaced by another program while it was open; nothing "
+                        "more goes into it. Close the memory, restore the file, and open it again"
+                    )
                 for statement, rows in statements:
                     if statement == "append":
                         self._append(db, rows)
                     elif rows:
                         db.executemany(self._sql[statement], rows)
-                tail = self._seal(db, seal) if seal else self.tail
                 db.execute("COMMIT")
-                self.tail = tail
-                self.files.remember_log()
-                self.files.refuse_moved()
+            except StoreError:
+                db.execute("ROLLBACK")
+                raise
             except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
                 if db.in_transaction:  # SQLite has undone some failed transactions by itself
                     db.execute("ROLLBACK")
                 raise store_error(self.path, doing, error) from error
+
+    def _has_other_heads(self, db: sqlite3.Connection, expected: Sequence[tuple[int, Space | None]]) -> bool:
+        """Whether another program has written to the file, or copied another one over it."""
+        if expected:
+            db.execute("PRAGMA shrink_memory")  # what SQLite remembers of the file may no longer be there
+        return any(
+            db.execute(self._sql["head"], (number,)).fetchone()
+            != (None if space is None else (space.lines, space.head))
+            for number, space in expected
+        )
 
     def _append(self, db: sqlite3.Connection, rows: Sequence[Values]) -> None:
         """Append rows, many with one statement.
@@ -153,20 +168,11 @@ class Tables(LedgerTables):
             finally:
                 db.execute(f"PRAGMA secure_delete = {usual:d}")
 
-    def _seal(self, db: sqlite3.Connection, rows: Sequence[StoredRow]) -> Tail:
-        """Write segments that new rows fill; return the tail after them."""
-        number, before = divmod(rows[0].seq - 1, SEGMENT)  # full segments, and records since
-        if self.tail is not None and self.tail.end == rows[0].seq - 1:
-            prints = self.tail.prints
-        else:  # the first time, or after a commit that failed and yet was done
-            prints = prints_of(db.execute(self._sql["names"], (number * SEGMENT, before)).fetchall())
-        prints += prints_of([names_of(row) for row in rows])
-        whole = SEGMENT * PRINT_BYTES
-        while len(prints) >= whole:
-            number += 1
-            db.execute(self._sql["save_segment"], sealed_prints(number, prints[:whole]))
-            prints = prints[whole:]
-        return Tail(number, prints)
+    def refuse_damaged(self) -> None:
+        """StoreCorruptError where SQLite finds its own pages or indexes damaged."""
+        found = self.read("integrity_check")[0][0]
+        if found != b"ok":
+            raise self.damaged(f"SQLite says {found.decode(errors='replace')!r}")
 
     # --- read ----------------------------------------------------------------------------
 
@@ -197,13 +203,12 @@ class Tables(LedgerTables):
 
 def open_to_write(path: Path) -> Tables:
     """Check the file before anything is written, create or migrate it, and open its tables."""
-    refuse_damaged_log(path)
     version = check(path)
     keep_older(path, version)
     try:
         writer = connect(path, "rw")
         try:
-            migrate(writer, version, copy_lines)
+            migrate(writer, version)
             tables = Tables(path, connect(path, "ro"), writer)
             with suppress(StoreError):  # a reader is there, or the disk is full: the mark stays
                 tables.finish_erasure()
@@ -217,7 +222,6 @@ def open_to_write(path: Path) -> Tables:
 
 def open_to_read(path: Path) -> Tables:
     """Open the tables of an existing memory that needs no migration."""
-    refuse_damaged_log(path)
     refuse_absent_or_older(path)
     try:
         return Tables(path, connect(path, "ro"), None)

@@ -35,6 +35,17 @@ def refuse_unwritable(*names: object) -> None:
                 raise InputError(f"got text that is not valid Unicode ({error}); clean it first") from error
 
 
+def refuse_bad_records(namespace: str, records: Sequence[Record]) -> None:
+    """Raise for records whose names have no UTF-8 form, or whose bodies are no bytes."""
+    for record in records:
+        source = () if record.source is None else (record.source,)
+        refuse_unwritable(namespace, record.kind, record.id, record.event, *source)
+        if not isinstance(record.body, bytes):
+            raise InputError(
+                f"the body of {record.kind} {record.id!r} is {record.body!r:.60}; expected bytes"
+            )
+
+
 def refuse_other_epoch(got: int | None, now: int) -> None:
     """Raise if the caller's state was derived before records were dropped: it may depend on them."""
     if got is not None and got != now:

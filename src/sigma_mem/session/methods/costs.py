@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
-from sigma_mem.session.costs import Price, Spending, price_record
+from sigma_mem.ledger.costs import Price, Spending, price_line
 from sigma_mem.session.methods.held import HeldMemory
-from sigma_mem.session.naming import id_of
-from sigma_mem.session.serving import append_served
+from sigma_mem.session.names import id_of
+from sigma_mem.session.served import append_served
 
 
 class CostMethods(HeldMemory):
@@ -68,7 +68,7 @@ class CostMethods(HeldMemory):
                 raise InputError(f"peer is {peer!r}; expected one of {list(fold.state.peers)}")
             if fold.costs.prices.get(peer) == price:
                 return price
-            line = price_record(peer, price, fold.costs.price_lines, self._clock())
+            line = price_line(peer, price, fold.costs.price_lines, self._clock())
             ticket = self._journal.append(line)
         ticket.wait()
         return price

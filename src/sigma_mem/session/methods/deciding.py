@@ -11,15 +11,15 @@ from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import Answers, prepare_answers
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.events import Answer, Decision, FloatArray
-from sigma_mem.session.costs import Budget
+from sigma_mem.ledger.costs import Budget
+from sigma_mem.ledger.decision import decision_in
+from sigma_mem.ledger.lines import is_decision
 from sigma_mem.session.deciding import TaskRequest, checked_share, named_read
 from sigma_mem.session.limits import limits_given
-from sigma_mem.session.lines import decision_from
 from sigma_mem.session.methods.held import HeldMemory
 from sigma_mem.session.panel import Panel, PanelLimits, Step, exploring_share
-from sigma_mem.session.serving import checked_among
+from sigma_mem.session.served import checked_among
 from sigma_mem.session.topics import Topic
-from sigma_mem.store.base import Record
 
 GivenAnswers = Mapping[str, str | Answer | None]
 
@@ -208,7 +208,7 @@ class DecidingMethods(HeldMemory):
         calls : int, optional
             Ask at most so many.
         """
-        everyone = explore and self._rng.random() < exploring_share(self.state.labelled or 0.0)
+        everyone = explore and self._rng.random() < exploring_share(self.state.labelled)
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
         route, within = self._registry["calibrated-route"], limits_given(among)
@@ -221,9 +221,9 @@ class DecidingMethods(HeldMemory):
 
         panel = Panel(first, limits, canon, decide, self._rng)
         if first.id != first.event:
-            lines = self.store.of_event(self._namespace, first.event)
+            lines = [line for line in self._journal.ledger.of_event(first.event) if is_decision(line)]
             with self._journal as fold:
-                steps = [decision_from(fold.pool.translated(line)) for line in lines if _is_step(line)]
+                steps = [decision_in(fold.pool.translated(x)) for x in lines if x.body.panel is not None]
             panel.resume(steps)
         return panel
 
@@ -235,7 +235,3 @@ class DecidingMethods(HeldMemory):
             allowed = checked_among(among, self.peers)
             answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
         return prepare_answers(question, answers, canon, self.settings.text_features)
-
-
-def _is_step(line: Record) -> bool:
-    return line.kind == "decision" and "panel" in line.body["details"]

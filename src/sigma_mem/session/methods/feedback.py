@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sigma_mem.events import Decision, Feedback
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.methods.held import HeldMemory
-from sigma_mem.session.naming import id_of
+from sigma_mem.session.names import id_of
 from sigma_mem.session.sources import Source, list_sources
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from sigma_mem.decide import Reads
 from sigma_mem.encode import Encoder
 from sigma_mem.events import Decision
+from sigma_mem.ledger.journal import Journal
+from sigma_mem.ledger.lines import OpenLine
+from sigma_mem.ledger.logs import LOG
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.session.advice import FIRST_CHECK, Advice, advice_for
 from sigma_mem.session.deciding import Decided, Decider
-from sigma_mem.session.journal import Journal
-from sigma_mem.session.lines import Opening
-from sigma_mem.session.logs import LOG
 from sigma_mem.store.base import Store
 
 
@@ -25,7 +25,7 @@ class HeldMemory:
 
     store: Store
     _namespace: str
-    _opening: Opening
+    _opening: OpenLine
     _encoder: Encoder | None
     _keep_text: bool
     _journal: Journal

@@ -14,22 +14,22 @@ from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.answers.features import prepare_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
+from sigma_mem.ledger.event import events_of
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.lines import is_decision
+from sigma_mem.ledger.pool import PoolChanges
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.arguments import checked_count
+from sigma_mem.session.decisions import Decisions, Moment, decision_filter, decision_lines
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
-from sigma_mem.session.event import events_of
 from sigma_mem.session.explain import Explanation, explain, pages_before
-from sigma_mem.session.fold import Fold
 from sigma_mem.session.history import History, histories
-from sigma_mem.session.lines import is_forgotten
-from sigma_mem.session.listing import Decisions, Moment, decision_filter, decision_lines
 from sigma_mem.session.looking import TrustByPeer, TrustTable, trust_at, trust_overall
 from sigma_mem.session.methods.deciding import GivenAnswers
 from sigma_mem.session.methods.held import HeldMemory
-from sigma_mem.session.naming import id_of
+from sigma_mem.session.names import id_of
 from sigma_mem.session.peers import known_peers
-from sigma_mem.session.pool import PoolChanges
-from sigma_mem.session.serving import as_served
+from sigma_mem.session.served import as_served
 from sigma_mem.session.topics import Topic
 from sigma_mem.session.viewing import view_of
 from sigma_mem.session.votes import votes_of_groups
@@ -77,7 +77,7 @@ class LookingMethods(HeldMemory):
         def iterate() -> Iterator[Decision]:
             with self._journal as fold:
                 end, pool = fold.seq if start is None else start, PoolChanges(fold.pool)
-            lines = decision_lines(self.store, self._namespace, end)
+            lines = decision_lines(self._journal.ledger, end)
             for line in islice((line for line in lines if fits(line, pool)), last):
                 with self._journal as fold:
                     decision = as_served(fold, line)
@@ -96,7 +96,7 @@ class LookingMethods(HeldMemory):
         topics, task = checked_topics(topic), question_text(question)
         direction = self._decider.direction(task, phi, topics)
         with self._journal as fold:
-            return trust_at(fold.state, direction, fold.state.moment(self._clock()), topics)
+            return trust_at(fold, direction, fold.state.moment(self._clock()), topics)
 
     def table(self, topics: Topic | None = None) -> TrustTable:
         """How far each peer can be trusted whatever the task, and on these topics (default: all). Looks."""
@@ -105,8 +105,8 @@ class LookingMethods(HeldMemory):
             known = () if state.topics is None else state.topics.names
             names = known if topics is None else [topics] if isinstance(topics, str) else topics
             nothing = np.zeros(self.rank)
-            by_topic = {name: trust_at(state, nothing, moment, checked_topics(name)) for name in names}
-            return TrustTable(state.clock, trust_overall(state), by_topic)
+            by_topic = {name: trust_at(fold, nothing, moment, checked_topics(name)) for name in names}
+            return TrustTable(state.clock, trust_overall(fold), by_topic)
 
     def effective_votes(
         self,
@@ -153,8 +153,8 @@ class LookingMethods(HeldMemory):
             end, revoked, pool = fold.seq, set(fold.revoked), PoolChanges(fold.pool)
             names = fold.state.peers if peers is None else known_peers(fold, peers)
         start = 0 if lines is None else max(0, end - lines)
-        past = [pool.translated(x) for x in self.store.records(self._namespace, after=start, until=end)]
-        made = (line for line in past if line.kind == "decision" and not is_forgotten(line))
+        past = [pool.translated(line) for line in self._journal.ledger.lines(after=start, until=end)]
+        made = (line for line in past if is_decision(line))
         return histories(made, events_of(past, revoked), names)
 
     def labels(self, decision: str | Decision) -> Mapping[str, float]:
@@ -181,14 +181,14 @@ class LookingMethods(HeldMemory):
         name = None if peer is None else changes.name_then(peer, line.seq, made.scores)
         if peer is not None and name is None:
             raise InputError(f"peer {peer!r} was not in the pool {sorted(made.scores)} then")
-        before = pages_before(self.store, self._namespace, line.seq)
+        before = pages_before(self._journal.ledger, line.seq)
         return replace(explain(line, before, self.settings, name, top, changes), served=made.served)
 
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.
 
-        Looks at the newest 600 labelled events. A run of hard tasks or of one topic is no drift, and what
-        moves many peers at once is taken for a change of the tasks.
+        Looks at the newest 600 labels of every peer. A run of hard tasks or of one topic is no drift, and
+        what moves many peers at once is taken for a change of the tasks.
         """
         with self._journal as fold:
             recent = recent_labels(fold, self.store, self._namespace)

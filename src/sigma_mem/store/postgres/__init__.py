@@ -7,7 +7,7 @@ before it, as in one process, and nothing is lost or doubled.
 """
 
 from sigma_mem.store.postgres.address import PostgresAddress, is_postgres, shown_path
-from sigma_mem.store.postgres.migrating import upgrade_postgres
+from sigma_mem.store.postgres.migration import upgrade_postgres
 from sigma_mem.store.postgres.store import PostgresStore
 
 __all__ = ["PostgresAddress", "PostgresStore", "is_postgres", "shown_path", "upgrade_postgres"]

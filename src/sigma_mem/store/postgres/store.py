@@ -11,17 +11,15 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
-from sigma_mem.store.batches import Batch, Settled
-from sigma_mem.store.chain import START, Link, follow, refuse_other_end
-from sigma_mem.store.forking import left_to_parent
+from sigma_mem.store.fork import tell_after_fork
 from sigma_mem.store.postgres.address import PostgresAddress
 from sigma_mem.store.postgres.connections import Connections
-from sigma_mem.store.postgres.migrating import prepare_tables
+from sigma_mem.store.postgres.migration import prepare_tables
 from sigma_mem.store.postgres.tables import READERS, WRITERS, PostgresTables, as_bytes
-from sigma_mem.store.postgres.writing import Epochs, NamespaceWriter, Seat
-from sigma_mem.store.rows import short_kind
+from sigma_mem.store.postgres.writer import Epochs, NamespaceWriter, Seat
+from sigma_mem.store.rows import Queued
 from sigma_mem.store.table_store import TableStore
-from sigma_mem.store.writer import refuse_other_epoch, refuse_unwritable
+from sigma_mem.store.writer import refuse_bad_records, refuse_other_epoch, refuse_unwritable
 
 _LONGEST_NAME = 2000  # bytes: an index of PostgreSQL takes no more
 
@@ -45,11 +43,11 @@ class PostgresStore(TableStore[PostgresTables]):
             writers.close()
             raise
         super().__init__(PostgresTables(readers, writers))
-        self._epochs = Epochs()
+        self._epochs = Epochs(self._places)
         self._writers: dict[str, NamespaceWriter] = {}
         self._lock = threading.Lock()
         self._finalizer = weakref.finalize(self, _stop, self._writers, self._tables)
-        left_to_parent(self)
+        tell_after_fork(self)
         if not readonly:
             with suppress(StoreError):  # the mark stays, and whoever opens it next tries again
                 self._finish_erasures()
@@ -74,20 +72,26 @@ class PostgresStore(TableStore[PostgresTables]):
         """Let others append once what was queued is written."""
         self._writer(namespace).leave(seat)
 
-    def last_line(self, namespace: str) -> int:
-        """The number of a namespace's last line, queued or durable."""
+    def is_current(self, namespace: str, seq: int) -> bool:
+        """Whether line `seq` is the last one, queued or durable; see `Turns.is_current`.
+
+        A database that failed over to a standby may have other lines under the same numbers.
+        """
         self._refuse_closed()
         newest = self._writer(namespace).newest()
-        return self._tables.lines(namespace) if newest is None else newest
+        if newest is None and self._epochs.lost_lines(namespace, self._tables.space_named(namespace)):
+            return False
+        return (self._tables.lines(namespace) if newest is None else newest) == seq
 
     def append_after(
         self, namespace: str, records: Sequence[Record], epoch: int | None, after: int | None
     ) -> tuple[int, Ticket]:
         """Queue records as one unit if line `after` is still the last one; see `Turns.append_after`."""
         writer = self._writer(namespace)
+        refuse_bad_records(namespace, records)
         for r in records:
-            _refuse_long(namespace, r.kind, r.id, r.event, r.body.get("source", ""))
-        queued = [self._queued(namespace, r) for r in records]
+            _refuse_long(namespace, r.kind, r.id, r.event, r.source or "")
+        queued = [Queued(namespace, r) for r in records]
         seat = writer.enter(urgent=True)
         try:
             return writer.append(queued, epoch, after)
@@ -102,10 +106,11 @@ class PostgresStore(TableStore[PostgresTables]):
         """Queue records as one unit; see `Store.append`. Waits for a turn."""
         return self.append_after(namespace, records, epoch, None)
 
-    def erase(self, namespace: str, bodies: Mapping[int, Mapping[str, Any]], record: Record) -> None:
+    def erase(self, namespace: str, bodies: Mapping[int, bytes], record: Record) -> None:
         """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
         writer = self._writer(namespace)
-        queued = self._queued(namespace, record, bodies)
+        refuse_bad_records(namespace, [record])
+        queued = Queued(namespace, record, bodies)
         seat = writer.enter(urgent=True)
         try:
             writer.flush()  # the lines themselves may still be queued
@@ -115,33 +120,6 @@ class PostgresStore(TableStore[PostgresTables]):
         ticket.wait()
         self._finish_erasures()
 
-    def find(self, namespace: str, kind: str, id: str) -> Record | None:
-        """The record of this kind and id, if any, queued or durable."""
-        self._refuse_closed()
-        refuse_unwritable(namespace, kind, id)
-        writer = self._writers.get(namespace)
-        if writer is not None and (queued := writer.find(namespace, kind, id)) is not None:
-            return queued
-        number = self._tables.number(namespace)
-        if number is None:
-            return None
-        rows = self._tables.read("find", number, short_kind(kind), id)
-        return self._tables.record(self._tables.row(rows[0])) if rows else None
-
-    def of_event(self, namespace: str, event: str) -> list[Record]:
-        """All records of an event, queued or durable, in order."""
-        self._refuse_closed()
-        refuse_unwritable(namespace, event)
-        writer = self._writers.get(namespace)
-        queued = [] if writer is None else writer.of_event(namespace, event)
-        # Read second: a record that became durable in between is seen twice, never missed.
-        number = self._tables.number(namespace)
-        if number is None or not event:
-            return queued
-        rows = [self._tables.row(x) for x in self._tables.read("of_event", number, event, number, event)]
-        durable = {row.seq: self._tables.record(row) for row in rows}
-        return [*durable.values(), *(r for r in queued if r.seq not in durable)]
-
     def save_snapshot(
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
     ) -> None:
@@ -150,53 +128,11 @@ class PostgresStore(TableStore[PostgresTables]):
         refuse_unwritable(namespace)
         if self.readonly:
             raise self._written_readonly()
-        if (writer := self._writers.get(namespace)) is not None:
-            writer.drain()
+        self._settle_queue(namespace)
         refuse_other_epoch(epoch, self.epoch)
-        durable = self._tables.lines(namespace)
-        if not 0 <= snapshot.seq <= durable:
-            raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {durable}")
-        place = self._place(namespace, snapshot.seq)
-        crc = place.check_of_snapshot(namespace, snapshot.seq, snapshot.body)
-        row = namespace, snapshot.seq, place.lines, place.head, crc, snapshot.body
+        row = self._snapshot_row(namespace, snapshot, self._tables.lines(namespace))
         with self._tables.writers.borrow("save a snapshot in") as db:
             db.execute(self._tables.statement("save_snapshot"), as_bytes(row))
-
-    def verify(self) -> int:
-        """Check every line, chain and count; return how many lines there are.
-
-        Indexes and pages are PostgreSQL's own to check (data checksums, amcheck).
-        """
-        self._settle_queue()
-        tables, lines = self._tables, 0
-        for space in tables.spaces():
-            at: Link = START
-            what = f"{tables.name}: the ledger of {space.name!r}"
-            rows = self._rows("page", space.number, until=space.lines)
-            for row, place in follow(rows, START, what):
-                tables.record(row)
-                at = place
-            refuse_other_end(at, space, what, True)
-            for line in tables.sources(space.number):
-                found = tables.read("count_of_source", line.number)[0][0]
-                if found < line.lines:
-                    raise tables.damaged(f"source {line.name!r} has {found} of {line.lines} lines")
-            lines += at.lines
-        if tables.read("strays")[0][0]:
-            raise tables.damaged("there are lines of a namespace that is missing")
-        return lines
-
-    def flush(self) -> None:
-        """Return once everything appended is durable; raise StoreError if it cannot be."""
-        self._refuse_closed()
-        for writer in list(self._writers.values()):
-            writer.flush()
-
-    def when_settled(self, call: Settled) -> list[Batch]:
-        """What is queued now; see `Store.when_settled`."""
-        self._refuse_closed()
-        found = [writer.when_settled(call) for writer in list(self._writers.values())]
-        return [batch for batch in found if batch is not None]
 
     # --- inside --------------------------------------------------------------------------
 
@@ -212,11 +148,8 @@ class PostgresStore(TableStore[PostgresTables]):
     def _last(self, namespace: str) -> int:
         return self._tables.lines(namespace)
 
-    def _settle_queue(self, namespace: str | None = None) -> None:
-        self._refuse_closed()
-        for name, writer in list(self._writers.items()):
-            if namespace in (None, name):
-                writer.drain()
+    def _queues(self, namespace: str | None = None) -> list[NamespaceWriter]:
+        return [writer for name, writer in list(self._writers.items()) if namespace in (None, name)]
 
     def _writer(self, namespace: str) -> NamespaceWriter:
         self._refuse_closed()
@@ -232,7 +165,7 @@ class PostgresStore(TableStore[PostgresTables]):
     def _written_readonly(self) -> StoreError:
         return StoreError(f"{self._tables.name} was opened with readonly=True; open it without, to write")
 
-    def leave_to_parent(self) -> list[Any]:
+    def after_fork(self) -> list[Any]:
         """In a forked child: connections and threads are the parent's."""
         self._closed = True
         self._finalizer.detach()

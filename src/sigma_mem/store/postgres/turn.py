@@ -6,7 +6,8 @@ from typing import Any
 
 from sigma_mem.errors import StoreError, StoreUnavailableError
 from sigma_mem.store.assembly import Assembly, Books
-from sigma_mem.store.postgres.migrating import advisory_key
+from sigma_mem.store.chain import Space
+from sigma_mem.store.postgres.migration import advisory_key
 from sigma_mem.store.postgres.tables import PostgresTables, as_bytes
 from sigma_mem.store.rows import Queued, StoredRow, checksum
 
@@ -27,10 +28,14 @@ class NamespaceTurn:
         self._begin()
 
     @property
+    def space(self) -> Space | None:
+        """The namespace as the ledger has it; None before its first line."""
+        return self.books.spaces.get(self._namespace)
+
+    @property
     def lines(self) -> int:
         """How many lines the namespace has."""
-        space = self.books.spaces.get(self._namespace)
-        return 0 if space is None else space.lines
+        return 0 if self.space is None else self.space.lines
 
     def commit(self, records: Sequence[Queued]) -> None:
         """Append records as one transaction: all of them, or none and StoreError.
@@ -41,7 +46,6 @@ class NamespaceTurn:
         tables = self._tables
         made = Assembly(
             self.books,
-            tables._packing,
             tables._erased,
             lambda _: self._next("next_space"),
             lambda _: self._next("next_source"),
@@ -64,7 +68,6 @@ class NamespaceTurn:
                         f"meanwhile; {len(records)} record(s) were not written. Try again"
                     ) from None
                 self._write(records, made)
-        tables._packings.update(made.packings)
         self.books.spaces.update({name: s._replace(last=s.lines) for name, s in made.changed.spaces.items()})
         self.books.sources.update(made.changed.sources)
 
@@ -115,13 +118,13 @@ class NamespaceTurn:
         marks = [(self._namespace, queued.record.seq) for queued in records if queued.erases]
         try:
             if not marks and len(made.rows) <= _ROWS:
-                self._execute("append", [*_columns(made.rows, 9), *books])  # a transaction of its own
+                self._execute("append", [*_columns(made.rows, 8), *books])  # a transaction of its own
                 return
             with self._db.transaction():
                 for first in range(0, len(made.rows), _ROWS):
-                    self._execute("append", [*_columns(made.rows[first : first + _ROWS], 9), *books])
+                    self._execute("append", [*_columns(made.rows[first : first + _ROWS], 8), *books])
                 for row in made.erasures:
-                    self._execute("erase", (row.body, row.phi, row.digest, row.namespace, row.line))
+                    self._execute("erase", (row.body, row.digest, row.namespace, row.line))
                 for mark in marks:
                     self._execute("mark_erasure", mark)
                 if marks:

@@ -2,11 +2,11 @@
 SELECT coalesce(max(seq), 0) FROM record
 
 -- append --
-INSERT INTO record (seq, namespace, line, kind, id, event, source, body, phi, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO record (seq, namespace, line, kind, id, event, source, body, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- erase --
-UPDATE record SET body = ?, phi = ?, digest = ? WHERE seq = ?
+UPDATE record SET body = ?, digest = ? WHERE seq = ?
 
 -- mark_erasure --
 INSERT INTO erasure (seq) VALUES (?)
@@ -22,6 +22,9 @@ SET lines = excluded.lines, sourced = excluded.sourced, head = excluded.head, cr
 -- spaces --
 SELECT number, name, lines, sourced, head, crc, newest
 FROM (SELECT coalesce(max(seq), 0) AS newest FROM record) LEFT JOIN namespace ORDER BY number
+
+-- head --
+SELECT lines, head FROM namespace WHERE number = ?
 
 -- space --
 SELECT number, name, lines, sourced, head, crc, (SELECT coalesce(max(seq), 0) FROM record)
@@ -42,48 +45,35 @@ FROM namespace AS n LEFT JOIN source AS s ON s.namespace = n.number WHERE n.numb
 SELECT 1 FROM record WHERE namespace = ? AND kind = ? AND id = ?
 
 -- find --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = ? AND kind = ? AND id = ?
 
 -- of_event --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = ?1 AND event = ?2 AND event IS NOT NULL AND event <> ''
 UNION ALL
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = ?1 AND kind = 'd' AND id = ?2 AND event IS NULL
 ORDER BY seq
 
 -- page_of_source --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE source = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 
 -- page --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 
 -- line_before --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = ? AND seq <= ? ORDER BY seq DESC LIMIT 1
 
 -- line_after --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = ? AND seq > ? ORDER BY seq LIMIT 1
 
 -- at --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record WHERE seq = ?
-
--- page_of_all --
-SELECT seq, namespace, line, kind, id, event, source, body, phi, digest FROM record
-WHERE seq > ? ORDER BY seq LIMIT ?
-
--- names --
-SELECT seq, namespace, kind, id, coalesce(event, id) FROM record WHERE seq > ? ORDER BY seq LIMIT ?
-
--- save_segment --
-INSERT INTO segment (number, prints, crc) VALUES (?, ?, ?)
-
--- segments --
-SELECT number, prints, crc FROM segment WHERE number > ? ORDER BY number
+SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record WHERE seq = ?
 
 -- save_snapshot --
 INSERT INTO snapshot (namespace, seq, lines, head, crc, body) VALUES (?, ?, ?, ?, ?, ?)

@@ -27,8 +27,7 @@ CREATE TABLE record (
     id        bytea   NOT NULL,
     event     bytea,             -- NULL for the first decision of an event, whose id it is
     source    bigint,
-    body      bytea   NOT NULL,  -- salt, flags, packed JSON
-    phi       bytea   NOT NULL,
+    body      bytea   NOT NULL,  -- salt, packed body
     digest    bytea   NOT NULL,
     PRIMARY KEY (namespace, line)
 );
@@ -48,3 +47,23 @@ EXECUTE FUNCTION refuse_change();
 
 CREATE TRIGGER record_is_never_removed BEFORE DELETE ON record FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER record_is_never_emptied BEFORE TRUNCATE ON record EXECUTE FUNCTION refuse_change();
+
+-- Derived state of a namespace after line seq: one row for each version of the format, replaced as a whole.
+CREATE TABLE snapshot (
+    namespace bytea   NOT NULL,
+    version   integer NOT NULL,
+    seq       bigint  NOT NULL,
+    lines     bigint  NOT NULL,  -- place in the chain
+    head      bytea   NOT NULL,
+    crc       bigint  NOT NULL,
+    body      bytea   NOT NULL,
+    PRIMARY KEY (namespace, version)
+);
+
+-- Lines that forgot others. No snapshot from before one is saved after it.
+CREATE TABLE erasure (
+    namespace bytea   NOT NULL,
+    line      bigint  NOT NULL,
+    finished  boolean NOT NULL DEFAULT false,  -- whether the table was written anew since
+    PRIMARY KEY (namespace, line)
+);

@@ -3,10 +3,10 @@ SELECT pg_advisory_unlock(%s)
 
 -- append --
 WITH lines AS (
-    INSERT INTO record (namespace, line, kind, id, event, source, body, phi, digest)
+    INSERT INTO record (namespace, line, kind, id, event, source, body, digest)
     SELECT * FROM unnest(
         %s::integer[], %s::bigint[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bigint[],
-        %s::bytea[], %s::bytea[], %s::bytea[]
+        %s::bytea[], %s::bytea[]
     )
 ), sources AS (
     INSERT INTO source (number, namespace, name, lines, crc)
@@ -18,7 +18,7 @@ ON CONFLICT (number) DO UPDATE
 SET lines = excluded.lines, sourced = excluded.sourced, head = excluded.head, crc = excluded.crc
 
 -- erase --
-UPDATE record SET body = %s, phi = %s, digest = %s WHERE namespace = %s AND line = %s
+UPDATE record SET body = %s, digest = %s WHERE namespace = %s AND line = %s
 
 -- mark_erasure --
 INSERT INTO erasure (namespace, line) VALUES (%s, %s)
@@ -52,38 +52,35 @@ FROM namespace AS n LEFT JOIN source AS s ON s.namespace = n.number WHERE n.numb
 SELECT 1 FROM record WHERE namespace = %s AND kind = %s AND id = %s
 
 -- find --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND kind = %s AND id = %s
 
 -- of_event --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND event = %s AND event IS NOT NULL AND event <> ''
 UNION ALL
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND kind = 'd' AND id = %s AND event IS NULL
 ORDER BY 1
 
--- count_of_source --
-SELECT count(*) FROM record WHERE source = %s
-
 -- page_of_source --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE source = %s AND line > %s AND line <= %s ORDER BY line LIMIT %s
 
 -- page --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND line > %s AND line <= %s ORDER BY line LIMIT %s
 
 -- line_before --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND line <= %s ORDER BY line DESC LIMIT 1
 
 -- line_after --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND line > %s ORDER BY line LIMIT 1
 
 -- at --
-SELECT line, namespace, line, kind, id, event, source, body, phi, digest FROM record
+SELECT line, namespace, line, kind, id, event, source, body, digest FROM record
 WHERE namespace = %s AND line = %s
 
 -- strays --

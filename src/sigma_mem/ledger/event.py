@@ -1,0 +1,325 @@
+"""One event as its lines describe it: its place, what was answered and claimed, its labels by source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.answers.features import FEATURES_VERSION
+from sigma_mem.decide import Reads
+from sigma_mem.decide.adaptive import duels
+from sigma_mem.events import FloatArray
+from sigma_mem.ledger.lines import (
+    NOT_ASKED,
+    UNREADABLE,
+    Body,
+    Charge,
+    DecisionLine,
+    FeedbackLine,
+    Line,
+    RevokeLine,
+    ServedLine,
+    claims_in,
+)
+from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
+
+_NONE: Mapping[str, Any] = {}
+
+
+class EventLabels(NamedTuple):
+    """Labels of an event by peer, and how much evidence each is; no weights where all are 1."""
+
+    c: Mapping[str, float]
+    weight: Mapping[str, float] = _NONE
+
+
+class Answered:
+    """What a decision says of the answers it was given, in the order of its pool."""
+
+    def __init__(self, body: DecisionLine) -> None:
+        self.body = body
+        self.peers, self.groups = body.peers, body.groups
+        self.fair = None if body.panel is None else body.panel.fair
+        self.agreement = self._agreement()
+        described = body.features_version == FEATURES_VERSION
+        self.described = body.described if described else ()  # places of answers with text features
+        self.features = body.feature_rows() if self.described else None  # of these, (answers, S)
+
+    @property
+    def compared(self) -> Sequence[int]:
+        """Groups of answers that tell who copies whom: not of peers asked because of what others said."""
+        if self.fair is None:
+            return self.groups
+        return [g if p in self.fair else NOT_ASKED for p, g in zip(self.peers, self.groups, strict=True)]
+
+    def _agreement(self) -> list[float]:
+        """Agreement labels, recorded where they depend on who copies whom; NaN where there is none."""
+        if self.body.agreement and self.fair is None:
+            recorded: list[float] = claims_in(self.body.agreement, 1)[0].tolist()
+            return recorded
+        return agreement_of(self.compared)
+
+    def groups_among(self, peers: Sequence[str], groups: Sequence[int] | None = None) -> NDArray[np.intp]:
+        """Answer groups of these peers, numbered in their order; −1 unreadable, −2 not asked."""
+        given = self.groups if groups is None else groups
+        if peers == self.peers:
+            return np.array(given, dtype=np.intp)
+        by_peer = dict(zip(self.peers, given, strict=True))
+        numbers: dict[int, int] = {}
+        found = [by_peer.get(peer, NOT_ASKED) for peer in peers]
+        return np.array([g if g < 0 else numbers.setdefault(g, len(numbers)) for g in found], dtype=np.intp)
+
+    def agreement_among(self, peers: tuple[str, ...]) -> FloatArray:
+        """Agreement labels of these peers; NaN for one that gave no answer."""
+        if peers == self.peers:
+            return np.array(self.agreement)
+        by_peer = dict(zip(self.peers, self.agreement, strict=True))
+        return np.array([by_peer.get(peer, math.nan) for peer in peers])
+
+    def text_agreement(self) -> FloatArray:
+        """Agreement labels of the answers that have text features."""
+        return np.array([self.agreement[place] for place in self.described])
+
+    def residuals(self, labels: Mapping[str, float]) -> FloatArray:
+        """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
+        probs = self.body.read_of_peers()[1]
+        peers = self.peers
+        return np.array(
+            [labels.get(peers[i], math.nan) - 2.0 * probs[i] + 1.0 for i in self.described], dtype=np.float64
+        )
+
+
+class EventState:
+    """An event as its lines describe it: its place, what was answered, and its labels by source."""
+
+    __slots__ = (
+        "_claims",
+        "_phi",
+        "_topic_claims",
+        "answered",
+        "charges",
+        "first",
+        "guess",
+        "lines",
+        "reads",
+        "said",
+        "seq",
+        "served",
+        "served_lines",
+        "standings",
+        "tick",
+    )
+
+    def __init__(self, first: DecisionLine, seq: int) -> None:
+        self.first, self.seq = first, seq
+        self.tick = first.tick
+        self.answered: Answered | None = None  # the last answers before the first label
+        self.reads: tuple[tuple[str, ...], Mapping[str, int]] = ((), _NONE)  # a pool; read → place in it
+        self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
+        self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
+        self.lines = 0  # of feedback
+        self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
+        self.served_lines = 0
+        self.charges: Mapping[str, Charge] = _NONE  # by peer
+        self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
+        self._claims = self._topic_claims = first
+        self._phi: FloatArray | None = None
+
+    @property
+    def phi(self) -> FloatArray:
+        """φ of the event, to read."""
+        if self._phi is None:
+            self._phi = self.first.direction()
+        return self._phi
+
+    @property
+    def question(self) -> str | None:
+        """What was asked, as far as texts are kept."""
+        return self.first.question
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What the caller knew of the task's kind."""
+        return self.first.topics
+
+    def apply(self, line: Line[Body]) -> None:
+        """Take in one of the event's lines."""
+        body = line.body
+        if isinstance(body, FeedbackLine):
+            self._label(body)
+        elif isinstance(body, ServedLine):
+            self._serve(body)
+        elif isinstance(body, DecisionLine):
+            self._charge(body)
+            # Labels are about the last answers before the first label, so that what a correction or
+            # a revocation takes back is what was written.
+            if body.groups and not self.lines:
+                self.answered = Answered(body)
+                self._claims = self._topic_claims = body
+                if body.reads:
+                    self.reads = body.peers, body.reads
+
+    def _label(self, body: FeedbackLine) -> None:
+        self.tick = body.tick
+        self.lines += 1
+        before = self.said.get(body.source)
+        self.said[body.source] = body.labels if before is None else {**before, **body.labels}
+        if before is None and body.weight is not None:
+            standing = Standing(body.weight, body.reliability, body.overlap)
+            self.standings = {**self.standings, body.source: standing}
+
+    def _charge(self, body: DecisionLine) -> None:
+        """A decision sends the task to peers that were not asked yet."""
+        pacing = body.pacing
+        if pacing is not None and not self.lines:
+            self.guess = {peer: x[0] for peer, x in pacing.at.items()}
+        if body.costs:
+            budget = None if pacing is None or pacing.budget is None else (pacing.budget, pacing.period)
+            asked = {
+                peer: Charge(amount, base, body.time, self.tick, amount, budget)
+                for peer, (amount, base) in body.costs.items()
+            }
+            self.charges = {**asked, **self.charges}
+
+    def _serve(self, body: ServedLine) -> None:
+        """A peer answered; the one that was chosen instead was not called."""
+        decision, peer, cost = body.decision, body.peer, body.cost
+        charges = dict(self.charges)
+        instead = self.served.get(decision, body.chosen)
+        dropped = None if instead is None or instead == peer else charges.pop(instead, None)
+        amount, base = body.expected
+        known = charges.get(peer)
+        if known is None and (cost is not None or amount):
+            place = dropped or Charge(0.0, 0.0, body.time, self.tick, 0.0)
+            known = place._replace(amount=amount, base=base, expected=amount, real=False)
+        if known is not None:
+            charges[peer] = known if cost is None else known._replace(amount=cost, real=True)
+        self.charges = charges
+        self.served = {**self.served, decision: peer}
+        self.served_lines += 1
+
+    def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
+        """The labels that say how good their peers are.
+
+        A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
+        those who were asked are labelled, the first ones' labels alone are a fair sample.
+        """
+        answered = self.answered
+        if answered is None or answered.fair is None:
+            return labels
+        asked = {p for p, g in zip(answered.peers, answered.groups, strict=True) if g != NOT_ASKED}
+        if any(peer not in asked for peer in labels):
+            return labels
+        return {peer: labels[peer] for peer in answered.fair if peer in labels}
+
+    def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What was claimed of these peers, (P, K); NaN for one not in the pool then."""
+        return _among(self._claims.claims, self._claims.peers, peers)
+
+    def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+        """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool then."""
+        return _among(self._topic_claims.topic_claims, self._topic_claims.peers, peers)
+
+    def forget(self, source: str) -> None:
+        """Leave out what a revoked source said."""
+        self.said.pop(source, None)
+        if source in self.standings:
+            self.standings = {name: x for name, x in self.standings.items() if name != source}
+
+    def labels(self) -> EventLabels:
+        """The event's labels: where several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
+        if self.standings and not (len(self.said) == 1 and self._sole_weight() == 1.0):
+            return EventLabels(*combined(self.said, self.standings))
+        if len(self.said) == 1:
+            return EventLabels(next(iter(self.said.values())))
+        by_peer: dict[str, list[float]] = {}
+        for labels in self.said.values():
+            for peer, c in labels.items():
+                by_peer.setdefault(peer, []).append(c)
+        return EventLabels({peer: sum(every) / len(every) for peer, every in by_peer.items()})
+
+    def _sole_weight(self) -> float:
+        return next(iter(self.standings.values())).weight
+
+    def compared(self, of: str) -> Comparison:
+        """What the event says of its sources, as far as it depends on this one."""
+        answered = self.answered
+        agreement: Mapping[str, float] = _NONE
+        if answered is not None:
+            by_peer = zip(answered.peers, answered.agreement, strict=True)
+            agreement = {peer: a for peer, a in by_peer if a == a}  # not NaN
+        return comparisons(self.said, self.standings, agreement, of)
+
+    def read_labels(self, reads: Reads, labels: Mapping[str, float]) -> FloatArray:
+        """Labels of the reads: how right the answer was that each chose, as duels with the first read."""
+        peers, chosen = self.reads
+        right = [
+            self.answer_label(peers[chosen[read]], labels) if read in chosen else math.nan
+            for read in reads.names
+        ]
+        return duels(np.array(right))
+
+    def answer_label(self, peer: str, labels: Mapping[str, float]) -> float:
+        """How right a peer's answer was: its label, or that of a peer that gave the same answer; or NaN."""
+        answered = self.answered
+        if peer in labels or answered is None or peer not in answered.peers:
+            return labels.get(peer, math.nan)
+        group = answered.groups[answered.peers.index(peer)]
+        if group < 0:  # an unreadable answer equals no other
+            return math.nan
+        same = {p for p, g in zip(answered.peers, answered.groups, strict=True) if g == group}
+        return next((c for other, c in labels.items() if other in same), math.nan)
+
+
+def agreement_of(groups: Sequence[int]) -> list[float]:
+    """Agreement label of every peer; NaN for one that was not asked, or if fewer than two can be read.
+
+    >>> agreement_of([0, 0, 1, -2])
+    [0.0, 0.0, -1.0, nan]
+    """
+    given = [group for group in groups if group >= 0]
+    others = len(given) - 1
+    if others < 1:
+        return [math.nan] * len(groups)
+    return [
+        math.nan
+        if group == NOT_ASKED
+        else -1.0
+        if group == UNREADABLE
+        else 2.0 * (given.count(group) - 1) / others - 1.0
+        for group in groups
+    ]
+
+
+def _among(raw: bytes, then: tuple[str, ...], peers: tuple[str, ...]) -> NDArray[np.float16] | None:
+    """Recorded claims of these peers, a row each; NaN for one not in the pool then."""
+    if not raw:
+        return None
+    recorded = claims_in(raw, len(then))
+    if then == peers:
+        return recorded
+    by_peer = dict(zip(then, recorded, strict=True))
+    nothing = np.full(recorded.shape[1], math.nan, dtype=np.float16)
+    return np.array([by_peer.get(peer, nothing) for peer in peers])
+
+
+def events_of(lines: Iterable[Line[Any]], revoked: Collection[str] = ()) -> dict[str, EventState]:
+    """Events by id, in order, from a part of the ledger; revoked sources are left out at the end."""
+    events: dict[str, EventState] = {}
+    silent = set(revoked)
+    for line in lines:
+        body = line.body
+        if isinstance(body, RevokeLine):
+            (silent.add if line.kind == "revoke" else silent.discard)(body.of)
+        elif isinstance(body, DecisionLine) and line.event not in events:
+            events[line.event] = EventState(body, line.seq)
+        if line.event in events:
+            events[line.event].apply(line)
+    for event in events.values():
+        for source in silent.intersection(event.said):
+            event.forget(source)
+    return events

@@ -1,0 +1,414 @@
+"""What a line of the ledger does to a memory: the state after some part of a ledger, and the next line.
+
+A line is built (`lines`), appended to the store and applied here, live as on replay, so that both agree bit
+for bit.
+"""
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from sigma_mem.answers.features import FEATURES
+from sigma_mem.decide import Reads
+from sigma_mem.decide.adaptive import settings_over_reads
+from sigma_mem.errors import UnknownDecisionError
+from sigma_mem.events import FloatArray
+from sigma_mem.ledger.costs import Costs
+from sigma_mem.ledger.event import Answered, EventLabels, EventState, events_of
+from sigma_mem.ledger.lines import (
+    Body,
+    Charge,
+    DecisionLine,
+    FeedbackLine,
+    ForgottenLine,
+    Line,
+    OpenLine,
+    PeerLine,
+    PriceLine,
+    RenameLine,
+    ResetLine,
+    RevokeLine,
+    ServedLine,
+    is_decision,
+)
+from sigma_mem.ledger.pool import PeerChange, PoolChanges
+from sigma_mem.ledger.records import Ledger
+from sigma_mem.memory import SigmaState
+from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
+from sigma_mem.memory.sources import Sources
+
+_NO_NAMES: Mapping[str, str] = {}
+_OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
+
+
+class Fold:
+    """The state after some part of a ledger, and how the next line changes it.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Where lines of older events are read back from.
+    opening : OpenLine
+        The ledger's first line.
+    reads : Reads
+        The reads that the adaptive one chooses among.
+    """
+
+    def __init__(self, ledger: Ledger, opening: OpenLine, reads: Reads) -> None:
+        self.ledger = ledger
+        self.registry = reads
+        features = len(FEATURES) if opening.settings.text_features else 0
+        self.state = SigmaState(opening.peers, opening.rank, opening.settings, features)
+        self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
+        settings = opening.settings
+        self.sources = Sources(settings.trusted, settings.rate, opening.rank)
+        self.costs = Costs(len(opening.peers), opening.rank, settings.rate)
+        self.revoked: set[str] = set()
+        self.departed: set[str] = set()
+        self.pool = PoolChanges()
+        self.labelled: Counter[str] = Counter()  # events by peer
+        self.last_label: dict[str, float] = {}  # when the newest feedback on each peer came
+        self.seq = 0
+        self._events: OrderedDict[str, EventState] = OrderedDict()
+
+    @property
+    def reads(self) -> SigmaState:
+        """The second memory, whose peers are the reads, at the same clock as the first."""
+        self._reads.sync_clock(self.state)
+        return self._reads
+
+    def known_peers(self) -> Collection[str]:
+        """Peers that feedback may label: those in the pool, and those that were."""
+        return {*self.state.peers, *self.departed} if self.departed else self.state.peers
+
+    def apply(self, line: Line[Any], seq: int) -> None:
+        """Take line `seq` into the state."""
+        match line.body:
+            case DecisionLine() as body:
+                self._apply_decision(line, body, seq)
+            case FeedbackLine() as body:
+                self._apply_feedback(line, body, seq)
+            case ForgottenLine() as body:
+                self._apply_forgotten(line, body)
+            case RevokeLine() as body:
+                self._apply_revocation(body.of, line.kind == "unrevoke", seq)
+            case PeerLine() as body:
+                self._apply_peer(body, seq)
+            case ResetLine() as body:
+                self._scale_peer(body.peer, body.keep)
+                self.pool.add(PeerChange(seq, body.peer, None, body.keep))
+            case RenameLine() as body:
+                self._apply_rename(body, seq)
+            case ServedLine():
+                self._apply_served(line, seq)
+            case PriceLine() as body:
+                self.costs.apply_price(body)
+        self.seq = seq  # other lines change no sums: they are looked up, or done by their appender
+
+    def _apply_decision(self, line: Line[Any], body: DecisionLine, seq: int) -> None:
+        if line.id == line.event:
+            self.state.begin_event(body.time)
+            self._keep(line.id, EventState(body, seq))
+        if body.pacing is not None:
+            self.costs.apply_pacing(body.pacing, body.time, self.state.peers)
+        if not (body.groups or body.costs or body.pacing is not None):
+            return
+        event = self.event(line.event, before=seq)
+        if event is not None:
+            before, charges = event.answered, event.charges
+            event.apply(line)
+            self._recharge(event, charges)
+            if event.answered is not before and event.answered is not None:
+                self._write_answers(event, event.answered, before)
+            if body.certainty and not body.asks_on:
+                self.state.confidence.count(body.confidence, body.tick)
+
+    def _apply_forgotten(self, line: Line[Any], body: ForgottenLine) -> None:
+        """A line of which only its place, and what it cost, is left."""
+        if line.kind == "feedback":
+            if body.tick is not None and body.tick > self.state.now:  # it moved the decay axis on
+                self.state.begin_labels(body.tick)
+        elif line.kind == "decision":
+            if line.id == line.event:
+                self.state.begin_event(body.time)
+            if body.pacing is not None:
+                self.costs.apply_pacing(body.pacing, body.time, self.state.peers)
+            for peer, charge in body.charges.items():
+                self.costs.spend(peer, charge)
+
+    def _apply_feedback(self, line: Line[Any], body: FeedbackLine, seq: int) -> None:
+        event = self.event(line.event, before=seq)
+        if event is None:
+            return
+        if event.lines:
+            before: EventLabels | None = event.labels()
+        else:
+            before = None
+            self.state.begin_labels(event.tick)
+        compared = event.compared(body.source) if event.standings else NO_COMPARISON
+        event.apply(line)
+        self._write(event, before)
+        for peer in body.labels:
+            self.last_label[peer] = max(body.time, self.last_label.get(peer, 0.0))
+        if event.standings:
+            self._write_sources(event, compared, body.source)
+
+    def _apply_revocation(self, source: str, undo: bool, seq: int) -> None:
+        """Take back what a source said on every event or, with `undo`, let it count again."""
+        for id in self._events_of_source(source, seq):
+            event = self.event(id, before=seq)
+            if event is None:
+                continue
+            before, compared = event.labels(), event.compared(source)
+            if undo:
+                event = self._read_event(id, seq, self.revoked - {source})
+            else:
+                event.forget(source)
+            if event is not None:
+                self._write(event, before)
+                self._write_sources(event, compared, source)
+        (self.revoked.discard if undo else self.revoked.add)(source)
+
+    def _apply_served(self, line: Line[Any], seq: int) -> None:
+        event = self.event(line.event, before=seq)
+        if event is not None:
+            charges = event.charges
+            event.apply(line)
+            self._recharge(event, charges)
+
+    def _recharge(self, event: EventState, before: Mapping[str, Charge]) -> None:
+        if event.charges is not before:
+            kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+            peers = self.state.peers
+            if kept is not None:  # of a peer that left and returned, nothing from before is known
+                peers = tuple(peer if share else "" for peer, share in zip(peers, kept, strict=True))
+            self.costs.recharge(before, event, peers, self.state.now)
+
+    def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
+        """Events that a source labelled, in the order of its lines."""
+        return dict.fromkeys(record.event for record in self.ledger.of_source(source, seq))
+
+    def _apply_peer(self, body: PeerLine, seq: int) -> None:
+        before = self.state.peers
+        if body.joins:
+            self.state.add_peer(body.peer)
+            self.departed.discard(body.peer)
+        else:
+            self.state.remove_peer(body.peer)
+            self.departed.add(body.peer)
+        self.costs.set_peers(before, self.state.peers)
+        self.pool.add(PeerChange(seq, body.peer, None, body.keep))
+
+    def _apply_rename(self, body: RenameLine, seq: int) -> None:
+        peer, becomes = body.peer, body.becomes
+        self._scale_peer(peer, body.keep)
+        self.state.rename_peer(peer, becomes)
+        self.costs.rename_peer(peer, becomes)
+        self.labelled[becomes] += self.labelled.pop(peer, 0)
+        if peer in self.last_label:
+            self.last_label[becomes] = self.last_label.pop(peer)
+        self.pool.add(PeerChange(seq, peer, becomes, body.keep))
+        self._events.clear()  # they are read again, with the new names
+
+    def _scale_peer(self, peer: str, keep: float) -> None:
+        self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
+
+    def events_labelled(self) -> list[int]:
+        """On how many events each peer of the pool was labelled."""
+        return [self.labelled[peer] for peer in self.state.peers]
+
+    def aliases(self) -> Mapping[str, str]:
+        """Names that peers had before, and what those peers are called now."""
+        return self.pool.names_since(0) if len(self.pool) else _NO_NAMES
+
+    def used_names(self) -> Collection[str]:
+        """Every name that a peer has or had."""
+        return {*self.known_peers(), *self.aliases()}
+
+    def event(self, id: str, before: int | None = None) -> EventState | None:
+        """An event as it stood before a line of the ledger (as it stands, if None); None if unknown."""
+        event = self._events.get(id)
+        return self._read_event(id, before, self.revoked) if event is None else event
+
+    def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
+        """An event as its lines in the ledger tell it, as far as this state goes."""
+        end = self.seq + 1 if before is None else before  # another process may have appended more
+        lines = (line for line in self.ledger.of_event(id) if line.seq < end)
+        event = events_of(map(self.pool.translated, lines), revoked).get(id)
+        if event is not None:
+            self._keep(id, event)
+        return event
+
+    def event_named(self, ref: str) -> str | None:
+        """The id of the event that has this name; None if there is none."""
+        line = self.ledger.find("ref", ref)
+        return None if line is None else line.event
+
+    def event_of(self, decision: str) -> tuple[str, EventState]:
+        """The id of the event of a decision, or of a ref; UnknownDecisionError if there is none."""
+        id, event = decision, self.event(decision)
+        if event is None:
+            id = self.line(decision).event
+            event = self.event(id)
+        if event is None:  # the ledger holds a decision without its event's first one
+            raise UnknownDecisionError(f"event {id!r} of decision {decision!r} is not in this memory")
+        return id, event
+
+    def standing(self, source: str, event: EventState) -> Standing | None:
+        """What a source is worth that speaks of an event now; None where it is trusted."""
+        if self.sources.is_trusted(source):
+            return None
+        if source in event.standings:
+            return event.standings[source]  # as when it spoke first
+        return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
+
+    def line(self, decision: str) -> Line[DecisionLine]:
+        """The line of a decision; of a ref, that of its event's last decision."""
+        line = self.any_line(decision)
+        if not is_decision(line):
+            raise UnknownDecisionError(f"decision {decision!r} was forgotten; nothing is left but its id")
+        return line
+
+    def any_line(self, decision: str) -> Line[Body]:
+        """The same, also if it was forgotten."""
+        line = self.ledger.find("decision", decision)
+        if line is None and (event := self.event_named(decision)) is not None:
+            lines = self.ledger.of_event(event)
+            line = next((x for x in reversed(lines) if x.kind == "decision"), None)
+        if line is None:
+            raise UnknownDecisionError(
+                f"decision {decision!r} is not in namespace {self.ledger.namespace!r}; "
+                "expected the id of a decision of this memory, or the ref of its event"
+            )
+        return line
+
+    def _keep(self, id: str, event: EventState) -> None:
+        self._events[id] = event
+        if len(self._events) > _OPEN_EVENTS:
+            self._events.popitem(last=False)
+
+    def _write_sources(self, event: EventState, before: Comparison, of: str) -> None:
+        """Write what the event says of its sources, in place of what it said before."""
+        after = event.compared(of)
+        if after is not before:
+            self.sources.write(event.phi, before, after, event.tick, self.state.now)
+
+    def _write(self, event: EventState, before: EventLabels | None) -> None:
+        """Write the event's labels to every sum, in place of those before."""
+        if before is not None and before.c:
+            self._add(event, before, -1.0)
+        after = event.labels()
+        if after.c:
+            self._add(event, after, 1.0)
+
+    def _add(self, event: EventState, said: EventLabels, sign: float) -> None:
+        """Add an event's labels to every sum; sign −1 takes them back."""
+        phi, tick, c, weight, answered = event.phi, event.tick, said.c, said.weight, event.answered
+        fair = event.evidence(c)
+        if fair:
+            for peer in fair:
+                self.labelled[peer] += 1 if sign > 0.0 else -1
+            state, kept = self._state_to_write(event)
+            peers = state.peers
+            left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
+            groups = None if answered is None else answered.groups_among((*peers, *left) if left else peers)
+            state.write(
+                phi,
+                _aligned(peers, fair),
+                tick,
+                weight=np.array([weight.get(peer, 0.0) for peer in peers]) if weight else None,
+                sign=sign,
+                groups=None if groups is None else groups[: len(peers)],
+                claims=event.claimed(peers),
+                departed=[fair[peer] for peer in left],
+                departed_groups=() if groups is None else groups[len(peers) :].tolist(),
+                topics=event.topics,
+                topic_claims=event.topics_claimed(peers) if event.topics else None,
+            )
+            self._take_share(state, kept)
+        state = self.state
+        worth = sign * sum(weight.values()) / len(weight) if weight else sign
+        if answered is not None:
+            body = answered.body
+            if answered.features is not None:
+                state.features.write(answered.features, answered.residuals(c), tick, worth)
+            if body.certainty:
+                label = event.answer_label(body.peers[body.certain], c)
+                if label == label:  # NaN differs from itself
+                    *claims, claim = body.sureness().tolist()
+                    state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
+        for peer, guess in event.guess.items():
+            if peer in c:
+                self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - guess, tick, sign)
+        if event.reads[1]:
+            labels = event.read_labels(self.registry, c)
+            same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
+            self.reads.write(phi, labels, tick, weight=same, sign=sign)
+
+    def _write_answers(self, event: EventState, now: Answered, before: Answered | None) -> None:
+        """Write what the event's answers say without labels, instead of what earlier answers said.
+
+        What is the same as before is not taken back, so that nothing is rounded.
+        """
+        peers, tick = self.state.peers, event.tick
+        agreed, was = now.agreement_among(peers), None if before is None else before.agreement_among(peers)
+        moved = was is None or not np.array_equal(agreed, was, equal_nan=True)
+        some, had = _any(now.agreement), before is not None and _any(before.agreement)
+        if moved and (some or had):
+            state, kept = self._state_to_write(event)
+            if was is not None and before is not None and had:
+                state.write_agreement(event.phi, was, tick, -1.0, _centre(before.agreement))
+            state.write_agreement(event.phi, agreed, tick, 1.0, _centre(now.agreement))
+            self._take_share(state, kept)
+        if (moved and (some or had)) or before is None or now.body.features != before.body.features:
+            for answered, sign in ((before, -1.0), (now, 1.0)):
+                if answered is not None and answered.features is not None:
+                    self.state.write_agreed_texts(answered.features, answered.text_agreement(), tick, sign)
+        if self.state.copies is not None:
+            self._write_copies(event, now, before)
+
+    def _write_copies(self, event: EventState, now: Answered, before: Answered | None) -> None:
+        """Write which of the event's answers are equal, instead of what earlier answers were."""
+        if before is not None and (now.peers, now.compared) == (before.peers, before.compared):
+            return
+        state, kept = self._state_to_write(event)
+        for answered, sign in ((before, -1.0), (now, 1.0)):
+            if answered is not None:
+                left = [peer for peer in answered.peers if peer in self.departed] if self.departed else ()
+                groups = answered.groups_among((*state.peers, *left), answered.compared)
+                state.write_copies(np.maximum(groups, -1), event.tick, sign)
+        self._take_share(state, kept)
+
+    def _state_to_write(self, event: EventState) -> tuple[SigmaState, list[float] | None]:
+        """Where to write what an event says, and the share of it that each peer keeps.
+
+        What is known of a peer that was reset or replaced since then counts in part only, so it is written
+        to a blank state, scaled there, and added: every sum is linear.
+        """
+        kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+        return (self.state, None) if kept is None else (self.state.blank(), kept)
+
+    def _take_share(self, written: SigmaState, kept: list[float] | None) -> None:
+        """Add the share that is kept of a blank state that was written to."""
+        if kept is not None:
+            written.scale_peers(kept)
+            self.state.merge(written)
+
+
+def _centre(agreement: Iterable[float]) -> float:
+    """Mean agreement of an event's answers, those of peers that have left the pool included."""
+    there = [a for a in agreement if a == a]  # NaN differs from itself
+    return sum(there) / max(len(there), 1)
+
+
+def _any(labels: Iterable[float]) -> bool:
+    """Whether there is a label; NaN is none."""
+    return any(label == label for label in labels)
+
+
+def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
+    in_order = tuple(labels) == names
+    return np.array([*labels.values()] if in_order else [labels.get(name, math.nan) for name in names])

@@ -1,0 +1,77 @@
+"""Forgetting events: their texts, φ and labels leave the ledger, and their share leaves what was learned.
+
+Of a forgotten event only its place is left: that something was decided then, so that the clock, all other
+events' ages and all ids stay as they are. The state is folded again from what the ledger still says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from sigma_mem.errors import InputError
+from sigma_mem.events import Decision
+from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.journal import Journal
+from sigma_mem.ledger.lines import Body, DecisionLine, ForgottenLine, Line, forget_line, is_decision
+from sigma_mem.ledger.logs import LOG
+from sigma_mem.session.decisions import Moment, seconds_of
+from sigma_mem.session.names import id_of
+
+
+def forget_events(
+    journal: Journal,
+    decisions: str | Decision | Iterable[str | Decision] | None,
+    before: Moment | None,
+    text: str | None,
+    time: float,
+) -> int:
+    """Forget some events for good; return how many. See `SigmaMem.forget`."""
+    if sum(given is not None for given in (decisions, before, text)) != 1:
+        raise InputError("expected one of: a decision (or several), before=..., text=...")
+    if text is not None and not text.strip():
+        raise InputError("text is empty, and would match everything; expected some text")
+    with journal.writing() as fold:
+        if decisions is not None:
+            events = _named(fold, decisions)
+        elif before is not None:
+            events = _matching(journal, _decided_before(seconds_of(before)))
+        else:
+            events = _matching(journal, _with_text(text or ""))
+        lines = (line for event in events for line in journal.ledger.of_event(event))
+        left = {line.seq: small for line in lines if (small := left_of(line, fold)) is not None}
+        if not left:
+            return 0
+        journal.erase(left, forget_line(events, time))
+    LOG.info("memory %r: %d events forgotten", journal.namespace, len(events))
+    return len(events)
+
+
+def left_of(line: Line[Body], fold: Fold) -> ForgottenLine | None:
+    """What stays of a line of a forgotten event, with what the event cost; None if all of it stays."""
+    left = line.body.left()
+    event = fold.event(line.event) if line.kind == "decision" and line.id == line.event else None
+    if left is None or event is None or not event.charges:
+        return left
+    return replace(left, charges=dict(event.charges))
+
+
+def _named(fold: Fold, decisions: str | Decision | Iterable[str | Decision]) -> list[str]:
+    several = [decisions] if isinstance(decisions, str | Decision) else list(decisions)
+    lines = [fold.any_line(id_of(decision)) for decision in several]
+    return list(dict.fromkeys(line.event for line in lines if not line.is_forgotten))
+
+
+def _matching(journal: Journal, fits: Callable[[Line[DecisionLine]], bool]) -> list[str]:
+    found = (line.event for line in journal.ledger.lines() if is_decision(line) and fits(line))
+    return list(dict.fromkeys(found))
+
+
+def _decided_before(seconds: float) -> Callable[[Line[DecisionLine]], bool]:
+    return lambda line: line.id == line.event and line.body.time < seconds
+
+
+def _with_text(text: str) -> Callable[[Line[DecisionLine]], bool]:
+    wanted = text.casefold()
+    return lambda line: any(wanted in found.casefold() for found in line.body.texts())

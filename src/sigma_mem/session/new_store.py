@@ -1,0 +1,58 @@
+"""A new memory that is filled by a program: complete, or not there at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from sigma_mem.errors import InputError
+from sigma_mem.files import replace_file
+from sigma_mem.ledger.lines import OpenLine, open_line
+from sigma_mem.ledger.records import record_of
+from sigma_mem.store.base import Store
+from sigma_mem.store.open import open_store
+from sigma_mem.store.postgres import is_postgres
+
+T = TypeVar("T")
+
+
+def build_store(
+    path: str | os.PathLike[str] | None,
+    namespace: str,
+    opening: OpenLine,
+    time: float,
+    fill: Callable[[Store], T],
+) -> tuple[Store, T]:
+    """Make a store with one new memory, let `fill` write the rest of it, and open the result.
+
+    A file gets its name when it is complete, so that a kill in between leaves none.
+    """
+
+    def made(store: Store) -> T:
+        store.append(namespace, [record_of(open_line(opening, time))])[1].wait()
+        filled = fill(store)
+        store.flush()
+        return filled
+
+    if path is None:
+        store = open_store(None)
+        return store, made(store)
+    if is_postgres(path):
+        raise InputError(
+            "got the address of a PostgreSQL database; expected a new file. Make the file, then export it "
+            "and restore it into the database"
+        )
+    target = Path(path)
+    if target.exists():
+        raise InputError(f"got {target}, which exists; expected a new file")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"got {target}, in a folder that does not exist; make the folder first")
+    with replace_file(target) as temporary:
+        store = open_store(temporary)
+        try:
+            filled = made(store)
+        finally:
+            store.close()
+    return open_store(target), filled
