@@ -5,20 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sigma_mem.decide.explore import explore, normal_below, propensities
+from sigma_mem.decide.explore import _WIDTH, explore, normal_below, propensities
 from sigma_mem.memory.reading import Reading
 
 
-def reading(prob, effective, pseudo=5.0):
-    prob = np.array(prob, dtype=float)
-    zeros, labels = np.zeros(len(prob)), np.array(effective, dtype=float)
-    return Reading(zeros, labels, prob, pseudo, near=prob, overall=prob[:, None])
+def reading(prob, effective):
+    prob, labels = np.array(prob, dtype=float), np.array(effective, dtype=float)
+    mean, none = 2.0 * prob - 1.0, np.zeros(len(prob))
+    return Reading(
+        none, labels, prob, labels, near=mean, slowest=mean, claims=None, of_regression=none, apart=none,
+        leverage=None,
+    )  # fmt: skip
 
 
 def test_propensities_are_how_often_a_normal_draw_is_the_largest():
     prob, n = np.array([0.55, 0.5, 0.3, 0.52]), np.array([40.0, 8.0, 5.0, 300.0])
     rng = np.random.default_rng(0)
-    s = 0.5 * np.sqrt(prob * (1 - prob) / (n + 1))
+    s = _WIDTH * np.sqrt(prob * (1 - prob) / (n + 1))
     winners = (prob + s * rng.standard_normal((200_000, 4))).argmax(axis=1)
     np.testing.assert_allclose(propensities(prob, n), np.bincount(winners, minlength=4) / 200_000, atol=0.004)
 
@@ -48,14 +51,14 @@ def test_peers_are_drawn_as_often_as_is_reported():
     rng = np.random.default_rng(1)
     drawn = [explore(here, rng) for _ in range(4000)]
     share = np.bincount([d.peer for d in drawn], minlength=3) / 4000
-    chances = propensities(here.prob, here.effective + here.pseudo)
+    chances = propensities(here.prob, here.observations)
     np.testing.assert_allclose(share, chances, atol=0.03)
     assert all(d.propensity == pytest.approx(chances[d.peer]) for d in drawn)
 
 
 def test_the_less_is_known_the_more_is_tried():
     known, unknown = reading([0.6, 0.5], [500.0, 500.0]), reading([0.6, 0.5], [1.0, 1.0])
-    worse = [propensities(r.prob, r.effective + r.pseudo)[1] for r in (known, unknown)]
+    worse = [propensities(r.prob, r.observations)[1] for r in (known, unknown)]
     assert worse[0] < 0.001 < 0.05 < worse[1]
 
 

@@ -25,6 +25,7 @@ def view(score, prob, groups, G=None, alternatives=3.0, readable=None, text_log_
         alternatives=alternatives,
         readable=np.ones(len(score)) if readable is None else np.array(readable),
         relation=lambda: np.eye(len(score)) if G is None else G,
+        labelled=1e9,
     )
 
 
@@ -67,9 +68,9 @@ def test_a_registry_is_checked():
 
 @pytest.mark.parametrize("read", SINGLE)
 def test_text_features_move_the_votes_that_go_by_competence_and_nothing_else(read):
-    here = view([0.1, 0.1], prob=[0.6, 0.55], groups=[0, 1], text_log_odds=[-0.5, 0.5])
+    here = view([0.1] * 3, [0.6, 0.6, 0.55], [0, 0, 1], alternatives=1.0, text_log_odds=[-1.0, -1.0, 1.0])
     chosen = READS[read].choose(here).peer
-    assert chosen == (1 if read in ("calibrated-vote", "expert-vote") else 0)
+    assert chosen == (2 if read in ("calibrated-vote", "expert-vote") else 0)
 
 
 @pytest.mark.parametrize("read", sorted(READS.votes))

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory import naive
-from memory.strategies import assert_same, decays, labels, play, settle, streams
+from memory.strategies import assert_same, decays, labels, play, streams
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -33,13 +33,13 @@ def play_late(stream, delays):
     return state
 
 
-@given(stream=streams(decay=decays()), seed=seeds, longest=st.sampled_from([1, 10, 70, 200]))
+@given(stream=streams(decay=decays(), weighted=True), seed=seeds, longest=st.sampled_from([1, 10, 70, 200]))
 def test_late_feedback_equals_feedback_on_time(stream, seed, longest):
     delays = np.random.default_rng(seed).integers(0, longest + 1, len(stream))
     assert_same(play_late(stream, delays), play(stream)[0])
 
 
-@given(stream=streams(decay=decays()), seed=seeds)
+@given(stream=streams(decay=decays(), weighted=True), seed=seeds)
 def test_the_order_of_arrival_does_not_matter(stream, seed):
     state = stream.state()
     ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
@@ -49,13 +49,15 @@ def test_the_order_of_arrival_does_not_matter(stream, seed):
 
 
 @given(
-    stream=streams(decay=decays()),
+    stream=streams(decay=decays(), weighted=True),
     seed=seeds,
     versions=st.integers(1, 3),
     missing=st.sampled_from([0.0, 0.5, 1.0]),
 )
 def test_only_the_last_version_of_every_label_counts(stream, seed, versions, missing):
     """Each event is labelled several times, at any later moment, each time in place of the version before."""
+    # What a fast horizon has forgotten is not brought back when all that came later is taken back.
+    assume(min(stream.settings.horizons) >= 0.9 and stream.settings.half_life is None)
     rng = np.random.default_rng(seed)
     state = stream.state()
     ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
@@ -69,8 +71,10 @@ def test_only_the_last_version_of_every_label_counts(stream, seed, versions, mis
     assert_same(state, play(stream)[0])
 
 
-@given(stream=streams(decay=decays()), seed=seeds)
+@given(stream=streams(decay=decays(), weighted=True), seed=seeds)
 def test_revoked_feedback_was_never_given(stream, seed):
+    # What a fast horizon has forgotten is not brought back when all that came later is taken back.
+    assume(min(stream.settings.horizons) >= 0.9 and stream.settings.half_life is None)
     rng = np.random.default_rng(seed)
     revoked = rng.random(len(stream)) < 0.4
     with_it, without = play(stream)[0], stream.state()
@@ -84,12 +88,11 @@ def test_revoked_feedback_was_never_given(stream, seed):
     assert_same(with_it, without)
 
 
-@given(stream=streams(decay=decays()))
+@given(stream=streams(decay=decays(), weighted=True))
 def test_all_revoked_is_an_empty_memory_that_says_so(stream):
     state, ticks = play(stream)
     for t in range(len(stream)):
         replace_labels(stream, state, t, ticks[t], stream.c[t], None)
-    settle(state)
     reading = state.read(stream.phis[0])
     assert (reading.effective >= 0.0).all()
     np.testing.assert_allclose(reading.effective, 0.0, atol=1e-10)

@@ -16,7 +16,7 @@ def copied(state):
     return out
 
 
-@given(stream=streams(decay=decays()), cut=st.integers(0, 150))
+@given(stream=streams(decay=decays(), weighted=True), cut=st.integers(0, 150))
 def test_a_snapshot_continues_bit_for_bit(stream, cut):
     cut = min(cut, len(stream))
     whole, resumed = stream.state(), stream.state()
@@ -51,7 +51,7 @@ def test_a_snapshot_of_a_memory_that_has_not_begun_does_not_begin_it():
     assert empty.M.item() == pytest.approx(0.5 ** ((1.7e9 + 3.7 - (1.7e9 + 1.0 / 3.0)) / 10.0), rel=1e-13)
 
 
-@given(stream=streams(decay=decays()))
+@given(stream=streams(decay=decays(), weighted=True))
 def test_reading_changes_no_bit(stream):
     state, _ = play(stream)
     before = copied(state)
@@ -64,7 +64,7 @@ def test_reading_changes_no_bit(stream):
 
 
 @pytest.mark.parametrize("max_bits", [1, 5])
-@given(stream=streams(decay=decays()))
+@given(stream=streams(decay=decays(), weighted=True))
 def test_a_rebase_changes_no_bit_of_what_is_read(max_bits, stream):
     """However often the anchor moves: here after one or five halvings instead of 32."""
     rarely, _ = play(stream)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+
+# Priors of the estimate, which are tuned; what is done with them is written out here once more.
+from sigma_mem.memory import rates as _rates
+from sigma_mem.memory import regression as _regression
+from sigma_mem.memory import state as _state
 
 
 def competence(phis, c, gamma, eta):
@@ -66,51 +72,35 @@ def wrong_pairs(labels, groups):
     return sum(a == b for a, b in pairs), len(pairs)
 
 
-def alternatives(phis, c, groups, gamma, phi, revision=1):
+def alternatives(phis, c, groups, gamma, phi):
     """K − 1 at φ: wrong pairs over agreeing ones near φ, with a prior of 10 pairs at the overall rate.
 
-    From revision 2 on, w wrong peers are worth w/2 pairs, and the prior grows with the pool.
+    w wrong peers are worth w/2 pairs, the prior grows with the pool, and events count as at the last label.
     """
     n_peers = c.shape[1]
-    prior = 4.0 if revision == 1 else max(1.0, min(n_peers * (n_peers - 1) / 3.0, 2.5 * n_peers))
+    prior = max(1.0, min(n_peers * (n_peers - 1) / 3.0, 2.5 * n_peers))
+    labelled = (~np.isnan(c)).any(axis=1).astype(float)
+    weights = fresh_weights(labelled, np.arange(len(c), dtype=float), -np.log(gamma))
     same = pairs = all_same = all_pairs = 0.0
-    for direction, labels, row in zip(phis, c, groups, strict=True):
+    for weight, direction, labels, row in zip(weights, phis, c, groups, strict=True):
         agree, n = wrong_pairs(labels, row)
-        if revision > 1 and n:
+        if n:
             wrong = sum(x < 0 and g >= 0 for x, g in zip(labels, row, strict=True))
-            agree, n = agree / (wrong - 1), n / (wrong - 1)
+            agree, n = weight * agree / (wrong - 1), weight * n / (wrong - 1)
         near = float(direction @ phi) ** 2
-        same, pairs = gamma * same + near * agree, gamma * pairs + near * n
-        all_same, all_pairs = gamma * all_same + agree, gamma * all_pairs + n
+        same, pairs = same + near * agree, pairs + near * n
+        all_same, all_pairs = all_same + agree, all_pairs + n
     overall = (all_same + prior / 4.0) / (all_pairs + prior)
     return (pairs + 10.0) / (same + 10.0 * overall)
 
 
 def readable(c, groups, gamma):
     """Rate, per peer, of labelled answers that could be read among those that were asked for."""
-    read, asked = np.zeros(c.shape[1]), np.zeros(c.shape[1])
-    for labels, row in zip(c, groups, strict=True):
-        for p in range(c.shape[1]):
-            seen = 0.0 if np.isnan(labels[p]) else 1.0
-            read[p] = gamma * read[p] + seen * (row[p] >= 0)
-            asked[p] = gamma * asked[p] + seen * (row[p] >= -1)
-    return (read + 2.0) / (asked + 2.0)
-
-
-def overall(M, N, eta, prior, strength):
-    """Every peer's rate of being right over all tasks, with the pool's rate as its prior."""
-    right = [0.5 * np.trace(m + n) / eta for m, n in zip(M, N, strict=True)]
-    labels = [np.trace(n) / eta for n in N]
-    pool = (sum(right) + 2.0 * prior) / (sum(labels) + 2.0)
-    return [(r + strength * pool) / (n + strength) for r, n in zip(right, labels, strict=True)]
-
-
-def calibrated(M, N, phi, eta, prior, strength):
-    """p̂ of DESIGN §4, a and b worth `strength` labels at the peer's overall rate."""
     out = []
-    for m, n, rate in zip(M, N, overall(M, N, eta, prior, strength), strict=True):
-        a, b = strength * rate, strength * (1.0 - rate)
-        out.append((0.5 * phi @ (m + n) @ phi / eta + a) / (phi @ n @ phi / eta + a + b))
+    for labels, row in zip(c.T, groups.T, strict=True):
+        ticks = np.arange(len(c), dtype=float)
+        weights = fresh_weights((~np.isnan(labels)).astype(float), ticks, -np.log(gamma))
+        out.append((weights @ (row >= 0) + 2.0) / (weights @ (row >= -1) + 2.0))
     return np.array(out)
 
 
@@ -127,87 +117,190 @@ def agreement(groups):
     return np.array(out)
 
 
-def overall_by_horizon(c, groups, settings):
-    """Every peer's mean label at every γ (slowest last), shrunk to its agreement at the level of labels."""
-    s, nothing = settings, 2.0 * settings.prior - 1.0
-    ages = np.arange(len(c))[::-1]
-    a = np.array([agreement(row) for row in groups]).reshape(c.shape)
-    slow = s.gamma**ages
-    asked = ~np.isnan(a)
-    all_agreement = (slow @ np.where(asked, a, 0.0)).sum()
-    pool = (all_agreement + s.prior_labels * nothing) / ((slow @ asked).sum() + s.prior_labels)
-    agreed = (slow @ np.where(asked, a, 0.0) + s.strength * pool) / (slow @ asked + s.strength)
+def centred_agreement(a):
+    """Agreement labels of one event less their mean over its answers; 0 where there is none."""
+    known = [x for x in a if not np.isnan(x)]
+    mean = sum(known) / max(len(known), 1)
+    return np.array([0.0 if np.isnan(x) else x - mean for x in a])
+
+
+@dataclass
+class History:
+    """Everything that p̂ depends on, as rows: one memory's labels at their ticks, in any order."""
+
+    phis: np.ndarray
+    c: np.ndarray  # NaN where there is no label
+    ticks: np.ndarray
+    weight: np.ndarray | None = None
+    claims: np.ndarray | None = None
+    groups: np.ndarray | None = None  # of answers, for agreement
+
+    def __post_init__(self):
+        self.ticks = np.asarray(self.ticks, dtype=float)
+        self.weight = np.ones(self.c.shape) if self.weight is None else self.weight
+        self.weight = np.where(np.isnan(self.c), 0.0, self.weight)
+        self.label = np.nan_to_num(self.c)
+        if self.groups is None:
+            self.groups = np.full(self.c.shape, -2)
+        self.a = np.array([agreement(row) for row in self.groups]).reshape(self.c.shape)
+
+
+def fresh_weights(weight, ticks, rate):
+    """w·γ^age·Σ(w·γ^age)/Σ(w·γ^2age) of every event, (T,): the age is that at the last label."""
+    there = weight > 0.0
+    out = np.zeros(len(weight))
+    if there.any():
+        decay = np.exp(-rate * (ticks[there].max() - ticks[there]))
+        counted = weight[there] * decay
+        out[there] = counted * counted.sum() / (counted @ decay)
+    return out
+
+
+def by_peer(history, rate):
+    """`fresh_weights` of every peer, (P, T)."""
+    return np.array([fresh_weights(w, history.ticks, rate) for w in history.weight.T])
+
+
+def mean_of(weights, values):
+    return float(weights @ values) / weights.sum() if weights.sum() > 0.0 else 0.0
+
+
+def level(history, settings):
+    """Mean label of the pool: every peer counts by how far it is known, a newcomer's prior beside them."""
+    total = known = 0.0
+    for weights, c in zip(by_peer(history, settings.rate), history.label.T, strict=True):
+        n = weights.sum()
+        total += n / (n + settings.strength) * mean_of(weights, c)
+        known += n / (n + settings.strength)
+    prior = _rates._NEWCOMER * settings.prior_labels / 2.0
+    return (total + prior * (2.0 * settings.prior - 1.0)) / (known + prior)
+
+
+def agreed(history, settings, phi=None):
+    """By how much each peer agrees more than others (P,), near φ or overall; None where nobody agrees."""
+    there = ~np.isnan(history.a)
+    if not settings.agreement or not there.any():
+        return None
+    centred = np.array([centred_agreement(row) for row in history.a])
     out = []
-    for gamma in s.horizons:
-        total, labels = np.zeros(c.shape[1]), np.zeros(c.shape[1])
-        gap = events = 0.0
-        for age, row, agreed_then in zip(ages, c, a, strict=True):
-            known = [p for p in range(len(row)) if not np.isnan(row[p])]
-            for p in known:
-                total[p] += gamma**age * row[p]
-                labels[p] += gamma**age
-                expected = pool if np.isnan(agreed_then[p]) else agreed_then[p]
-                gap += gamma**age * (row[p] - expected) / len(known)
-            events += gamma**age * bool(known)
-        if s.agreement:
-            level = agreed + gap / (events + s.strength)
-        else:
-            level = (total.sum() + s.prior_labels * nothing) / (labels.sum() + s.prior_labels)
-        out.append((total + s.strength * level) / (labels + s.strength))
-    return np.array(out), agreed
+    for seen, a in zip(there.T, centred.T, strict=True):
+        weights = fresh_weights(seen.astype(float), history.ticks, settings.rate)
+        overall = float(weights @ a) / (weights.sum() + _state._WEAK * settings.strength)
+        if phi is not None:
+            near = weights * (history.phis @ phi) ** 2
+            strength = _state._WEAK * settings.local_strength(len(there.T))
+            overall = (near @ a + strength * overall) / (near.sum() + strength) - overall
+        out.append(overall)
+    return np.array(out)
 
 
-def claims(phis, c, groups, settings, phi):
-    """Mean label at φ (P,), at every horizon (P, H), and at φ by the fast one of them, after these events."""
-    s = settings
-    overall, agreed = overall_by_horizon(c, groups, s)
-    prior = overall[-1]
-    if s.agreement:
-        a = np.array([agreement(row) for row in groups]).reshape(c.shape)
-        A, B = competence(phis, a, s.gamma, 1.0)
-        near = np.array([phi @ m @ phi for m in A])
-        seen = np.array([phi @ n @ phi for n in B])
-        deviation = (near + s.strength * agreed) / (seen + s.strength) - agreed
-        events = sum(s.gamma**age for age, row in enumerate(c[::-1]) if not np.isnan(row).all())
-        prior = np.clip(prior + deviation * 50.0 / (50.0 + events), -0.97, 0.97)
-    M, N = competence(phis, c, s.gamma, 1.0)
-    score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
-    mean = (score + s.strength * prior) / (effective + s.strength)
+def rates(history, settings):
+    """Mean label of every peer at every horizon, (H, P): from its whole life to the fastest one."""
+    s, moved, pool = settings, agreed(history, settings), level(history, settings)
+    out = np.empty((len(s.horizon_rates), history.c.shape[1]))
+    kept = [by_peer(history, rate) for rate in s.horizon_rates]
+    for p, c in enumerate(history.label.T):
+        life = history.weight[:, p]
+        prior = pool + (0.0 if moved is None else moved[p])
+        rate = (life @ c + s.strength * prior) / (life.sum() + s.strength)
+        slower = mean_of(life, c)
+        for g in range(len(kept) - 1, -1, -1):
+            weights = kept[g][p]
+            mean = mean_of(weights, c)
+            rate += (mean - slower) * weights.sum() / (weights.sum() + s.strength)
+            out[g, p], slower = rate, mean
+    return np.clip(out, -_rates._MOST, _rates._MOST)
+
+
+def at_most(log_odds):
+    """What the claims about others say of a peer's: no more than so many log-odds."""
+    return _rates._OTHERS * np.tanh(log_odds / _rates._OTHERS)
+
+
+def claim_weights(history, settings):
+    """Weight of the regression, (P,), and of every horizon and the local claim, (P, H + 1)."""
+    n_peers, n_horizons = history.c.shape[1], len(settings.horizons)
+    of_regression, horizons = np.zeros(n_peers), np.zeros((n_peers, n_horizons + 1))
+    horizons[:, -2] = 1.0
+    if history.claims is None or not history.claims.shape[2]:
+        return of_regression, horizons
+    right, claimed = (1.0 + history.label) / 2.0, (1.0 + history.claims.astype(float)) / 2.0
+    own = np.zeros((n_peers, history.claims.shape[2]))
+    for p, weights in enumerate(by_peer(history, settings.mixing_rate)):
+        for weight, r, claim in zip(weights, right[:, p], claimed[:, p], strict=True):
+            if weight:
+                own[p] += weight * np.nan_to_num(r * np.log(claim) + (1.0 - r) * np.log(1.0 - claim))
+    for p in range(n_peers):
+        known = [q for q in range(n_peers) if q != p and own[q].any()]
+        others = sum((own[q] for q in known), np.zeros(own.shape[1])) / max(len(known), 1)
+        said = own[p]
+        if settings.regression:
+            likely = said[:2] + at_most(others[:2] - others[0])
+            odds = np.exp(likely - likely.max()) * [1.0, _rates._REGRESSION]
+            of_regression[p], said, others = odds[1] / odds.sum(), said[2:], others[2:]
+        if n_horizons > 1:
+            likely = said + at_most(others - others[-2])
+            slower = _rates._SLOWER ** np.arange(n_horizons)
+            weights = np.exp(likely - likely.max()) * np.append(slower, slower[-1] * _rates._LOCAL)
+            weights /= weights.sum()
+            if weights[-1] < _rates._SURE:  # too little for the local claim: its weight is the fast horizon's
+                weights[max(0, n_horizons - 3)] += weights[-1]
+                weights[-1] = 0.0
+            horizons[p] = weights
+    return of_regression, horizons
+
+
+@dataclass
+class Read:
+    """What a read says beside p̂, (P,) each, rates (H, P)."""
+
+    prob: np.ndarray
+    near: np.ndarray
+    labels: np.ndarray
+    rates: np.ndarray
+    claims: np.ndarray  # (P, K)
+    overall: np.ndarray
+
+
+def read(history, settings, phi):
+    """p̂ at φ and what it is made of, from plain sums over the labels."""
+    s, most = settings, _rates._MOST
+    strength = s.local_strength(history.c.shape[1])
+    by_horizon, deviation = rates(history, s), agreed(history, s, phi)
+    of_regression, horizons = claim_weights(history, s)
+    labelled = history.weight.sum(axis=1) / np.maximum((history.weight > 0.0).sum(axis=1), 1)
+    events = fresh_weights(labelled, history.ticks, s.rate).sum()
+    prior = by_horizon[-1]
+    if deviation is not None:
+        prior = np.clip(prior + _state._BELIEVED / (_state._BELIEVED + events) * deviation, -most, most)
     fast = max(0, len(s.horizons) - 3)
-    M, N = competence(phis, c, s.horizons[fast], 1.0)
-    score, effective = np.array([phi @ m @ phi for m in M]), np.array([phi @ n @ phi for n in N])
-    prior = mean + overall[fast] - overall[-1]
-    return mean, overall.T, (score + s.strength * prior) / (effective + s.strength)
-
-
-def mixed(near, overall, local, said, c):
-    """p̂ from mean labels near φ (P,), overall (P, H) and near φ lately, weighed by what was said before c.
-
-    What was said is (T, P, H + 2): near, overall, local then. Weights change after every 16 labelled events.
-    """
-    n_horizons = overall.shape[1]
-    if n_horizons == 1:
-        return (1.0 + near) / 2.0
-    likelihood, weights, labelled = np.zeros(n_horizons + 1), np.ones(n_horizons + 1), 0
-    for then, row in zip(said.astype(float), c, strict=True):
-        likelihood *= 0.99
-        by_horizon = then[:, :1] + then[:, 1:-1] - then[:, -2:-1]
-        claimed = (1.0 + np.clip(np.column_stack((by_horizon, then[:, -1])), -0.97, 0.97)) / 2.0
-        for p in range(len(row)):
-            if not np.isnan(row[p]):
-                r = (row[p] + 1.0) / 2.0
-                likelihood += r * np.log(claimed[p]) + (1.0 - r) * np.log(1.0 - claimed[p])
-        if not np.isnan(row).all():
-            labelled += 1
-            if labelled % 16 == 0:
-                weights = np.exp(likelihood - likelihood.max())
-    weights = weights * np.append(3.0 ** np.arange(n_horizons), 0.1 * 3.0 ** (n_horizons - 1))
-    weights /= weights.sum()
-    if weights[-1] < 0.2:  # too little for the local claim: its weight is the fast horizon's
-        weights[max(0, n_horizons - 3)] += weights[-1]
-        weights[-1] = 0.0
-    said_now = np.column_stack((near[:, None] + overall - overall[:, -1:], local))
-    return (1.0 + np.clip(said_now @ weights, -0.97, 0.97)) / 2.0
+    slow_weights, fast_weights = by_peer(history, s.rate), by_peer(history, s.horizon_rates[fast])
+    kernel = (history.phis @ phi) ** 2
+    out = []
+    for p, c in enumerate(history.label.T):
+        w, rate = slow_weights[p], by_horizon[-1, p]
+        labels = w @ kernel
+        near = mean = ((w * kernel) @ c + strength * prior[p]) / (labels + strength)
+        claims = []
+        if s.regression:
+            N = sum(x * np.outer(f, f) for x, f in zip(w, history.phis, strict=True))
+            vector = np.linalg.solve(
+                N + _regression._RIDGE * np.eye(len(phi)), (w * (c - rate)) @ history.phis
+            )
+            regressed = np.clip(prior[p] + vector @ phi, -most, most)
+            claims = [np.clip(mean, -most, most), regressed]
+            near = mean = mean + of_regression[p] * (regressed - mean)
+        overall = by_horizon[:, p] @ horizons[p, :-1] + horizons[p, -1] * by_horizon[fast, p]
+        if len(s.horizons) > 1:
+            said = near + by_horizon[:, p] - rate
+            w = fast_weights[p] * kernel
+            local = (w @ c + strength * said[fast]) / (w.sum() + strength)
+            mean = np.append(said, local) @ horizons[p]
+            claims = [*claims, *np.clip(np.append(said, local), -most, most)]
+        prob, overall = (0.5 + 0.5 * np.clip(x, -most, most) for x in (mean, overall))
+        out.append((prob, near, labels, np.array(claims), overall))
+    prob, near, labels, claims, overall = (np.array(x) for x in zip(*out, strict=True))
+    return Read(prob, near, labels, by_horizon, claims, overall)
 
 
 def copies(groups, gamma):

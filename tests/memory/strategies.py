@@ -11,12 +11,14 @@ from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
 from sigma_mem.memory.topics import SHARES
 
+from . import naive
+
 TOPICS = ("law", "german", "sport", "tool")
 
 
 @dataclass(frozen=True, repr=False)
 class Stream:
-    """phis (T, rank), labels c (T, P), NaN where missing, groups (T, P), times (T,), claims (T, P, H + 2)."""
+    """phis (T, rank), labels c (T, P), NaN where missing, groups (T, P), times (T,), claims (T, P, K)."""
 
     phis: np.ndarray
     c: np.ndarray
@@ -26,6 +28,7 @@ class Stream:
     settings: Settings
     topics: tuple[tuple[str, ...], ...]  # of every event
     topic_claims: np.ndarray  # (T, P, B)
+    weight: np.ndarray | None = None  # (T, P), how much evidence every label is
 
     @property
     def peers(self):
@@ -38,9 +41,10 @@ class Stream:
         return len(self.phis)
 
     def plain(self):
-        """The same stream for a memory as the paper has it: one horizon, no agreement."""
-        settings = replace(self.settings, horizons=(self.settings.gamma,), agreement=False)
-        return replace(self, settings=settings, claims=self.claims[:, :, :3])
+        """The same stream for a memory as the paper has it: one horizon, no agreement, no regression."""
+        horizons = (self.settings.gamma,)
+        settings = replace(self.settings, horizons=horizons, agreement=False, regression=False)
+        return replace(self, settings=settings, claims=self.claims[:, :, :0])
 
     def decide(self, state, t):
         """Begin event t and write its agreement and which answers are equal; returns its tick."""
@@ -51,9 +55,17 @@ class Stream:
 
     def recorded(self, t):
         """What a ledger knows of event t when its labels are written."""
-        groups = self.groups[t]
-        known = {"groups": groups, "agreement": agreement_labels(groups), "claims": self.claims[t]}
-        return {**known, "topics": self.topics[t], "topic_claims": self.topic_claims[t]}
+        return {
+            "weight": None if self.weight is None else self.weight[t],
+            "groups": self.groups[t],
+            "claims": self.claims[t] if self.claims.shape[2] else None,
+            "topics": self.topics[t],
+            "topic_claims": self.topic_claims[t],
+        }
+
+    def history(self, ticks):
+        """What a naive memory needs of it."""
+        return naive.History(self.phis, self.c, ticks, self.weight, self.claims, self.groups)
 
     def __repr__(self):
         return (
@@ -87,7 +99,7 @@ def all_settings(draw, decay=by_event):
     return Settings(
         horizons=horizons,
         agreement=draw(st.booleans()),
-        revision=draw(st.sampled_from([1, 2])),
+        regression=draw(st.booleans()),
         eta=draw(st.sampled_from([None, 0.05, 1.0])),
         gamma_g=draw(gammas),
         eta_g=draw(st.sampled_from([0.005, 0.1])),
@@ -99,7 +111,7 @@ def all_settings(draw, decay=by_event):
 
 
 @st.composite
-def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
+def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False, weighted=False):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_events = draw(st.integers(1, max_events))
     n_peers = draw(st.integers(min_peers, 6))
@@ -112,10 +124,11 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False):
         c=labels(rng, shape, 0.0 if complete else draw(shares), draw(shares)),
         groups=rng.integers(-2, 3, size=shape),
         times=1.7e9 + np.cumsum(rng.exponential(draw(st.sampled_from([0.1, 3.0])), n_events)),
-        claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(settings.horizons) + 2)).astype(np.float16),
+        claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, settings.n_claims)).astype(np.float16),
         settings=settings,
         topics=tuple(tuple(rng.permutation(TOPICS)[:k]) for k in rng.integers(0, most + 1, n_events)),
         topic_claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(SHARES))).astype(np.float16),
+        weight=rng.uniform(0.05, 1.0, shape) if weighted and draw(st.booleans()) else None,
     )
 
 
@@ -140,36 +153,27 @@ def probe(rank):
     return unit_rows(np.random.default_rng(rank), 3, rank)
 
 
-def settle(state):
-    """Score what waits, so that the weights of the horizons depend on the sums alone."""
-    if state.mixing is not None:
-        state.mixing.score_waiting(state.now)
-        state.set_peers(state.peers)  # nothing changes, but what is known overall is computed again
-
-
 def assert_same(a, b, atol=1e-10):
     """Two states say the same, up to the rounding of sums in another order."""
-    settle(a)
-    settle(b)
     assert a.peers == b.peers
     assert (a.clock, a.now) == (b.clock, b.now)
     for name in ("M", "N", "G", "readable"):
-        np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=atol, rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=atol, rtol=1e-6, err_msg=name)
     if a.copies is not None:
         one, two = (x.copies.decayed.value("pairs", x.now) for x in (a, b))
         np.testing.assert_allclose(one, two, atol=atol, rtol=1e-9, err_msg="copies")
     for phi in probe(a.rank):
         one, two = a.read(phi), b.read(phi)
-        for name in ("score", "effective", "prob"):
+        for name in ("score", "effective", "prob", "labels", "observations"):
             np.testing.assert_allclose(
-                getattr(one, name), getattr(two, name), atol=atol, rtol=1e-9, err_msg=name
+                getattr(one, name), getattr(two, name), atol=atol, rtol=1e-5, err_msg=name
             )
         for topics in ((TOPICS[0],), TOPICS[1:3], ("new",)):
             one, two = a.read(phi, topics=topics), b.read(phi, topics=topics)
             np.testing.assert_allclose(one.effective, two.effective, atol=atol, rtol=1e-8, err_msg="topics")
-            np.testing.assert_allclose(one.prob, two.prob, atol=1e-8, err_msg="topics")
+            np.testing.assert_allclose(one.prob, two.prob, atol=1e-5, err_msg="topics")
         np.testing.assert_allclose(a.readout(phi), b.readout(phi), atol=atol, rtol=1e-9)
-        np.testing.assert_allclose(a.alternatives(phi), b.alternatives(phi), rtol=1e-9)
+        np.testing.assert_allclose(a.alternatives(phi), b.alternatives(phi), rtol=1e-6)
 
 
 def assert_bitwise(a, b):

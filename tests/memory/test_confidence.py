@@ -33,7 +33,7 @@ def test_a_claim_lies_in_two_neighbouring_bins(claim):
 
 
 def test_from_a_cold_start_the_confidence_is_the_claim():
-    assert Confidence(0.0).calibrated(0.7, now=0.0) == 0.7
+    assert Confidence(0.0).calibrated(0.7, fresh=0.0) == 0.7
 
 
 def naive_calibrated(history, claim, gamma):
@@ -64,7 +64,9 @@ def test_late_corrected_and_revoked_labels_are_exact(seed, gamma):
         memory.write(*claimed, 0.25, float(t + 1), weight=-1.0)
         if y is not None:
             memory.write(*claimed, y, float(t + 1))
-    assert memory.calibrated(0.6, 40.0) == pytest.approx(naive_calibrated(history, 0.6, gamma), abs=1e-9)
+    assert memory.calibrated(0.6, memory.decayed.factor(40.0)) == pytest.approx(
+        naive_calibrated(history, 0.6, gamma), abs=1e-9
+    )
     likelihood = np.zeros(7)
     for age, (claims, _, y) in enumerate(reversed(history)):
         if y is not None:

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,9 +124,8 @@ def test_good_peers_are_no_copies():
     assert state.copying(at=2000.0) is None
 
 
-@pytest.mark.parametrize("settings", [Settings(revision=1, agreement=True), Settings(agreement=False)])
-def test_only_revision_2_with_agreement_looks_for_copies(settings):
-    state = SigmaState(["a", "b", "c"], rank=1, settings=settings)
+def test_without_agreement_nobody_looks_for_copies():
+    state = SigmaState(["a", "b", "c"], rank=1, settings=Settings(agreement=False))
     for tick in range(100):
         state.write_copies(np.array([0, 0, 1]), tick)
     assert state.copies is None

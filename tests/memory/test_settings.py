@@ -28,9 +28,8 @@ def test_half_life_takes_the_place_of_both_gammas():
 
 def test_an_explicit_gamma_is_one_horizon():
     assert Settings().horizons == (0.95, 0.99, 0.998, 0.9995)
-    assert Settings().gamma == Settings(revision=1).gamma == 0.9995
+    assert Settings().gamma == 0.9995
     assert Settings(gamma=0.99).horizons == (0.99,)
-    assert Settings(revision=1).horizons == (0.9995,)
     assert Settings(horizons=(0.9, 0.99)).gamma == 0.99
 
 
@@ -40,15 +39,17 @@ def test_horizons_relate_to_a_half_life_as_their_gammas_do():
     assert rates[0] / rates[-1] == pytest.approx(math.log(0.95) / math.log(0.9995))
 
 
-def test_a_record_of_version_0_1_keeps_its_behaviour():
-    old = Settings.from_record({"gamma": 0.9995, "signs": False})
-    assert (old.horizons, old.agreement, old.revision) == ((0.9995,), False, 1)
-    assert not old.text_features
-    assert old == Settings(text_features=False, revision=1)
-    assert Settings().agreement
-    assert not Settings(agreement=False).agreement
-    for settings in (Settings(), Settings(revision=1), old):
-        assert Settings.from_record(json.loads(json.dumps(asdict(settings)))) == settings
+@pytest.mark.parametrize(
+    ("settings", "claims"),
+    [
+        (Settings(), 7),
+        (Settings(regression=False), 5),
+        (Settings(gamma=0.9), 2),
+        (Settings(gamma=0.9, regression=False), 0),
+    ],
+)
+def test_claims_are_of_two_estimators_and_of_every_horizon_and_the_local_one(settings, claims):
+    assert settings.n_claims == claims
 
 
 @pytest.mark.parametrize(
@@ -65,16 +66,18 @@ def test_a_record_of_version_0_1_keeps_its_behaviour():
         ({"horizons": (0.9, 0.5)}, "horizons are"),
         ({"horizons": (0.9, 1.5)}, "gamma is 1.5"),
         ({"gamma": 0.8, "horizons": (0.9,)}, "gamma 0.8"),
-        ({"revision": 3}, "revision is 3"),
-        ({"revision": "x"}, "revision is 'x'"),
         ({"agreement": "no"}, "agreement is 'no'"),
+        ({"agreement": None}, "agreement is None"),
+        ({"regression": "no"}, "regression is 'no'"),
         ({"text_features": "no"}, "text_features is 'no'"),
         ({"trusted": 5}, "trusted is 5"),
+        ({"trusted": None}, "trusted is None"),
         ({"gamma_g": -1.0}, "gamma_g is -1.0"),
         ({"eta": 0.0}, "eta is 0.0"),
         ({"eta": math.inf}, "eta is inf"),
         ({"eta_g": -0.1}, "eta_g is -0.1"),
         ({"strength": 0.0}, "strength is 0.0"),
+        ({"strength": None}, "strength is None"),
         ({"prior": 1.0}, "prior is 1.0"),
         ({"decay": "never"}, "decay is 'never'"),
         ({"decay": "time"}, "half_life is None"),
@@ -88,12 +91,13 @@ def test_impossible_settings_are_refused_by_name(arguments, named):
     assert "expected" in str(error.value)
 
 
-def test_trusted_sources_are_named_once_and_recorded():
+@pytest.mark.parametrize("settings", [Settings(), Settings(gamma=0.9), Settings(trusted=())])
+def test_settings_come_back_from_json(settings):
+    assert Settings(**json.loads(json.dumps(asdict(settings)))) == settings
+
+
+def test_trusted_sources_are_named_once():
     assert Settings().trusted == ("default",)
-    assert Settings(revision=1).trusted is None
-    for trusted in ((), ("ci", "judge")):
-        recorded = json.loads(json.dumps(asdict(Settings(trusted=trusted))))
-        assert Settings.from_record(recorded) == Settings(trusted=trusted)
     for wrong in ("ci", ("ci", "ci"), ("",), (1,)):
         with pytest.raises(InputError, match="expected a tuple of distinct names of sources"):
             Settings(trusted=wrong)

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings, SigmaState
@@ -29,27 +30,59 @@ def test_the_memory_is_that_of_the_papers_equations(stream):
         np.testing.assert_allclose(reading.score, [phi @ m @ phi for m in M], atol=1e-10)
         np.testing.assert_allclose(state.readout(phi), [m @ phi for m in M], atol=1e-10)
         np.testing.assert_allclose(reading.effective, [phi @ n @ phi / settings.step for n in N], atol=1e-10)
-        near, overall, local = naive.claims(stream.phis, stream.c, stream.groups, settings, phi)
-        np.testing.assert_allclose(reading.near, near, atol=1e-9)
-        np.testing.assert_allclose(reading.overall, overall, atol=1e-9)
-        several = len(settings.horizons) > 1
-        np.testing.assert_allclose(reading.local, local if several else near, atol=1e-9)
-        expected = naive.mixed(near, overall, local, stream.claims, stream.c)
-        np.testing.assert_allclose(reading.prob, expected, atol=1e-9)
         history = stream.phis, stream.c, stream.groups
-        expected = naive.alternatives(*history, settings.gamma, phi, settings.revision)
+        expected = naive.alternatives(*history, settings.gamma, phi)
         assert state.alternatives(phi) == pytest.approx(expected, rel=1e-9)
 
 
-@given(stream=streams())
-def test_one_horizon_without_agreement_is_the_estimate_of_version_0_1(stream):
-    stream = stream.plain()
-    state, _ = play(stream)
-    s = stream.settings
-    M, N = naive.competence(stream.phis, stream.c, s.gamma, s.step)
+def assert_read_as_defined(stream, state, ticks):
+    """p̂, and what it is made of, is what plain sums over the labels say."""
+    history = stream.history(ticks)
     for phi in probe(state.rank):
-        expected = naive.calibrated(M, N, phi, s.step, s.prior, s.strength)
-        np.testing.assert_allclose(state.read(phi).prob, expected, atol=1e-10)
+        reading, expected = state.read(phi), naive.read(history, stream.settings, phi)
+        np.testing.assert_allclose(reading.prob, expected.prob, atol=1e-9)
+        np.testing.assert_allclose(reading.near, expected.near, atol=1e-9)
+        np.testing.assert_allclose(reading.labels, expected.labels, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(reading.slowest, expected.rates[-1], atol=1e-9)
+        if reading.claims is None:
+            assert stream.settings.n_claims == 0
+        else:
+            np.testing.assert_allclose(reading.claims, expected.claims, atol=1e-3)  # as a ledger keeps them
+    np.testing.assert_allclose(state.overall()[0], expected.overall, atol=1e-9)
+    weights = naive.claim_weights(history, stream.settings)[1]
+    np.testing.assert_allclose(state.horizon_weights(), weights, atol=1e-8)
+
+
+@given(stream=streams(decay=decays(), weighted=True))
+def test_p_is_that_of_its_definition(stream):
+    """With partial and weighted labels, one or several horizons, agreement, regression, or neither."""
+    assert_read_as_defined(stream, *play(stream))
+
+
+@given(stream=streams(weighted=True), seed=st.integers(0, 2**32 - 1))
+def test_p_is_that_of_its_definition_whenever_labels_come(stream, seed):
+    state = stream.state()
+    ticks = [state.begin_labels(stream.decide(state, t)) for t in range(len(stream))]
+    for t in np.random.default_rng(seed).permutation(len(stream)):
+        state.write(stream.phis[t], stream.c[t], ticks[t], **stream.recorded(t))
+    assert_read_as_defined(stream, state, ticks)
+
+
+@given(stream=streams(weighted=True))
+def test_one_horizon_without_agreement_and_regression_is_a_kernel_mean(stream):
+    """(φᵀMφ + s·rate)/(φᵀNφ + s) at the peer's last label, its rate that of its life shrunk to the pool's."""
+    stream = stream.plain()
+    state, ticks = play(stream)
+    s, history = stream.settings, stream.history(ticks)
+    weights, strength = naive.by_peer(history, s.rate), s.local_strength(len(stream.peers))
+    for phi in probe(state.rank):
+        reading, near = state.read(phi), (stream.phis @ phi) ** 2
+        assert reading.claims is None
+        for p, c in enumerate(history.label.T):
+            rate = naive.rates(history, s)[0, p]
+            total, labels = (weights[p] * near) @ c, weights[p] @ near
+            expected = 0.5 + 0.5 * (total + strength * rate) / (labels + strength)
+            assert reading.prob[p] == pytest.approx(np.clip(expected, 0.015, 0.985), abs=1e-9)
 
 
 @given(stream=streams(decay=decays()))
@@ -117,18 +150,14 @@ def test_sums_are_weighted_by_the_age_on_the_decay_axis(stream):
 @given(stream=streams())
 def test_overall_is_the_rate_whatever_the_direction(stream):
     stream = stream.plain()
-    state, _ = play(stream)
-    gamma = stream.settings.gamma
-    right, labels = np.zeros(stream.c.shape[1]), np.zeros(stream.c.shape[1])
+    state, ticks = play(stream)
+    gamma, labels = stream.settings.gamma, np.zeros(stream.c.shape[1])
     for row in stream.c:
-        seen = ~np.isnan(row)
-        right = gamma * right + np.where(seen, (row + 1.0) / 2.0, 0.0)
-        labels = gamma * labels + seen
-    s = stream.settings.strength
-    pool = (right.sum() + 2.0 * stream.settings.prior) / (labels.sum() + 2.0)
+        labels = gamma * labels + ~np.isnan(row)
     rate, n = state.overall()
     np.testing.assert_allclose(n, labels, atol=1e-10)
-    np.testing.assert_allclose(rate, (right + s * pool) / (labels + s), atol=1e-10)
+    expected = naive.rates(stream.history(ticks), stream.settings)[0]
+    np.testing.assert_allclose(rate, 0.5 + 0.5 * expected, atol=1e-9)
 
 
 def test_a_pool_nobody_knows_is_read_at_the_prior():
@@ -139,20 +168,25 @@ def test_a_pool_nobody_knows_is_read_at_the_prior():
     assert not reading.effective.any()
 
 
-def test_a_peer_nobody_knows_is_read_at_the_rate_of_the_pool():
+def test_a_peer_nobody_knows_is_read_at_the_level_of_the_pool():
     state = SigmaState(["known", "new"], 2, Settings(gamma=1.0, agreement=False))
     for _ in range(18):
         state.write(np.array([1.0, 0.0]), np.array([1.0, math.nan]), state.begin_event())
-    assert state.read(np.array([0.0, 1.0])).prob[1] == pytest.approx((18 + 1) / (18 + 2))
+    known = 18 / (18 + state.settings.strength)  # and half a peer that is right half of the time
+    expected = 0.5 + 0.5 * known / (known + 0.5)
+    assert state.read(np.array([0.0, 1.0])).prob[1] == pytest.approx(expected)
 
 
 def test_away_from_what_it_has_seen_a_peer_is_read_at_its_overall_rate():
-    state = SigmaState(["a"], 2, Settings(gamma=1.0, strength=4.0, agreement=False))
+    settings = Settings(gamma=1.0, strength=4.0, agreement=False, regression=False)
+    state = SigmaState(["a"], 2, settings)
     for _ in range(16):
         state.write(np.array([1.0, 0.0]), np.array([1.0]), state.begin_event())
     elsewhere = state.read(np.array([0.0, 1.0]))
     assert elsewhere.effective[0] == 0.0
-    assert elsewhere.prob[0] == pytest.approx((16 + 4 * 17 / 18) / (16 + 4))
+    assert elsewhere.prob[0] == pytest.approx(state.overall()[0][0])
+    level = 0.8 / (0.8 + 0.5)  # the peer is known to 16/20, beside half a peer of which nothing is
+    assert elsewhere.prob[0] == pytest.approx(0.5 + 0.5 * (16 + 4 * level) / (16 + 4))
 
 
 def test_following_another_memory_ages_alike():
@@ -210,8 +244,10 @@ def test_a_reading_cannot_change_what_is_read_next():
     phi = np.array([1.0, 0.0])
     state.write(phi, np.array([1.0, -1.0]), state.begin_event())
     reading = state.read(phi)
+    before = state.read(phi).prob.copy()
     with pytest.raises(ValueError, match="read-only"):
-        reading.overall[:] = 0.0
-    for values in (reading.score, reading.effective, reading.prob, reading.near):
-        values[:] = 0.0
-    assert state.read(phi).prob[0] > 0.5 > state.read(phi).prob[1]
+        reading.slowest[:] = 0.0
+    for name in ("score", "effective", "prob", "labels", "near", "claims", "apart"):
+        getattr(reading, name)[:] = 0.0
+    assert state.read(phi).prob.tobytes() == before.tobytes()
+    assert before[0] > 0.5 > before[1]

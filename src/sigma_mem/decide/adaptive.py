@@ -23,7 +23,15 @@ _EVEN = 1e9  # prior strength of an even chance: reads start level, whatever the
 def settings_over_reads(settings: Settings) -> Settings:
     """Settings of the memory over reads, for a memory with these."""
     one = (settings.gamma,)
-    return replace(settings, prior=0.5, prior_labels=_EVEN, strength=_STRENGTH, horizons=one, agreement=False)
+    return replace(
+        settings,
+        prior=0.5,
+        prior_labels=_EVEN,
+        strength=_STRENGTH,
+        horizons=one,
+        agreement=False,
+        regression=False,
+    )
 
 
 def duels(c: FloatArray) -> FloatArray:

@@ -43,7 +43,7 @@ def change_probability(view: View, rest: NDArray[np.intp]) -> float:
     Three peers that are mostly right agree, and a fourth can hardly change it:
 
     >>> groups, zero, one = np.array([0, 0, 0, -2]), np.zeros(4), np.ones(4)
-    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4))
+    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4), 50.0)
     >>> change_probability(view, np.array([3]))
     0.0
     >>> split = view._replace(groups=np.array([0, 1, -2, -2]))
@@ -79,7 +79,7 @@ def change_if_agreed(view: View, rest: NDArray[np.intp]) -> float:
     """`change_probability` if all who were asked had given one answer: about the least that it can be.
 
     >>> groups, zero, one = np.array([0, 1, -2, -2]), np.zeros(4), np.ones(4)
-    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4))
+    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4), 50.0)
     >>> change_probability(view, np.array([2, 3])) > 0.3 > change_if_agreed(view, np.array([2, 3]))
     True
     """
@@ -131,7 +131,7 @@ def next_peer(view: View, rest: NDArray[np.intp], price: FloatArray | None = Non
         Of one call to each; None where all cost the same.
 
     >>> zero, one = np.zeros(3), np.ones(3)
-    >>> view = View(zero, np.array([0.7, 0.6, 0.5]), np.full(3, -2), zero, 3.0, one, lambda: np.eye(3))
+    >>> view = View(zero, np.array([0.7, 0.6, 0.5]), np.full(3, -2), zero, 3.0, one, lambda: np.eye(3), 50.0)
     >>> next_peer(view, np.array([0, 1, 2])), next_peer(view, np.array([0, 1]), np.array([9.0, 1.0, 1.0]))
     (0, 1)
     """

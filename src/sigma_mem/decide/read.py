@@ -28,8 +28,8 @@ class _Seen(NamedTuple):
     alternatives: float
     readable: FloatArray
     relation: Callable[[], FloatArray]
+    labelled: float
     utility: FloatArray | None = None
-    labelled: float | None = None
     votes: FloatArray | None = None
 
 
@@ -50,9 +50,8 @@ class View(_Seen):
         Rate at which each peer gives a readable answer.
     relation : callable
         Returns G, (P, P); few reads need it.
-    labelled : float, optional
-        Decayed number of labelled events; None in memories of version 0.1, where votes have their full
-        weight from the first label on and a tie in a majority goes to the answer listed first.
+    labelled : float
+        Decayed number of labelled events.
     votes : array (P,), optional
         How many votes each peer is worth: less than 1 for copies of one another. None for 1.
     utility : array (P,), optional

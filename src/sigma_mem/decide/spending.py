@@ -121,7 +121,7 @@ def exploring_mean(
     variance : float
         Of a label around p̂.
     """
-    overall, seen, total = reading.overall[:, -1], reading.effective, reading.score / eta
+    overall, seen, total = reading.slowest, reading.effective, reading.score / eta
     harder = float((total - overall * seen).sum() / (seen.sum() + _POOLED))
     near = (total + _LOCAL * (overall + harder)) / (seen + _LOCAL)
     mean = 0.5 + 0.5 * (2.0 * reading.prob - 1.0 - reading.near + near)

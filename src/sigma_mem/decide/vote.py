@@ -164,10 +164,8 @@ def _posterior_on_scores(view: View, relation: FloatArray | None) -> Choice:
     return peer_choice(view, first_largest(np.where(readable, result.expectation, -2.0)))
 
 
-def _tie_weights(view: View) -> FloatArray | None:
+def _tie_weights(view: View) -> FloatArray:
     """Weights that break the ties of a majority: those of the calibrated vote."""
-    if view.labelled is None:
-        return None
     return view.weights if view.votes is None else view.votes * view.weights
 
 

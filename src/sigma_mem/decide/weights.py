@@ -34,7 +34,7 @@ def calibrated_weights(
     return weights
 
 
-def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | None) -> FloatArray:
+def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float) -> FloatArray:
     """Weights drawn towards their mean while labels may not tell them apart: w̄ + λ(w − w̄).
 
     λ = x²/(1 + x²), where x is the variance of the weights, and 0.01, over 4/n, that of an estimate from
@@ -46,7 +46,7 @@ def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float | No
     [1.5, 2.5]
     """
     there = weights[groups >= 0]
-    if labelled is None or not len(there):
+    if not len(there):
         return weights
     average = np.add.reduce(there) / len(there)
     beside = there - average

@@ -1,16 +1,16 @@
 """Agreement of peers: the weakest evidence, and the only one that needs no label.
 
 A peer's agreement at an event is the share of the other readable answers that equal its own, as a label
-a ∈ [−1, 1]. It is written at φ like any other label, into an M and N of its own. How often a peer agrees
-says where it is better and where worse than elsewhere; the level at which agreement becomes correctness is
-learned from labels (`horizons`).
+a ∈ [−1, 1]. Less the mean of the event's answers it is written at φ like any other label, into an M and N of
+its own. It says which peers are better than others, and where; how often peers are right at all only labels
+say.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import shrunk_mean
+from sigma_mem.memory.rates import shrunk_mean
 
 
 def agreement_labels(groups: NDArray[np.intp]) -> FloatArray:
@@ -34,15 +34,34 @@ def agreement_labels(groups: NDArray[np.intp]) -> FloatArray:
     return labels
 
 
+def centred_agreement(a: FloatArray, centre: float | None = None) -> FloatArray:
+    """Agreement labels less their mean over the event's answers, (..., P); 0 where there is none.
+
+    The mean is `centre` if answers of peers that have left the pool count in it.
+
+    So an event moves nobody who did not answer, and nobody where all agree or none does.
+
+    >>> centred_agreement(np.array([0.0, 0.0, -1.0, np.nan])).round(2).tolist()
+    [0.33, 0.33, -0.67, 0.0]
+    """
+    there = a == a  # NaN differs from itself
+    known = np.where(there, a, 0.0)
+    mean: float | FloatArray = 0.0 if centre is None else centre
+    if centre is None:
+        mean = known.sum(axis=-1, keepdims=True) / np.maximum(there.sum(axis=-1, keepdims=True), 1)
+    out: FloatArray = np.where(there, known - mean, 0.0)
+    return out
+
+
 def deviation(score: FloatArray, evidence: FloatArray, overall: FloatArray, strength: float) -> FloatArray:
     """How much more than elsewhere every peer agrees near φ, (..., P).
 
     Parameters
     ----------
     score, evidence : array (..., P)
-        φᵀAφ and φᵀBφ: decayed kernel sums of a and of 1.
+        φᵀAφ and φᵀBφ: decayed kernel sums of centred agreement labels and of 1.
     overall : array (..., P)
-        Its mean agreement over all tasks.
+        Its mean over all tasks.
 
     >>> deviation(np.array([5.0]), np.array([5.0]), np.array([0.0]), strength=5.0).tolist()
     [0.5]

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum, add_rows
+from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.symmetric import pack_symmetric, packed_size, pair_products, unpack_symmetric
 
 WINDOW = 64  # events; folding costs O(P r²) per event at any size, a longer window slows reads
@@ -85,23 +85,6 @@ class Competence:
             event[i] = both * decayed.weight(tick)
         self._traces += event[0]  # tr φφᵀ = 1
         self._filled += 1
-
-    def write_many(self, phis: FloatArray, c: FloatArray, seen: FloatArray, ticks: Sequence[float]) -> None:
-        """Write events, a row each, one after another: bit for bit as `write` does."""
-        events = np.empty((len(phis), *self._events.shape[1:]))
-        events[:, :, 0], events[:, :, 1] = c[:, None], seen[:, None]
-        for i, decayed in enumerate(self.by_rate):
-            events[:, i] *= decayed.weights(ticks)[:, None, None]
-        add_rows(self._traces, events[:, 0])
-        done = 0
-        while done < len(phis):
-            if self._filled == WINDOW:
-                self._fold()
-            end = min(len(phis), done + WINDOW - self._filled)
-            places = slice(self._filled, self._filled + end - done)
-            self._phis[places] = phis[done:end]
-            self._events[places] = events[done:end]
-            self._filled, done = places.stop, end
 
     def _fold(self) -> None:
         for total, update in zip(self._sums, self._window(len(self._sums)), strict=True):
@@ -219,23 +202,18 @@ class Competence:
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays."""
-        if "sums" in packed:  # version 0.1 keeps whole matrices
-            sums = packed["sums"].reshape(-1, self.rank, self.rank)
-            packed = {**packed, "packed": pack_symmetric(sums)}
         for i, decayed in enumerate(self.by_rate):
             arrays = {name: np.zeros_like(array) for name, array in decayed.arrays.items()}
             for name, array in arrays.items():
-                kept = packed[_packed_name(i, name)].reshape(2, self.n_peers, -1)
-                # Snapshots of version 0.1 keep the filled columns of the window only.
-                array.reshape(2, self._kept, -1)[:, : self.n_peers, : kept.shape[2]] = kept
+                array[:, : self.n_peers] = packed[_packed_name(i, name)]
             decayed.unpack({**arrays, "anchor": packed[_packed_name(i, "anchor")]})
         self._filled = len(packed["phis"])
         self._phis[: self._filled] = packed["phis"]
-        self._folded = bool(packed.get("folded", packed["packed"]).any())  # version 0.1 does not say
+        self._folded = bool(packed["folded"].any())
 
 
 def _packed_name(rate: int, name: str) -> str:
-    """M and N have the names that they have always had."""
+    """Arrays of the first rate have plain names, those of a further one its number in front."""
     return name if rate == 0 else f"{rate}.{name}"
 
 

@@ -24,19 +24,18 @@ from sigma_mem.memory.decayed import DecayedSum
 Number = TypeVar("Number", float, FloatArray)
 
 _PRIOR = 0.25  # q before anything was seen: as with five options
-_PRIOR_PAIRS = 4.0  # prior strength of that in version 0.1, in pairs
 _STRENGTH = 10.0  # prior strength of the overall rate at φ, in pairs
 _READABLE_PRIOR = 2.0  # readable answers that every peer is credited with
 READABLE_ASKED = np.array([[0], [-1]])  # the least group of an answer that was read, and that was asked for
 
 
-def prior_pairs(n_peers: int, revision: int) -> float:
+def prior_pairs(n_peers: int) -> float:
     """Prior strength of q over all tasks, in pairs: a few events' worth, of which a large pool has more.
 
-    >>> [round(prior_pairs(n, revision=2), 1) for n in (2, 3, 8, 71)]
+    >>> [round(prior_pairs(n), 1) for n in (2, 3, 8, 71)]
     [1.0, 2.0, 18.7, 177.5]
     """
-    return _PRIOR_PAIRS if revision == 1 else max(1.0, min(n_peers * (n_peers - 1) / 3.0, 2.5 * n_peers))
+    return max(1.0, min(n_peers * (n_peers - 1) / 3.0, 2.5 * n_peers))
 
 
 def independent(same: Number, pairs: Number) -> tuple[Number, Number]:
@@ -108,11 +107,11 @@ class WrongAnswers(Competence):
     --------
     >>> d = WrongAnswers(rank=2, rate=0.0)
     >>> phi = np.array([1.0, 0.0])
-    >>> round(d.alternatives(phi, now=0), 2)
+    >>> round(d.alternatives(phi, fresh=1.0, prior_pairs=4.0), 2)
     4.0
     >>> for tick in range(50):
     ...     d.write_pairs(phi, same=1.0, pairs=1.0, tick=tick)
-    >>> round(d.alternatives(phi, now=50), 2)
+    >>> round(d.alternatives(phi, fresh=1.0, prior_pairs=4.0), 2)
     1.01
     """
 
@@ -125,17 +124,11 @@ class WrongAnswers(Competence):
             self.write(phi, np.array([same]), np.array([pairs]), tick)
 
     def alternatives(
-        self,
-        phi: FloatArray,
-        now: float,
-        prior_pairs: float = _PRIOR_PAIRS,
-        products: FloatArray | None = None,
+        self, phi: FloatArray, fresh: float, prior_pairs: float, products: FloatArray | None = None
     ) -> float:
-        """K − 1 = 1/q at φ; `products` as for `score`."""
-        factor, near = self.decayed.factor(now), self.undecayed_scores(phi, products)
-        same, pairs, all_same, all_pairs = (
-            factor * x.item(i) for x in (near, self._traces) for i in range(2)
-        )
+        """K − 1 = 1/q at φ, of sums multiplied by `fresh`; `products` as for `score`."""
+        near = self.undecayed_scores(phi, products)
+        same, pairs, all_same, all_pairs = (fresh * x.item(i) for x in (near, self._traces) for i in range(2))
         return 1.0 / coincidence(same, pairs, all_same, all_pairs, prior_pairs)
 
 
@@ -157,9 +150,9 @@ class Readability:
         """
         self.decayed.add("counts", (groups >= READABLE_ASKED) * seen, tick)
 
-    def rates(self, now: float) -> FloatArray:
-        """ρ of every peer, shape (P,)."""
-        readable, asked = self.decayed.value("counts", now)
+    def rates(self, fresh: FloatArray) -> FloatArray:
+        """ρ of every peer, (P,), of counts multiplied by `fresh`, (P,)."""
+        readable, asked = self.decayed.arrays["counts"] * fresh
         return readable_rate(readable, asked)
 
     def scale(self, factors: FloatArray) -> None:

@@ -14,7 +14,6 @@ A histogram of the confidences themselves, which needs no label, tells how sure 
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -82,7 +81,7 @@ class Confidence:
     >>> claims = np.full(7, 0.9)
     >>> for tick in range(500):
     ...     memory.write(claims, 0.9, right=float(tick % 10 < 6), tick=tick)
-    >>> round(memory.calibrated(0.9, now=500), 2)
+    >>> round(memory.calibrated(0.9, fresh=1.0), 2)
     0.61
     """
 
@@ -94,16 +93,16 @@ class Confidence:
         }
         self.decayed = DecayedSum(rate, arrays)
 
-    def mixed(self, claims: FloatArray, now: float) -> float:
-        """The claims of all temperatures as one, as a ledger keeps it."""
-        likelihood = self.decayed.value("likelihood", now)
+    def mixed(self, claims: FloatArray, fresh: float) -> float:
+        """The claims of all temperatures as one, as a ledger keeps it; sums are multiplied by `fresh`."""
+        likelihood = fresh * self.decayed.arrays["likelihood"]
         weights = np.exp(likelihood - np.maximum.reduce(likelihood))
         return round(float(weights @ claims / np.add.reduce(weights)), _DECIMALS)
 
-    def calibrated(self, claim: float, now: float) -> float:
-        """The claim, corrected by how such claims turned out."""
+    def calibrated(self, claim: float, fresh: float) -> float:
+        """The claim, corrected by how such claims turned out; sums are multiplied by `fresh`."""
         offset, offsets = 0.0, []
-        for error, labels in self.decayed.value("bins", now).T.tolist():
+        for error, labels in (fresh * self.decayed.arrays["bins"]).T.tolist():
             offset = (error + _STRENGTH * offset) / (labels + _STRENGTH)
             offsets.append(offset)
         corrected = claim + float(membership(claim) @ offsets)
@@ -121,28 +120,6 @@ class Confidence:
         weight, (number, total) = self.decayed.weight(tick), self.decayed.arrays["decisions"]
         number[_bin(confidence)] += weight
         total[_bin(confidence)] += confidence * weight
-
-    def write_many(
-        self, claims: FloatArray, claim: FloatArray, right: FloatArray, ticks: Sequence[float]
-    ) -> None:
-        """Score recorded claims of events, a row each, one after another: bit for bit as `write` does."""
-        hold = right[:, None]
-        likelihood = hold * np.log(claims) + (1.0 - hold) * np.log1p(-claims)
-        self.decayed.add_many("likelihood", likelihood, ticks)
-        upper = np.searchsorted(_CENTRES[1:-1], claim) + 1
-        low, high = _CENTRES[upper - 1], _CENTRES[upper]
-        share = np.minimum(np.maximum((claim - low) / (high - low), 0.0), 1.0)
-        shares, places = np.column_stack((share, 1.0 - share)), np.column_stack((upper, upper - 1))
-        weights, (errors, labels) = self.decayed.weights(ticks)[:, None], self.decayed.arrays["bins"]
-        np.add.at(errors, places, shares * (right - claim)[:, None] * weights)
-        np.add.at(labels, places, shares * weights)
-
-    def count_many(self, confidence: FloatArray, ticks: Sequence[float]) -> None:
-        """Take decisions into the histogram, one after another: bit for bit as `count` does."""
-        bins, weights = [_bin(x) for x in confidence.tolist()], self.decayed.weights(ticks)
-        number, total = self.decayed.arrays["decisions"]
-        np.add.at(number, bins, weights)
-        np.add.at(total, bins, confidence * weights)
 
     def of_set(self, confidence: float, now: float) -> float:
         """Mean confidence of the decisions that are at least as sure as this one, this one among them."""

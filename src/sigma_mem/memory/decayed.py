@@ -24,6 +24,7 @@ from sigma_mem.events import FloatArray
 # The anchor moves on when γ^(anchor − now) reaches 2^32, and by whole halvings only: a power of
 # two rescales sum and weights without rounding, so moving it changes no bit of what is read.
 _MAX_BITS = 32
+_MOST_BITS = 1000  # by which an old sum is multiplied, at most
 _IN_ORDER = 8  # numbers from which on numpy adds in several places at once
 LEAST = 1e-200  # of a decay that is divided by
 
@@ -70,9 +71,13 @@ class DecayedSum:
         """γ^(now − anchor): the factor of an array when it is read at `now`."""
         return math.exp2(self.bits - self._halvings * (now - self.origin))
 
-    def grown(self, strength: float, now: float) -> float:
-        """The strength of a prior beside undecayed sums: both parts of a mean share `factor`."""
-        return strength / max(self.factor(now), LEAST)
+    def factors(self, ticks: FloatArray) -> FloatArray:
+        """`factor` at each of several ticks."""
+        halvings = self._halvings * (ticks - self.origin)
+        whole = np.ceil(halvings)  # split off, so that where the anchor is changes no bit
+        bits = np.minimum(self.bits - whole, _MOST_BITS).astype(np.int64)
+        out: FloatArray = np.ldexp(np.exp2(whole - halvings), bits)
+        return out
 
     def add(self, name: str, contribution: FloatArray, tick: float) -> None:
         """Add what an event at `tick` contributes; the array passed in is scaled in place."""
@@ -82,12 +87,6 @@ class DecayedSum:
     def weights(self, ticks: Sequence[float]) -> FloatArray:
         """The `weight` of every tick."""
         return _weights(self._halvings, self.origin, self.bits, tuple(ticks))
-
-    def add_many(self, name: str, contributions: FloatArray, ticks: Sequence[float]) -> None:
-        """Add what events at these ticks contribute, one after another: bit for bit as `add` does."""
-        weights = self.weights(ticks)
-        contributions *= weights.reshape(-1, *[1] * (contributions.ndim - 1))
-        add_rows(self.arrays[name], contributions)
 
     def value(self, name: str, now: float) -> FloatArray:
         """The sum as of `now`."""

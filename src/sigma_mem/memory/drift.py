@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 
-WINDOW = 600  # labelled events that are looked at; the cost is their cube
+WINDOW = 600  # newest labels of a peer that are looked at; the cost is their cube
 SURE = 0.9  # posterior probability from which a change is named
 EXPECTED = 1000.0
 _LEAST = 8  # labels on either side of a change
@@ -54,14 +54,13 @@ def find_changes(phis: FloatArray, c: FloatArray) -> list[Change | None]:
     (63, 1.0)
     """
     there = ~np.isnan(c)
-    kernel = np.square(phis @ phis.T)
     z, weight = np.zeros(c.shape), np.ones(c.shape)  # of a step that begins at every event
     masks, which = np.unique(there.T, axis=0, return_inverse=True)
     residual = _beside_others(c)
     for number, mask in enumerate(masks):
         peers, rows = np.flatnonzero(which == number), np.flatnonzero(mask)
         if len(rows) >= 2 * _LEAST:
-            steps = _steps(kernel[np.ix_(rows, rows)], residual[np.ix_(rows, peers)])
+            steps = _steps(np.square(phis[rows] @ phis[rows].T), residual[np.ix_(rows, peers)])
             # A step between two of a peer's labels is that which begins with the second one.
             place = np.searchsorted(rows, np.arange(rows[-1] + 1))
             z[: len(place), peers], weight[: len(place), peers] = steps[0][place], steps[1][place][:, None]

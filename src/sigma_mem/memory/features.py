@@ -18,8 +18,6 @@ place of e, gives the weights that w is shrunk to, at half their size, and the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -183,24 +181,6 @@ class TextFeatures:
         evidence, compared = _evidence_of(features, residual)
         self.decayed.add("sum", evidence if weight == 1.0 else weight * evidence, tick)
         self.decayed.add("compared", np.array([weight * compared]), tick)
-
-    def write_many(self, features: FloatArray, residuals: FloatArray, ticks: Sequence[float]) -> None:
-        """Add the answers of events, a row each, one after another: bit for bit as `write` does.
-
-        Parameters
-        ----------
-        features : array (events, P, S)
-        residuals : array (events, P)
-            NaN where there is no label, or no answer that could be read.
-        """
-        z = np.concatenate((features, residuals[:, :, None]), axis=2)
-        whole = (residuals == residuals).all(axis=1) & (z.shape[1] > 1)
-        z[whole] -= np.add.reduce(z[whole], axis=1, keepdims=True) / z.shape[1]
-        evidence, compared = np.matmul(z.transpose(0, 2, 1), z), np.full(len(z), z.shape[1] - 1.0)
-        for i in (~whole).nonzero()[0].tolist():
-            evidence[i], compared[i] = _evidence_of(features[i], residuals[i])
-        self.decayed.add_many("sum", evidence, ticks)
-        self.decayed.add_many("compared", compared[:, None], ticks)
 
     def weights(self, now: float, agreed: TextFeatures | None = None) -> FloatArray:
         """w of every feature, in units of c, shrunk to what `agreed` says of texts that others agree with."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.horizons import Horizons
-from sigma_mem.memory.mixing import Mixing, fast_horizon
-from sigma_mem.memory.reading import OverallReading
+from sigma_mem.memory.rates import Counts, RateReading, Rates, fast_horizon
+from sigma_mem.memory.regression import Regression
 from sigma_mem.memory.relation import Relation
 from sigma_mem.memory.settings import Settings
 from sigma_mem.memory.topics import Topics
@@ -40,6 +39,27 @@ class OfPeers(Protocol):
         """Add what another part of the same peers holds at `now`."""
 
 
+class Packable(Protocol):
+    """A part that a snapshot holds."""
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything it holds, bit for bit."""
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from packed arrays."""
+
+
+class Known(NamedTuple):
+    """What a read needs that depends neither on φ nor on the time since the last label."""
+
+    rates: RateReading
+    fresh: Sequence[FloatArray]  # factors of M and N at the slowest rate, and at the fast one, (P,) each
+    weights: FloatArray  # of the regression, (P, rank)
+    moved: FloatArray | None  # by which agreement moves every peer's prior, (P,); None where none was seen
+    fresh_agreement: FloatArray | None
+    believed: float  # how far it counts where peers agree
+
+
 class StateParts:
     """The sums of a pool of peers at a clock; `SigmaState` reads and writes them."""
 
@@ -58,7 +78,7 @@ class StateParts:
         self._begun = self.settings.decay != "time"
         self._ahead = math.inf  # the last clock reading, if it was doubted
         self._due = -math.inf  # before this no part's anchor moves
-        self._overall_known: OverallReading | None = None  # until something is written
+        self._known: Known | None = None  # until something is written
         rate = self.settings.rate
         rates = self.settings.horizon_rates
         several = len(rates) > 1
@@ -68,14 +88,14 @@ class StateParts:
         self.wrong_answers = WrongAnswers(rank, rate)
         self.readability = Readability(len(self.peers), rate)
         self.features = TextFeatures(n_features, rate)
-        self.horizons = Horizons(len(self.peers), rates)
-        self.mixing = Mixing(len(self.peers), len(rates) + 1, self.settings.mixing_rate) if several else None
+        self.rates = Rates(len(self.peers), rates, self.settings.n_claims, self.settings.mixing_rate)
+        self.regression = Regression(len(self.peers), rank, rate) if self.settings.regression else None
         self.confidence = Confidence(rate)
         self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
+        self.agreed = Counts(1, [rate], len(self.peers)) if self.settings.agreement else None
         self.topics: Topics | None = None  # until an event with a topic is labelled
-        looks_for_copies = self.settings.agreement and self.settings.revision > 1
-        self.copies = Copies(len(self.peers), rate) if looks_for_copies else None
-        self.agreed_features = TextFeatures(n_features, rate) if looks_for_copies else None
+        self.copies = Copies(len(self.peers), rate) if self.settings.agreement else None
+        self.agreed_features = TextFeatures(n_features, rate) if self.settings.agreement else None
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -142,13 +162,6 @@ class StateParts:
         """A tick before which no anchor moves, and hardly less than the one at which the first does."""
         return min(decayed.moves_at for decayed in self._sums()) - _HARDLY
 
-    def begin_many(self, events: int) -> None:
-        """Count so many decided events, the last of them before `due`; with decay by event only."""
-        self.clock += events
-        self.now += events
-        self._ahead = math.inf
-        self._overall_known = None
-
     def _advance(self, now: float) -> None:
         self.now = now
         if now >= self._due:
@@ -156,6 +169,7 @@ class StateParts:
             for decayed in sums:
                 decayed.advance(now)
             self._due = min(decayed.due for decayed in sums)
+            self._known = None  # its factors are relative to anchors
 
     # --- peers ---------------------------------------------------------------------------
 
@@ -180,7 +194,7 @@ class StateParts:
         for name, part in self._of_peers().items():
             setattr(self, name, part.take(order))
         self.peers, self._strength = names, self.settings.local_strength(len(names))
-        self._overall_known = None
+        self._known = None
 
     def rename_peer(self, peer: str, name: str) -> None:
         """Give a peer another name."""
@@ -195,7 +209,7 @@ class StateParts:
         factors = np.array(shares, dtype=np.float64)
         for part in self._of_peers().values():
             part.scale(factors)
-        self._overall_known = None
+        self._known = None
 
     # --- merge ---------------------------------------------------------------------------
 
@@ -229,7 +243,7 @@ class StateParts:
             if name in theirs:
                 part.merge(theirs[name].take(order), now)
         self.clock = max(self.clock, other.clock)
-        self._overall_known = None
+        self._known = None
 
     # --- snapshot ------------------------------------------------------------------------
 
@@ -242,10 +256,9 @@ class StateParts:
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from what `pack` returned for a state of the same peers, rank and settings."""
-        clock, self.now, begun, *ahead = packed["clock"].tolist()
-        self._ahead = ahead[0] if ahead else math.inf  # version 0.1 doubts no clock
+        clock, self.now, begun, self._ahead = packed["clock"].tolist()
         self.clock, self._begun, self._due = int(clock), bool(begun), -math.inf
-        self._overall_known = None
+        self._known = None
         self.topics = self._new_topics() if "topics.names" in packed else None
         for name, part in self._packable().items():
             part.unpack({key.partition(".")[2]: x for key, x in packed.items() if key.startswith(name + ".")})
@@ -256,30 +269,35 @@ class StateParts:
             "competence": self.competence,
             "relation": self.relation,
             "readability": self.readability,
-            "horizons": self.horizons,
-            "mixing": self.mixing,
+            "rates": self.rates,
+            "regression": self.regression,
             "agreement": self.agreement,
+            "agreed": self.agreed,
             "copies": self.copies,
             "topics": self.topics,
         }
         return {name: part for name, part in parts.items() if part is not None}
 
-    def _packable(self) -> dict[str, Competence | DecayedSum | Mixing | Relation | Topics]:
-        parts: dict[str, Competence | DecayedSum | Mixing | Relation | Topics] = {
+    def _packable(self) -> dict[str, Packable]:
+        parts: dict[str, Packable] = {
             **self._other_sums(),
             **self._competences(),
             "relation": self.relation,
+            "rates": self.rates,
         }
-        if self.topics is not None:
-            parts["topics"] = self.topics
-        return parts if self.mixing is None else {**parts, "mixing": self.mixing}
+        some: dict[str, Packable | None] = {
+            "topics": self.topics,
+            "regression": self.regression,
+            "agreed": self.agreed,
+        }
+        return parts | {name: part for name, part in some.items() if part is not None}
 
     def _sums(self) -> list[DecayedSum]:
         """Everything that decays."""
         kept = [decayed for part in self._competences().values() for decayed in part.by_rate]
-        mixing = [] if self.mixing is None else [self.mixing.decayed]
+        regression = [] if self.regression is None else [self.regression.decayed]
         topics = [] if self.topics is None else self.topics.sums()
-        return [*kept, *self._other_sums().values(), *mixing, *topics]
+        return [*kept, *self._other_sums().values(), *regression, *topics]
 
     def _other_sums(self) -> dict[str, DecayedSum]:
         return {
@@ -287,7 +305,6 @@ class StateParts:
             "readability": self.readability.decayed,
             "features": self.features.decayed,
             "confidence": self.confidence.decayed,
-            **self.horizons.decayed(),
             **({} if self.copies is None else {"copies": self.copies.decayed}),
             **({} if self.agreed_features is None else {"agreed_features": self.agreed_features.decayed}),
         }

@@ -2,76 +2,65 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import shrunk_mean, wilson
-from sigma_mem.memory.mixing import rounded
+from sigma_mem.memory.rates import wilson
 from sigma_mem.memory.topics import TopicReading
 
-
-class SeenLately(NamedTuple):
-    """Sums at φ at the fast rate, and the prior that their mean is shrunk to, beyond that at φ."""
-
-    sums: FloatArray  # of labels and of 1, (2, P)
-    beyond: FloatArray
-    strength: float
-
-    def mean(self, near: FloatArray) -> FloatArray:
-        """Mean label, (P,), where that at φ over all time is `near`."""
-        return shrunk_mean(self.sums[0], self.sums[1], near + self.beyond, self.strength)
+_CERTAIN = 0.02  # added to p(1 − p) where it is compared with how far claims are apart
+_LEAST = 1.0  # observations that an interval takes for granted
 
 
-class Reading(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Reading:
     """What the memory says of every peer at one φ; arrays of shape (P,).
 
     Attributes
     ----------
     score : φᵀM_pφ, the paper's historical reliability (eq:direct_m_score)
-    effective : φᵀN_pφ/η, how many labelled events stand behind it
+    effective : φᵀN_pφ/η, how many labelled events stand behind it now
     prob : calibrated competence p̂
-    pseudo : weight of the prior in p̂, in observations
-    near, overall : mean label at φ, and at every horizon whatever the φ, (P, H): what p̂ is made of
-    lately : what was seen at φ lately, of which `local` is made; None with one horizon
+    labels : effective number of labels near φ behind p̂, as of each peer's last label
+    near : mean label at φ by the slowest horizon
+    slowest : mean label at the slowest horizon, whatever the φ
+    claims : what every estimator and horizon claims alone, (P, K), as a ledger keeps it; None for one
+    of_regression : weight of the regression against the kernel mean
+    apart : variance of p̂ between the claims that it mixes
+    leverage : computes φᵀ(N_p + λI)⁻¹φ; None without regression
     topics : what topics changed of score, effective and p̂; None where none was given
-    compared : decayed number of events, near φ and anywhere, in which its answer was compared with others';
-        None where there was none
     """
 
     score: FloatArray
     effective: FloatArray
     prob: FloatArray
-    pseudo: float
+    labels: FloatArray
     near: FloatArray
-    overall: FloatArray
-    lately: SeenLately | None = None
+    slowest: FloatArray
+    claims: NDArray[np.float16] | None
+    of_regression: FloatArray
+    apart: FloatArray
+    leverage: Callable[[], FloatArray] | None
     topics: TopicReading | None = None
-    compared: tuple[FloatArray, FloatArray] | None = None
 
-    @property
-    def local(self) -> FloatArray:
-        """Mean label at φ lately; computed when it is asked for, since it seldom counts."""
-        return self.near if self.lately is None else self.lately.mean(self.near)
-
-    def recorded(self) -> NDArray[np.float16]:
-        """What is claimed, as a ledger keeps it, (P, H + 2)."""
-        return rounded(self.near, self.overall, self.local)
+    @cached_property
+    def observations(self) -> FloatArray:
+        """How many labels of tasks like this one p̂ is worth now: it falls while nothing is seen of a peer."""
+        if self.topics is not None:
+            spread = self.topics.spread
+        else:
+            spread = 1.0 / (self.effective + _LEAST)
+            if self.leverage is not None:
+                spread += self.of_regression * (self.leverage() - spread)
+        between = self.apart / (self.prob * (1.0 - self.prob) + _CERTAIN)
+        out: FloatArray = 1.0 / (spread + between)
+        return out
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end of p̂'s interval (Wilson, on effective + pseudo observations)."""
-        return wilson(self.prob, self.effective + self.pseudo, z)
-
-
-class OverallReading(NamedTuple):
-    """What the memory says of every peer whatever the φ."""
-
-    now: float
-    means: FloatArray  # mean label at every horizon, (H, P)
-    slowest: FloatArray  # at the slowest one, (P,)
-    change: FloatArray  # Σ_g u_g·(over_g − over_slow), (P,); 0 with one horizon
-    recent: FloatArray  # over_fast − over_slow, (P,)
-    agreed: FloatArray | None = None  # mean agreement, (P,); None where none was seen
-    compared: FloatArray | None = None  # decayed number of events in which it was seen, (P,)
+        """Lower and upper end of p̂'s interval (Wilson, on so many observations)."""
+        return wilson(self.prob, self.observations, z)

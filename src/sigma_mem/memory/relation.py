@@ -82,18 +82,6 @@ class Relation:
         self.decayed.arrays["weights"][self._filled] = sign * self.decayed.weight(tick)
         self._filled += 1
 
-    def write_many(self, q: FloatArray, ticks: Sequence[float]) -> None:
-        """Add qqᵀ of events, a row each, one after another: bit for bit as `write` does."""
-        weights, done = self.decayed.weights(ticks), 0
-        while done < len(q):
-            if self._filled == WINDOW:
-                self.fold_window()
-            end = min(len(q), done + WINDOW - self._filled)
-            places = slice(self._filled, self._filled + end - done)
-            self._q[places] = q[done:end]
-            self.decayed.arrays["weights"][places] = weights[done:end]
-            self._filled, done = places.stop, end
-
     def fold_window(self) -> None:
         """Add the last events to the sum; before the pool changes, since rounding depends on its size."""
         self.decayed.arrays["sum"] += self._window()
@@ -137,8 +125,7 @@ class Relation:
         return {**self.decayed.pack(), "q": self._q[: self._filled]}
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
-        """Continue from packed arrays; version 0.1 has no window."""
-        self.decayed.unpack({"weights": np.zeros(WINDOW), **packed})
-        q = packed.get("q", self._q[:0])
-        self._filled = len(q)
-        self._q[: self._filled] = q
+        """Continue from packed arrays."""
+        self.decayed.unpack(packed)
+        self._filled = len(packed["q"])
+        self._q[: self._filled] = packed["q"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from sigma_mem.errors import InputError
 
@@ -14,9 +14,7 @@ DecayBy = Literal["event", "labelled", "time"]
 
 TRUSTED = ("default",)  # unless others are named
 HORIZONS = (0.95, 0.99, 0.998, 0.9995)
-REVISION = 2  # of what is computed from equal lines; 1 is version 0.1
 
-_RENAMED = {"signs": "text_features"}  # keys of version 0.1
 _MIXING = 0.99  # decay of how well each horizon predicted
 _TOPIC_MIXING = 0.995  # decay of how well each share of the topics predicted
 _CROWD = 40.0  # P²/40: how many observations it takes to choose the best of many peers by φ
@@ -33,7 +31,7 @@ class Settings:
         has one horizon; otherwise γ is the slowest of the horizons.
     horizons : tuple of float
         Decay rates at which a peer's overall rate is kept, ascending. p̂ mixes them by how well each
-        predicted lately. Four in revision 2, unless γ is given; one in revision 1.
+        predicted lately. Four, unless γ is given.
     gamma_g, eta_g : float
         γ_G and η_G of eq:sigma_topology_update.
     decay : {"event", "labelled", "time"}
@@ -42,19 +40,16 @@ class Settings:
     prior, strength, prior_labels : float
         A peer of which little is known near φ is taken to be right with its overall rate, and one of
         which little is known at all with that of the pool, each with a prior strength of `strength`
-        observations (10 in revision 2, 5 in revision 1); a pool of which nothing is known is right with rate
-        `prior`, worth `prior_labels`.
+        observations; a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
     text_features : bool
         Whether votes learn which features of an answer's text predict correctness.
     agreement : bool
-        Whether agreement among peers is the prior of p̂; by default in revision 2 only.
+        Whether agreement among peers moves the prior of p̂.
+    regression : bool
+        Whether p̂ mixes a regression on φ with the kernel mean, by how well each predicts.
     trusted : tuple of str
         Sources whose labels are taken as they are; others are weighed by how they agree with them. By
-        default ("default",); () trusts nobody in particular. None, in revision 1, takes the mean of all.
-    revision : int
-        1 learns as version 0.1 does: wrong answers are counted in pairs, votes have their full weight from
-        the first label on, and confidence is what each read claims. 2 is for few labels, models that change
-        and confidence that can be believed. A memory keeps the revision it was made with.
+        default ("default",); () trusts nobody in particular.
     """
 
     gamma: float = cast(float, None)  # a number once __post_init__ is done
@@ -64,19 +59,20 @@ class Settings:
     decay: DecayBy = "event"
     half_life: float | None = None
     prior: float = 0.5
-    strength: float = cast(float, None)  # a number once __post_init__ is done
+    strength: float = 10.0
     prior_labels: float = 2.0
     text_features: bool = True
     horizons: tuple[float, ...] = ()
-    agreement: bool = cast(bool, None)  # a bool once __post_init__ is done
-    trusted: tuple[str, ...] | None = None  # names once __post_init__ is done, but in revision 1
-    revision: int = 2
+    agreement: bool = True
+    regression: bool = True
+    trusted: tuple[str, ...] = TRUSTED
 
     def __post_init__(self) -> None:
-        _require(self.revision in (1, REVISION), f"revision is {self.revision!r}; expected 1 or {REVISION}")
         _require(isinstance(self.horizons, Sequence), f"horizons are {self.horizons!r}; expected a tuple")
-        self._resolve_defaults()
-        for name, given in (("text_features", self.text_features), ("agreement", self.agreement)):
+        self._resolve_horizons()
+        object.__setattr__(self, "trusted", _checked_names(self.trusted))
+        for name in ("text_features", "agreement", "regression"):
+            given = getattr(self, name)
             _require(given in (True, False), f"{name} is {given!r}; expected True or False")
         numbers = ("gamma_g", "eta", "eta_g", "half_life", "prior", "strength", "prior_labels")
         named = [(name, getattr(self, name)) for name in numbers]
@@ -109,28 +105,12 @@ class Settings:
             "expected seconds with decay='time' and None otherwise",
         )
 
-    def _resolve_defaults(self) -> None:
-        """Fill in gamma from the horizons, or the horizons from gamma, and what depends on the revision."""
-        several = self.gamma is None and self.revision > 1
-        gamma = HORIZONS[-1] if self.gamma is None else self.gamma
-        horizons = self.horizons or (HORIZONS if several else (gamma,))
+    def _resolve_horizons(self) -> None:
+        """Fill in gamma from the horizons, or the horizons from gamma."""
+        horizons = self.horizons or (HORIZONS if self.gamma is None else (self.gamma,))
         object.__setattr__(self, "horizons", tuple(horizons))
         if self.gamma is None:
             object.__setattr__(self, "gamma", self.horizons[-1])
-        if self.strength is None:
-            object.__setattr__(self, "strength", 10.0 if self.revision > 1 else 5.0)
-        if self.agreement is None:
-            object.__setattr__(self, "agreement", self.revision > 1)
-        if self.trusted is None and self.revision > 1:
-            object.__setattr__(self, "trusted", TRUSTED)
-        elif self.trusted is not None:
-            object.__setattr__(self, "trusted", _checked_names(self.trusted))
-
-    @classmethod
-    def from_record(cls, values: Mapping[str, Any]) -> Settings:
-        """Settings as a ledger keeps them, written by this version or an earlier one."""
-        named = {_RENAMED.get(key, key): value for key, value in values.items()}
-        return cls(**{"agreement": False, "revision": 1, **named})  # version 0.1 has neither key
 
     @property
     def step(self) -> float:
@@ -155,8 +135,14 @@ class Settings:
         return tuple(self._rate(gamma) for gamma in self.horizons)
 
     @property
+    def n_claims(self) -> int:
+        """Claims of a peer that are scored: of two estimators, and of every horizon if there are several."""
+        several = len(self.horizons) + 1 if len(self.horizons) > 1 else 0
+        return several + (2 if self.regression else 0)
+
+    @property
     def mixing_rate(self) -> float:
-        """At which it is forgotten how well each horizon predicted."""
+        """At which it is forgotten how well each claim predicted."""
         return self._rate(_MIXING)
 
     @property
@@ -169,7 +155,7 @@ class Settings:
 
         The largest of many noisy estimates is seldom the best peer, so it grows with a large pool.
         """
-        return self.strength if self.revision == 1 else max(self.strength, n_peers**2 / _CROWD)
+        return max(self.strength, n_peers**2 / _CROWD)
 
     def _rate(self, gamma: float) -> float:
         """By time, the slowest horizon has the half-life, and the others relate to it as their γ do."""

@@ -44,16 +44,16 @@ class Sources:
 
     Parameters
     ----------
-    trusted : tuple of str, optional
+    trusted : tuple of str
         Names of trusted sources; () if nobody is. Those of `TRUSTED`, the default, are trusted where they
-        speak; where they are silent, it is as if nobody were. None: every source weighs 1.
+        speak; where they are silent, it is as if nobody were.
     rate : float
         −log γ per tick.
     rank : int
         Dimension of φ.
     """
 
-    def __init__(self, trusted: tuple[str, ...] | None, rate: float, rank: int) -> None:
+    def __init__(self, trusted: tuple[str, ...], rate: float, rank: int) -> None:
         self.trusted = trusted
         self._named = bool(trusted) and trusted != TRUSTED
         self._rank = rank
@@ -65,7 +65,7 @@ class Sources:
 
     def is_trusted(self, source: str) -> bool:
         """Whether its labels are taken as they are."""
-        return self.trusted is None or source in self.trusted
+        return source in self.trusted
 
     def standing(
         self, source: str, others: Iterable[str], state: SigmaState, phi: Callable[[], FloatArray]
@@ -100,7 +100,7 @@ class Sources:
     def weights(self, sources: Iterable[str], state: SigmaState) -> dict[str, float]:
         """What each of these weighs: alone where trusted ones are named, else beside the most reliable."""
         weight = {source: self.weight(source, state) for source in sources}
-        if self._named or self.trusted is None:
+        if self._named:
             return weight
         reliability = {s: self.reliability(s, state.now) for s in weight if not self.is_trusted(s)}
         best = max(reliability.values(), default=1.0)
@@ -115,7 +115,8 @@ class Sources:
     def _unknown(self, state: SigmaState) -> float:
         """What names weigh of which nothing is known: less, the more events they fill."""
         alone = max(self._value(ALONE, state.now)[-1], 0.0)
-        return _UNKNOWN * min(1.0, (state.horizons.labelled_events(state.now) + 1.0) / (alone + 1.0))
+        events = state.rates.decayed_events(state.now)
+        return _UNKNOWN * min(1.0, (events + 1.0) / (alone + 1.0))
 
     def agreement(self, source: str, now: float) -> tuple[float, float]:
         """Correlation with trusted sources, or else with the others, and on how many labels."""

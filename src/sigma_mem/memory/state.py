@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.agreement import deviation
-from sigma_mem.memory.calibration import probability, shrunk_mean
+from sigma_mem.memory.agreement import centred_agreement, deviation
 from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_of
 from sigma_mem.memory.decayed import added
-from sigma_mem.memory.horizons import bounded, with_deviation
-from sigma_mem.memory.mixing import fast_horizon
-from sigma_mem.memory.parts import StateParts
-from sigma_mem.memory.reading import OverallReading, Reading, SeenLately
+from sigma_mem.memory.parts import Known, StateParts
+from sigma_mem.memory.rates import bounded, fast_horizon, probability, rounded, shrunk_mean
+from sigma_mem.memory.reading import Reading
 from sigma_mem.memory.relation import centred
 from sigma_mem.memory.symmetric import pair_products
 
-_FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
+_SLOWEST = -2  # of the rates at which labels are counted; the last one is the whole life
+_WEAK = 2.5  # events of agreement that are worth one label
+_BELIEVED = 50.0  # labelled events at which it counts half where peers agree: labels know better
 
 
 class SigmaState(StateParts):
@@ -45,7 +46,7 @@ class SigmaState(StateParts):
     ...     tick = state.begin_event()
     ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.94, 0.06]
+    [0.95, 0.05]
     """
 
     # --- read ----------------------------------------------------------------------------
@@ -70,86 +71,118 @@ class SigmaState(StateParts):
             `pair_products` of φ, for who reads several memories at one φ.
         """
         now = self.now if at is None else at
-        overall = self._overall(now)
-        strength = self._strength
+        known, strength = self._known_now(), self._strength
+        rates, fresh = known.rates, known.fresh
         if pairs is None:
             pairs = pair_products(phi)
         undecayed = self.competence.undecayed_scores(phi, pairs)
-        sums = undecayed[0] * self.competence.decayed.factor(now)
-        score = sums[0]
-        effective = np.abs(sums[1])  # what is taken back may leave a rounding error below 0 behind
-        prior = overall.slowest
-        compared: tuple[FloatArray, FloatArray] | None = None
-        if self.agreement is not None and overall.agreed is not None and overall.compared is not None:
-            agreements, asked = self.agreement.score(phi, now, pairs)
-            compared = asked, overall.compared
-            near = deviation(agreements, asked, overall.agreed, strength)
-            prior = with_deviation(prior, near, self.horizons.labelled_events(now))
-        near = shrunk_mean(score, effective, prior, strength)
-        mean, lately = near, None
-        if self.mixing is not None:
-            fast = self.competence.by_rate[1]
-            lately = SeenLately(undecayed[1], overall.recent, fast.grown(strength, now))
-            mean = near + overall.change
-            if self.mixing.local:
-                mean += self.mixing.local * (lately.mean(near) - near)
-            mean = bounded(mean)
-        prob, by_horizon, score = probability(mean), overall.means.T, score * self._eta
-        reading = Reading(score, effective, prob, strength, near, by_horizon, lately, None, compared)
-        return self._beside_topics(reading, phi, topics, mean - near, now) if topics else reading
+        score, effective = undecayed[0] * self.competence.decayed.factor(now)
+        effective = np.abs(effective)  # what is taken back may leave a rounding error below 0 behind
+        prior = rates.slowest
+        if self.agreement is not None and known.moved is not None:
+            agreed, compared = self.agreement.undecayed_scores(phi, pairs)[0] * known.fresh_agreement
+            moved = deviation(agreed, np.abs(compared), known.moved, _WEAK * strength)
+            prior = bounded(prior + known.believed * moved)
+        labels = np.abs(undecayed[0, 1]) * fresh[0]
+        near = kernel = shrunk_mean(undecayed[0, 0] * fresh[0], labels, prior, strength)
+        apart = claims = leverage = None
+        if self.regression is not None:
+            # Term by term and not by BLAS: equal peers get equal bits.
+            regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
+            near = kernel + rates.of_regression * (regressed - kernel)
+            apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - kernel)
+            leverage = partial(self.regression.leverage, phi, now)
+            claims = [bounded(kernel), regressed]
+        mean = near
+        if len(rates.rates) > 1:
+            by_horizon = near[:, None] + (rates.rates - rates.slowest).T
+            at_fast = by_horizon[:, fast_horizon(len(rates.rates))]
+            local = shrunk_mean(
+                undecayed[1, 0] * fresh[1], np.abs(undecayed[1, 1]) * fresh[1], at_fast, strength
+            )
+            mean = near + rates.change + rates.of_local * (local - near)
+            by_horizon = bounded(np.concatenate((by_horizon, local[:, None]), axis=1))
+            away = np.add.reduce(rates.horizons * np.square(by_horizon - mean[:, None]), axis=1)
+            apart = away if apart is None else apart + away
+            claims = [*(claims or ()), by_horizon]
+        mean = bounded(mean)
+        reading = Reading(
+            score=score * self._eta,
+            effective=effective,
+            prob=probability(mean),
+            labels=labels,
+            near=near,
+            slowest=rates.slowest,
+            claims=None if claims is None else rounded(*claims),
+            of_regression=rates.of_regression,
+            apart=np.zeros(len(near)) if apart is None else 0.25 * apart,
+            leverage=leverage,
+        )
+        if not topics:
+            return reading
+        fresh_text = np.stack((undecayed[0, 0] * fresh[0], labels))
+        return self._beside_topics(reading, fresh_text, phi, topics, mean, now)
 
     def _beside_topics(
-        self, of_text: Reading, phi: FloatArray, topics: Sequence[str], change: FloatArray, now: float
+        self,
+        of_text: Reading,
+        fresh_text: FloatArray,
+        phi: FloatArray,
+        topics: Sequence[str],
+        mean: FloatArray,
+        now: float,
     ) -> Reading:
-        """What is read at φ, mixed with what is known of the topics; horizons change both alike."""
+        """What is read at φ, mixed with what is known of the topics."""
         known = self._new_topics() if self.topics is None else self.topics
-        sums = np.stack((of_text.score / self._eta, of_text.effective))
-        found = known.read(phi, topics, sums, of_text.near, change, of_text.pseudo, now)
-        score, prob = self._eta * found.score, probability(found.mean)
-        return of_text._replace(score=score, effective=found.effective, prob=prob, topics=found)
+        sums, near = np.stack((of_text.score / self._eta, of_text.effective)), of_text.near
+        fresh = self.rates.horizons.factor(known.decayed, _SLOWEST)
+        found = known.read(phi, topics, sums, fresh_text, near, mean - near, fresh, self._strength, now)
+        return replace(
+            of_text,
+            score=self._eta * found.score,
+            effective=found.effective,
+            prob=probability(found.mean),
+            apart=of_text.apart + 0.25 * found.apart,
+            topics=found,
+        )
 
-    def _overall(self, now: float) -> OverallReading:
-        """What does not depend on φ; computed once between two writes."""
-        known = self._overall_known
-        if known is None or known.now != now:
-            known = self._overall_known = self._overall_at(now)
-        return known
+    def _known_now(self) -> Known:
+        """What does not depend on φ, nor on how long ago the last label was: computed once between writes."""
+        if self._known is None:
+            self._known = self._knowledge()
+        return self._known
 
-    def _overall_at(self, now: float) -> OverallReading:
-        s, none_known = self.settings, 2.0 * self.settings.prior - 1.0
-        agreed: FloatArray | None = None
-        asked: FloatArray | None = None
-        if self.agreement is None:
-            overall = self.horizons.means_by_pool(none_known, s.prior_labels, s.strength, now)
-        elif self.agreement.empty:
-            overall = self.horizons.means_by_agreement(none_known, None, s.strength, now)
-        else:
-            agreements, asked = self.agreement.trace(now)
-            pool = shrunk_mean(sum(agreements.tolist()), sum(asked.tolist()), none_known, s.prior_labels)
-            agreed = shrunk_mean(agreements, asked, pool, s.strength)
-            overall = self.horizons.means_by_agreement(pool, agreed - pool, s.strength, now)
-        overall.setflags(write=False)  # readings hand it out, and it is read again
-        slowest = overall[-1]
-        if self.mixing is None:
-            change = recent = np.zeros(len(self.peers))
-        else:  # term by term, so that equal peers get equal bits
-            change = np.add.reduce(self.mixing.of_means * overall)
-            recent = overall[fast_horizon(len(overall))] - slowest
-        return OverallReading(now, overall, slowest, change, recent, agreed, asked)
+    def _knowledge(self) -> Known:
+        s = self.settings
+        moved = fresh_agreement = None
+        if self.agreement is not None and self.agreed is not None and not self.agreement.empty:
+            agreed = (self.agreed.values[0] * self.agreed.fresh())[0]
+            moved = shrunk_mean(agreed, self.agreed.effective()[0], 0.0, _WEAK * s.strength)
+            fresh_agreement = self.agreed.factor(self.agreement.decayed)
+        none = np.zeros(len(self.peers))
+        rates = self.rates.read(
+            none if moved is None else moved, s.strength, 2.0 * s.prior - 1.0, s.prior_labels
+        )
+        fast = fast_horizon(len(rates.rates))
+        labels = self.rates.horizons
+        fresh = [labels.factor(self.competence.decayed, _SLOWEST)]
+        if len(rates.rates) > 1:
+            fresh.append(labels.factor(self.competence.by_rate[1], fast))
+        weights = none[:, None]
+        if self.regression is not None:
+            weights = self.regression.weights(rates.slowest, labels.factor(self.regression.decayed, _SLOWEST))
+        believed = _BELIEVED / (_BELIEVED + self.rates.labelled_events())
+        return Known(rates, fresh, weights, moved, fresh_agreement, believed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
-        """Every peer's decayed rate of being right, whatever the task, and how many labels it rests on."""
-        overall = self._overall(self.now)
-        mean = overall.slowest + overall.change
-        if self.mixing is not None:
-            mean += self.mixing.local * overall.recent
-        return probability(mean), self.competence.trace(self.now)[1]
+        """Every peer's rate of being right, whatever the task, and how many labels it rests on now."""
+        rates = self._known_now().rates
+        mean = rates.slowest + rates.change + rates.of_local * rates.recent
+        return probability(bounded(mean)), self.competence.trace(self.now)[1]
 
-    def agreement_evidence(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Decayed number of events, near φ and anywhere, in which a peer's answer was compared, each (P,)."""
-        if self.agreement is None:
-            return np.zeros(len(self.peers)), np.zeros(len(self.peers))
-        return self.agreement.score(phi, self.now)[1], self.agreement.trace(self.now)[1]
+    def horizon_weights(self) -> FloatArray:
+        """Weight in p̂ of every horizon and of the local claim, (P, H + 1)."""
+        return self._known_now().rates.horizons
 
     def copying(self, at: float | None = None) -> FloatArray | None:
         """How far every pair of peers answers as one, (P, P), from 0 to 1; None where nobody copies."""
@@ -176,18 +209,18 @@ class SigmaState(StateParts):
 
     def alternatives(self, phi: FloatArray, pairs: FloatArray | None = None) -> float:
         """K − 1, the effective number of wrong answers that compete at φ; `pairs` as for `read`."""
-        prior = prior_pairs(len(self.peers), self.settings.revision)
-        return self.wrong_answers.alternatives(phi, self.now, prior, pairs)
+        fresh = self.rates.events.factor(self.wrong_answers.decayed).item()
+        return self.wrong_answers.alternatives(phi, fresh, prior_pairs(len(self.peers)), pairs)
 
     @property
-    def labelled(self) -> float | None:
-        """Decayed number of labelled events; None in a memory of version 0.1, whose votes do not ask."""
-        return None if self.settings.revision == 1 else self.horizons.labelled_events(self.now)
+    def labelled(self) -> float:
+        """Decayed number of labelled events."""
+        return self.rates.labelled_events()
 
     @property
     def readable(self) -> FloatArray:
         """ρ, every peer's rate of readable answers, (P,)."""
-        return self.readability.rates(self.now)
+        return self.readability.rates(self.rates.horizons.factor(self.readability.decayed, _SLOWEST))
 
     def text_log_odds(self, features: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
         """Log-odds by which the text of each answer speaks for it, beside the others, (answers,)."""
@@ -212,7 +245,6 @@ class SigmaState(StateParts):
         weight: FloatArray | None = None,
         sign: float = 1.0,
         groups: NDArray[np.intp] | None = None,
-        agreement: FloatArray | None = None,
         claims: NDArray[np.float16] | None = None,
         departed: Sequence[float] = (),
         departed_groups: Sequence[int] = (),
@@ -231,9 +263,7 @@ class SigmaState(StateParts):
         groups : int array (P,)
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
             None where nobody was asked.
-        agreement : array (P,)
-            Agreement labels of the event, NaN where there is none; None for none at all.
-        claims : array (P, H + 2)
+        claims : array (P, K)
             What was claimed at the decision, as recorded; NaN for a peer it knew nothing of.
         departed, departed_groups : sequence
             Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
@@ -250,10 +280,13 @@ class SigmaState(StateParts):
         self.relation.write(q, tick, sign)
         self.competence.write(phi, label, seen, tick)
         if n:
-            self.horizons.write(label, seen, agreement, n, tick)
-            if claims is not None and self.mixing is not None:
-                self.mixing.write(claims, c, seen, tick, self.now)
-        self._overall_known = None
+            worth = sign if weight is None else sum(seen.tolist()) / n
+            self.rates.write(label, seen, tick, worth)
+            if claims is not None:
+                self.rates.score(claims, c, seen, tick)
+            if self.regression is not None:
+                self.regression.write(phi[None], label[None], seen[None], (tick,))
+        self._known = None
         if topics:
             if self.topics is None:
                 self.topics, self._due = self._new_topics(), -math.inf
@@ -266,21 +299,24 @@ class SigmaState(StateParts):
                 c, groups = np.append(c, departed), np.append(groups, departed_groups)
             same, pairs = wrong_pairs_of(c, groups)
             if pairs:
-                if self.settings.revision > 1:
-                    same, pairs = independent(same, pairs)
-                worth = sign if weight is None else sum(seen.tolist()) / n
+                same, pairs = independent(same, pairs)
                 self.wrong_answers.write_pairs(phi, worth * same, worth * pairs, tick)
 
-    def write_agreement(self, phi: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
-        """Write an event's agreement labels, NaN where there is none; sign −1 takes them back."""
-        if self.agreement is None:
+    def write_agreement(
+        self, phi: FloatArray, a: FloatArray, tick: float, sign: float = 1.0, centre: float | None = None
+    ) -> None:
+        """Write an event's agreement labels, NaN where there is none; sign −1 takes them back.
+
+        `centre` is their mean if answers of peers that have left the pool count in it.
+        """
+        if self.agreement is None or self.agreed is None:
             return
-        there = [x == x for x in a.tolist()]  # NaN differs from itself
-        if all(there):
-            self.agreement.write(phi, sign * a, sign * _ones(len(a)), tick)
-        elif any(there):
-            self.agreement.write(phi, np.where(there, sign * a, 0.0), sign * np.array(there), tick)
-        self._overall_known = None
+        there = a == a  # NaN differs from itself
+        if there.any():
+            seen, agreed = sign * there, sign * centred_agreement(a, centre)
+            self.agreement.write(phi, agreed, seen, tick)
+            self.agreed.add(agreed[None], seen, tick)
+        self._known = None
 
     def write_agreed_texts(self, features: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Write how answers that others agree with are written, (answers, S); sign −1 takes it back."""

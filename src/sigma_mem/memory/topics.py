@@ -26,10 +26,8 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.calibration import probability, shrunk_mean
 from sigma_mem.memory.decayed import DecayedSum
-from sigma_mem.memory.horizons import bounded
-from sigma_mem.memory.mixing import log_likelihood
+from sigma_mem.memory.rates import Counts, bounded, log_likelihood, shrunk_mean
 
 SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
 MOST_TOPICS = 1024  # that have sums of their own
@@ -37,6 +35,7 @@ MOST_TOGETHER = 8  # topics of one event
 _SHARED = 64  # sums that later topics share, by a hash of their names
 _MOST_PAIRS = 4096
 _LONGEST = 200  # characters of a name
+_FEW = 4.0  # labels that a rate over all topics is worth where only the topic is known
 # (1−b)², 2b(1−b), b²: weights of the three blocks, (3, B)
 _BLOCKS = np.array([(1.0 - SHARES) ** 2, 2.0 * SHARES * (1.0 - SHARES), SHARES**2])
 
@@ -96,12 +95,15 @@ def topic_vectors(topics: Sequence[Sequence[str]]) -> FloatArray:
     return out
 
 
-def claims_by_share(sums: FloatArray, near: FloatArray, change: FloatArray, strength: float) -> FloatArray:
-    """Mean label by every share, (..., P, B), from kernel sums, (..., 2, P, B); see `Topics.read`."""
-    claims = shrunk_mean(sums[..., 0, :, :], sums[..., 1, :, :], near[..., None], strength)
-    claims[..., 0] = near  # the text alone
-    claims += change[..., None]
-    return bounded(claims)
+def _kernel_sums(
+    of_text: FloatArray, across: FloatArray, within: FloatArray, factor: float | FloatArray
+) -> FloatArray:
+    """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B)."""
+    text, beside, alone = _BLOCKS
+    out: FloatArray = of_text[:, :, None] * text
+    out += (factor * across)[:, :, None] * beside
+    out += (factor * within)[:, :, None] * alone
+    return out
 
 
 class TopicReading(NamedTuple):
@@ -112,6 +114,8 @@ class TopicReading(NamedTuple):
     mean: FloatArray  # (P,)
     claims: NDArray[np.float16]  # mean label by every share, as a ledger keeps it, (P, B)
     weights: FloatArray  # of every share, (B,)
+    apart: FloatArray  # variance between the claims, (P,)
+    spread: FloatArray  # one over the number of labels behind a claim, mixed over shares, (P,)
 
 
 class Topics:
@@ -126,9 +130,9 @@ class Topics:
     ...     memory.write(phi, ("law",), own, own, tick)
     ...     memory.write(phi, ("sport",), -own, own, tick)
     >>> of_text = np.array([[0.0], [40.0]])
-    >>> found = memory.read(phi, ("law",), of_text, np.zeros(1), np.zeros(1), 5.0, 20.0)
+    >>> found = memory.read(phi, ("law",), of_text, of_text, np.zeros(1), np.zeros(1), np.ones(1), 5.0, 20.0)
     >>> found.mean.round(2).tolist()
-    [0.42]
+    [0.43]
     """
 
     def __init__(self, n_peers: int, rank: int, rate: float, mixing_rate: float) -> None:
@@ -138,7 +142,7 @@ class Topics:
         # The second axis is 0 for M and 1 for N.
         arrays = {"vectors": np.zeros((0, 2, n_peers, rank)), "pairs": np.zeros((0, 2, n_peers))}
         self.decayed = DecayedSum(rate, arrays)
-        self.mixing = DecayedSum(mixing_rate, {"likelihood": np.zeros((n_peers, len(SHARES)))})
+        self.mixing = Counts(len(SHARES), [mixing_rate], n_peers)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,8 +169,8 @@ class Topics:
         self, claims: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float
     ) -> None:
         """Add how likely the labels c, (P,), were by what every share claimed at the decision, (P, B)."""
-        found = log_likelihood(probability(claims.astype(np.float64)), c)
-        self.mixing.add("likelihood", weight[:, None] * found, tick)
+        found = weight[:, None] * log_likelihood(claims.astype(np.float64), c)
+        self.mixing.add(found.T, weight, tick)
 
     def _places(self, topics: Sequence[str], *, make: bool = False) -> list[tuple[int, float]]:
         """The place of every topic that has one, and its e."""
@@ -216,8 +220,10 @@ class Topics:
         phi: FloatArray,
         topics: Sequence[str],
         of_text: FloatArray,
+        fresh_text: FloatArray,
         near: FloatArray,
         change: FloatArray,
+        fresh: FloatArray,
         strength: float,
         now: float,
     ) -> TopicReading:
@@ -225,25 +231,51 @@ class Topics:
 
         Parameters
         ----------
-        of_text : array (2, P)
-            φᵀMφ/η and φᵀNφ/η, of the text alone.
+        of_text, fresh_text : array (2, P)
+            φᵀMφ/η and φᵀNφ/η, of the text alone, as of now and as of each peer's last label.
         near, strength : array (P,) and float
             The mean of the text alone, to which that of every share is shrunk, and how strongly.
         change : array (P,)
             What horizons add to the mean of the text alone; they add it to that of every share.
+        fresh : array (P,)
+            Factor by which undecayed sums are multiplied to stand as at a peer's last label.
         """
-        weights = share_weights(self.mixing.value("likelihood", now).sum(axis=0))
-        sums = self.kernel_sums(phi, topics, of_text, now)
-        claims = claims_by_share(sums, near, change, strength)
+        across, within = self._blocks(phi, topics)
+        sums = _kernel_sums(of_text, across, within, self.decayed.factor(now))
+        totals, labels = _kernel_sums(fresh_text, across, within, fresh)
+        if phi.any():
+            likely = self.mixing.values[:, 0] * self.mixing.fresh()[0]
+            weights = share_weights(np.add.reduce(likely, axis=1))
+        else:  # there is no text to share with, and the prior is a rate over kinds of task
+            weights, strength = (SHARES.max() == SHARES).astype(np.float64), _FEW
+            near = self._over_topics(near, fresh)
+        claims = shrunk_mean(totals, np.abs(labels), near[:, None], min(strength, _FEW))
+        claims[:, 0] = near  # the text alone
+        claims = bounded(claims + change[:, None])
         # Sums term by term and not by BLAS: equal peers get equal bits.
         score, effective = np.add.reduce(sums * weights, axis=-1)
         mean = np.add.reduce(claims * weights, axis=-1)
-        return TopicReading(score, np.abs(effective), mean, claims.astype(np.float16), weights)
+        apart = np.add.reduce(np.square(claims - mean[:, None]) * weights, axis=-1)
+        spread = np.add.reduce(weights / (np.abs(sums[1]) + 1.0), axis=-1)
+        return TopicReading(score, np.abs(effective), mean, claims.astype(np.float16), weights, apart, spread)
+
+    def _over_topics(self, overall: FloatArray, fresh: FloatArray) -> FloatArray:
+        """Every peer's mean label over topics, not over labels: the tasks it was sent count no more, (P,)."""
+        own = [self._pairs[i, i] for i in range(len(self._slots)) if (i, i) in self._pairs]
+        totals, labels = np.moveaxis(self.decayed.arrays["pairs"][own] * fresh, 1, 0)
+        known = np.abs(labels) / (np.abs(labels) + _FEW)
+        means = np.divide(totals, labels, out=np.zeros_like(totals), where=labels > 0.0)
+        out: FloatArray = (overall + (known * means).sum(axis=0)) / (1.0 + known.sum(axis=0))
+        return out
 
     def kernel_sums(
         self, phi: FloatArray, topics: Sequence[str], of_text: FloatArray, now: float
     ) -> FloatArray:
-        """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B)."""
+        """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B), as of now."""
+        return _kernel_sums(of_text, *self._blocks(phi, topics), self.decayed.factor(now))
+
+    def _blocks(self, phi: FloatArray, topics: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """Σ_i e_i v_iᵀφ and Σ_ij e_i e_j w_ij of every peer, (2, P) each, undecayed."""
         across, within = np.zeros((2, 2, self.n_peers))
         own = self._places(topics)
         vectors, pairs = self.decayed.arrays["vectors"], self.decayed.arrays["pairs"]
@@ -252,12 +284,7 @@ class Topics:
                 across += e * np.add.reduce(vectors[place] * phi, axis=-1)
         for place, e, times in self._pairs_of(own):
             within += times * e * pairs[place]
-        factor = self.decayed.factor(now)
-        text, beside, alone = _BLOCKS
-        out: FloatArray = of_text[:, :, None] * text
-        out += factor * across[:, :, None] * beside
-        out += factor * within[:, :, None] * alone
-        return out
+        return across, within
 
     def labels(self, topic: str, now: float) -> FloatArray:
         """Decayed number of labels of every peer on events with this topic, (P,)."""
@@ -269,21 +296,21 @@ class Topics:
 
     def sums(self) -> list[DecayedSum]:
         """Everything that decays."""
-        return [self.decayed, self.mixing]
+        return [self.decayed]
 
     def take(self, order: Sequence[int]) -> Topics:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        out = Topics(len(order), self.rank, self.decayed.rate, self.mixing.rate)
+        out = Topics(len(order), self.rank, self.decayed.rate, self.mixing.rates.item())
         out._slots, out._pairs = dict(self._slots), dict(self._pairs)
         out.decayed = self.decayed.take(order, {"vectors": [2], "pairs": [2]})
-        out.mixing = self.mixing.take(order, {"likelihood": [0]})
+        out.mixing = self.mixing.take(order)
         return out
 
     def scale(self, factors: FloatArray) -> None:
         """Multiply the sums of every peer by a factor, (P,)."""
         self.decayed.arrays["vectors"] *= factors[:, None]
         self.decayed.arrays["pairs"] *= factors
-        self.mixing.arrays["likelihood"] *= factors[:, None]
+        self.mixing.scale(factors)
 
     def merge(self, other: Topics, now: float) -> None:
         """Add what another memory of the same peers holds at `now`; topics are matched by name."""
@@ -319,4 +346,4 @@ class Topics:
         for name in ("vectors", "pairs"):
             self.decayed.arrays[name] = np.zeros(packed[name].shape)
         self.decayed.unpack(packed)
-        self.mixing.unpack({key.removeprefix("mixing."): x for key, x in packed.items() if "." in key})
+        self.mixing.unpack({key: packed[f"mixing.{key}"] for key in self.mixing.pack()})
