@@ -12,7 +12,7 @@ import sys
 import traceback
 
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.run import serve
+from sigma_mem.serve.server import serve
 
 
 def run(options: str, to: int) -> None:

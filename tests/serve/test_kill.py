@@ -16,6 +16,7 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import Client, SigmaMem
 from sigma_mem.client import ServiceError
 from sigma_mem.errors import UnknownDecisionError
+from sigma_mem.ledger.records import line_of
 from sigma_mem.store.open import open_store
 
 PEERS = ["ann", "bob", "cyd"]
@@ -87,7 +88,7 @@ def check(path, writers, bits):  # noqa: F811
         lines = [record for record in store.records("default") if record.kind == "feedback"]
         count = Counter(record.id for record in lines)
         assert set(count.values()) <= {1}
-        kept = {record.id: (record.event, record.body["labels"]) for record in lines}
+        kept = {record.id: (record.event, line_of(record).body.labels) for record in lines}
         for writer in writers:
             for id, said in writer.acknowledged.items():
                 assert kept[id] == said

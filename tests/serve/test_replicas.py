@@ -15,6 +15,7 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import Client, SigmaMem
 from sigma_mem.client import ServiceError
 from sigma_mem.errors import StoreError, UnknownDecisionError
+from sigma_mem.ledger.records import line_of
 
 PEERS = ["ann", "bob", "cyd"]
 WRITERS = 16
@@ -104,5 +105,5 @@ def test_sixteen_writers_lose_and_double_nothing(postgres_server, postgres, addr
         mem.store.verify()
         lines = [r for r in mem.store.records("default") if r.kind == "feedback"]
         assert set(Counter(r.id for r in lines).values()) == {1}
-        assert {r.id: (r.event, r.body["labels"]) for r in lines} == taken
+        assert {r.id: (r.event, line_of(r).body.labels) for r in lines} == taken
         assert bits(mem) == bits(mem.replayed())

@@ -2,8 +2,9 @@
 
 ``create_app`` in `app` makes the application from a frozen ``ServerConfig``. `auth` has keys and roles: every
 route declares who may call it, and one that does not stops the start. `guard` stands in front of all of them
-(Host, Origin, sizes, rates). `memories` opens namespaces of one store; `memory_routes` and its neighbours
-are the memory's API, which `routes` registers and `schemas` describes, `gateway` the OpenAI-compatible one.
+(Host, Origin, sizes, rates). `server` listens, and `memories` opens namespaces of one store. `memory_routes`
+and its neighbours are the memory's API, which `routes` registers and `schemas` describes; `gateway` is the
+OpenAI-compatible one.
 """
 
 from sigma_mem.extras import require

@@ -10,16 +10,15 @@ from starlette.exceptions import HTTPException
 
 from sigma_mem import __version__
 from sigma_mem.errors import InputError, SigmaMemError
-from sigma_mem.serve.audit import Audit
 from sigma_mem.serve.auth import seal
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.dashboard import page_routes, view_routes
-from sigma_mem.serve.direct import DirectRoutes
 from sigma_mem.serve.failures import on_bug, on_http_error, on_invalid_request, on_sigma_mem_error
 from sigma_mem.serve.gateway import router as gateway_router
 from sigma_mem.serve.guard import Guard
 from sigma_mem.serve.keys import KeyRing
+from sigma_mem.serve.logs import Audit
 from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.memory_routes import memory_routes
 from sigma_mem.serve.metrics import Metrics
@@ -49,13 +48,13 @@ def create_app(config: ServerConfig) -> FastAPI:
     )
     app.state.context = context
     for routes in (
-        memory_routes(context),
         gateway_router(context),
+        memory_routes(context),
         view_routes(context),
         page_routes(),
         operation_routes(context, app),
     ):
-        app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one
+        app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one; tried in order
     if find_spec("mcp") is not None:  # an extra of its own
         from sigma_mem.serve.mcp import McpEndpoint
 
@@ -67,8 +66,6 @@ def create_app(config: ServerConfig) -> FastAPI:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(Exception, on_bug)
-    if not config.telemetry:  # the framework's spans know the routes that it took itself
-        app.add_middleware(DirectRoutes, routes=app.routes, is_open=context.memories.is_open)
     app.add_middleware(Guard, config=config, keys=keys, metrics=context.metrics)
     return app
 

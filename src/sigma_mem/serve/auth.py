@@ -64,13 +64,15 @@ def require_role(principal: Principal | None, role: Role, namespace: str) -> Non
 def namespace_for(request: Request, named: str | None, usual: str) -> str:
     """The namespace that a request to the gateway writes to; refuses who may not.
 
-    It is the one that the request names. Where it names none it is the service's usual one or, for a key that
+    It is the one that the request names. If it names none it is the service's usual one or, for a key that
     may write in one other namespace only, that one: so a team's key is all that its clients need.
     """
-    who = principal_of(request)
-    own = [where for where in who.grants if where != EVERYWHERE and who.may("write", where)]
-    namespace = named or (usual if who.may("write", usual) or len(own) != 1 else own[0])
-    require_role(who, "write", namespace)
+    who, namespace = principal_of(request), named or usual
+    if not who.may("write", namespace):
+        own = [where for where in who.grants if where != EVERYWHERE and who.may("write", where)]
+        if named is not None or len(own) != 1:
+            require_role(who, "write", namespace)
+        namespace = own[0]
     request.path_params["namespace"] = namespace  # for the log
     return namespace
 
@@ -83,14 +85,10 @@ class RoleGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or refuse it."""
-        self.check(scope)
-        await self._app(scope, receive, send)
-
-    def check(self, scope: Scope) -> None:
-        """Refuse a request of who may not make it."""
-        scope["sigma_mem.route"] = self._path  # with names in place of values, for metrics and log
+        scope["sigma_mem.route"] = self._path  # with names instead of values, for metrics and log
         if self.access.role != "nobody":
             self._check(scope.get("principal"), self.access.role, scope["path_params"].get("namespace"))
+        await self._app(scope, receive, send)
 
     def _check(self, principal: Principal | None, role: Role, namespace: str | None) -> None:
         if principal is None:

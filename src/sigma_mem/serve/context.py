@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from sigma_mem.serve.audit import Audit
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.keys import KeyRing
+from sigma_mem.serve.logs import Audit
 from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.metrics import Metrics
 

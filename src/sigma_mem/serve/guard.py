@@ -17,8 +17,8 @@ from sigma_mem.serve.failures import RefusedError, refusal
 from sigma_mem.serve.keys import LOCAL, KeyRing, Principal
 from sigma_mem.serve.logs import log_event
 from sigma_mem.serve.metrics import Metrics
-from sigma_mem.serve.rates import RateLimit
 
+_MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgotten at once
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -167,6 +167,32 @@ class Guard:
         except InputError as error:  # of the server's own file: nobody may, and the caller cannot mend it
             log_event("keys", error=str(error))
             raise RefusedError(503, "keys_unreadable", "the keys cannot be read; see the log") from error
+
+
+class RateLimit:
+    """Lets a caller through `rate` times a second, and twice that in a burst; 0 lets everyone through.
+
+    >>> limit = RateLimit(1.0, clock=lambda: 0.0)
+    >>> [limit.take("ann") for _ in range(3)], limit.take("bob")
+    ([True, True, False], True)
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float]) -> None:
+        self._rate, self._clock = rate, clock
+        self._burst = max(2.0 * rate, 1.0)
+        self._left: dict[str, tuple[float, float]] = {}  # caller → tokens, when
+
+    def take(self, caller: str) -> bool:
+        """Whether one more is allowed now."""
+        if not self._rate:
+            return True
+        now = self._clock()
+        tokens, then = self._left.get(caller, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - then) * self._rate)
+        if len(self._left) >= _MOST_CALLERS and caller not in self._left:
+            self._left.clear()
+        self._left[caller] = (tokens - 1.0 if tokens >= 1.0 else tokens, now)
+        return tokens >= 1.0
 
 
 class _RequestIds:

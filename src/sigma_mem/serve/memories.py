@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import ConflictError, InputError, StoreError
+from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError
@@ -81,10 +82,6 @@ class Memories:
         """An existing namespace; UnknownNamespaceError where there is none."""
         found = self._opened.get(namespace)
         return found if found is not None else await self._once(namespace, lambda: self._open(namespace))
-
-    def is_open(self, namespace: str) -> bool:
-        """Whether a namespace was opened already."""
-        return namespace in self._opened
 
     async def create(
         self,
@@ -188,10 +185,11 @@ class Memories:
             self._opened.setdefault(namespace, done.result())
 
     def _open(self, namespace: str) -> ServedMemory:
-        first = next(iter(self.store.records(namespace)), None) if re.match(NAMESPACE, namespace) else None
+        known = re.match(NAMESPACE, namespace)
+        first = next(Ledger(self.store, namespace).lines(), None) if known else None
         if first is None:
             raise UnknownNamespaceError(namespace)
-        keep_text: bool | None = first.body.get("keep_text")
+        keep_text: bool = first.body.keep_text
         if keep_text and not self._config.keep_text:
             raise RefusedError(
                 409,

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from sigma_mem.events import Decision
+from sigma_mem.ledger.costs import Budget
 from sigma_mem.serve.auth import principal_of
 from sigma_mem.serve.bodies import (
     body_response,
@@ -24,7 +25,6 @@ from sigma_mem.serve.panel_routes import add_panels
 from sigma_mem.serve.routes import MemoryRoutes, Namespace
 from sigma_mem.serve.schemas import requests, responses
 from sigma_mem.session import SigmaMem
-from sigma_mem.session.costs import Budget
 
 
 def memory_routes(context: Context) -> APIRouter:

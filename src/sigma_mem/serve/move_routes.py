@@ -15,7 +15,7 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.look_routes import moment_of
 from sigma_mem.serve.routes import MemoryRoutes, Namespace
 from sigma_mem.serve.schemas import requests, responses
-from sigma_mem.session.moving import read_ledger, restore_ledger
+from sigma_mem.session.export import read_ledger, restore_ledger
 
 _FILE = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _GZIP = b"\x1f\x8b"

@@ -35,16 +35,12 @@ def telemetry_options(on: bool) -> TelemetryConfig:
     }
 
 
-def _operation(path: str) -> str:
-    return _OPERATIONS.get(path, path)
-
-
 @lru_cache(maxsize=256)
-def _attributes(upstream: Upstream, path: str) -> dict[str, str | int]:
-    """What is known of a call before it is made."""
-    server = urlsplit(upstream.base_url)
-    return {
-        "gen_ai.operation.name": _operation(path),
+def _described(upstream: Upstream, path: str) -> tuple[str, dict[str, str | int]]:
+    """The name of a call's span, and what is known before the call is made."""
+    server, operation = urlsplit(upstream.base_url), _OPERATIONS.get(path, path)
+    return f"{operation} {upstream.model}", {
+        "gen_ai.operation.name": operation,
         "gen_ai.provider.name": "openai",  # the protocol that is spoken
         "gen_ai.request.model": upstream.model,
         "server.address": server.hostname or "",
@@ -57,10 +53,11 @@ def _attributes(upstream: Upstream, path: str) -> dict[str, str | int]:
 def model_span(upstream: Upstream, path: str) -> Iterator[Span]:
     """The span of one call to a model."""
     tracer = trace.get_tracer("sigma_mem")
+    name, attributes = _described(upstream, path)
     with tracer.start_as_current_span(
-        f"{_operation(path)} {upstream.model}",
+        name,
         kind=SpanKind.CLIENT,
-        attributes=_attributes(upstream, path),
+        attributes=attributes,
         record_exception=False,  # its message may quote what the model was sent
         set_status_on_exception=False,
     ) as span:

@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.circuit import Circuit
-from sigma_mem.serve.gateway.completion import answer_in, as_chunks, price_of, summed_usage
-from sigma_mem.serve.gateway.failure import UpstreamError
-from sigma_mem.serve.gateway.pool import Pool
-from sigma_mem.serve.gateway.server_events import EventParser
-from sigma_mem.serve.gateway.tool_loop import completion_in_loop, mark_calls, unmarked
+from sigma_mem.serve.gateway.accounting import Circuit, price_of, summed_usage
+from sigma_mem.serve.gateway.protocol import answer_in, as_chunks, completion_in_loop, mark_calls, unmarked
+from sigma_mem.serve.gateway.upstream import EventParser, Pool, UpstreamError
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
 

@@ -1,8 +1,10 @@
 """``model="sigma-mem"``: the official client against the gateway, over upstreams on loopback."""
 
 import asyncio
+import json
 import shutil
 
+import httpx2
 import openai
 import pytest
 
@@ -10,6 +12,7 @@ from serve.gateway.conftest import ASK, ask, memory_of
 from serve.gateway.upstreams import says
 from sigma_mem import SigmaMem
 from sigma_mem.errors import StoreError, UnknownDecisionError
+from sigma_mem.ledger.fold import Fold
 
 
 def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
@@ -29,6 +32,27 @@ def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
     assert decision.ref == answer.id
     (body,) = gateway.servers["ann"].bodies
     assert body == {"model": "ann-large", "messages": ASK, "seed": 7}
+
+
+def test_what_an_upstream_gets_is_what_the_client_sent(start):
+    """Every field but `model` and the gateway's own, down to text that UTF-8 cannot hold."""
+    gateway = start({"ann": says("391")}, peers={"ann": {"model": 'a "large" one'}})
+    odd = {"role": "user", "content": 'é \ud83d half a pair, \u2028 and a quote: "'}
+    sent = {"messages": [*ASK, odd], "temperature": 0.1, "n": 10**25, "x": {"deep": [None, True, 1e-7]}}
+    raw = json.dumps({"model": "sigma-mem", **sent, "sigma_mem": {"explore": False}})
+    url = f"{gateway.url}/v1/chat/completions"
+    assert httpx2.post(url, content=raw).json()["model"] == "ann"
+    assert gateway.servers["ann"].bodies == [{"model": 'a "large" one', **sent}]
+
+
+@pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote"])
+def test_an_id_that_was_just_drawn_is_not_looked_up(start, monkeypatch, model):
+    gateway = start({"ann": says("391"), "bob": says("381")})
+    looked, event_named = [], Fold.event_named
+    monkeypatch.setattr(Fold, "event_named", lambda self, ref: looked.append(ref) or event_named(self, ref))
+    answer = ask(gateway, model)
+    assert looked == []
+    assert memory_of(gateway).decision(answer.id).ref == answer.id
 
 
 def test_the_async_client_too(start):

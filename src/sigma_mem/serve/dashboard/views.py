@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from sigma_mem.memory.calibration import wilson
+from sigma_mem.memory.rates import wilson
 from sigma_mem.serve.auth import needs
 from sigma_mem.serve.bodies import body_response, decision_body
 from sigma_mem.serve.context import Context

@@ -1,9 +1,9 @@
 """The OpenAI-compatible gateway: one base URL over several models, and the memory chooses among them.
 
-`chat` answers a request by `route`, by `vote`, or by the peer that it names. `upstream` calls a model over
-HTTP, behind a `circuit`; `calls` keeps account of what one request asked and spent; `turn` ties it to the
-memory's decision; `reply` and `streaming` write what the client gets. `tool_loop` keeps a conversation on its
-peer.
+`routes` has the endpoints. `protocol` reads a request and writes the client's response; `policy` decides what
+happens in between: route, vote, ask, or pass through. `conversation` ties the completion to the memory's
+decision and to later feedback. `upstream` calls models over HTTP; `accounting` has prices, costs and the
+circuit that leaves a failing upstream alone.
 """
 
 from sigma_mem.serve.gateway.routes import router

@@ -1,5 +1,7 @@
 """The gateway's routes, as OpenAI's clients call them."""
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
@@ -8,39 +10,20 @@ from starlette.responses import Response
 
 from sigma_mem.serve.auth import namespace_for, needs, principal_of
 from sigma_mem.serve.context import Context
-from sigma_mem.serve.gateway.calls import refused_by
-from sigma_mem.serve.gateway.chat import answer_chat, model_names, require_peer, unknown_model
-from sigma_mem.serve.gateway.chat_request import ChatOptions, chat_options, model_of, read_chat, read_json
-from sigma_mem.serve.gateway.completion import price_of
-from sigma_mem.serve.gateway.failure import UpstreamError
-from sigma_mem.serve.gateway.feedback import CompletionFeedback, record_feedback
-from sigma_mem.serve.gateway.leaving import while_wanted
-from sigma_mem.serve.gateway.pool import Pool
-from sigma_mem.serve.gateway.pricing import Pricing
-from sigma_mem.serve.gateway.reply import ChatReply, headers_of, json_response
+from sigma_mem.serve.failures import RefusedError
+from sigma_mem.serve.gateway.conversation import CompletionFeedback, record_feedback
+from sigma_mem.serve.gateway.policy import Policy, unknown_model
+from sigma_mem.serve.gateway.protocol import ChatOptions, chat_options, model_of, read_chat, read_json
+from sigma_mem.serve.routes import PlainRoute
 
 _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobody knows it here
 
 
 def router(context: Context) -> APIRouter:
-    """``/v1/models``, ``/v1/chat/completions``, ``/v1/embeddings`` and ``/v1/feedback``."""
-    counted = context.metrics.upstream_calls
-    pool = Pool(context.config.upstreams, lambda peer, outcome: counted.labels(peer, outcome).inc())
-    pricing = Pricing(context.config.upstreams)
-    context.closing.append(pool.close)
-    routes = APIRouter(tags=["gateway"])
-
-    @routes.get("/v1/models", summary="The memory's ways to choose, and every upstream.")
-    @needs("read")
-    async def list_models() -> dict[str, Any]:
-        return {"object": "list", "data": [_model(name) for name in model_names(pool)]}
-
-    @routes.get("/v1/models/{model:path}", summary="One of them.")
-    @needs("read")
-    async def get_model(model: str) -> dict[str, Any]:
-        if model not in model_names(pool):
-            raise unknown_model(model)
-        return _model(model)
+    """``/v1/chat/completions``, ``/v1/embeddings``, ``/v1/feedback`` and ``/v1/models``."""
+    policy, usual = Policy(context), context.config.namespace
+    context.closing.append(policy.pool.close)
+    routes = APIRouter(tags=["gateway"], route_class=PlainRoute)
 
     @routes.post(
         "/v1/chat/completions",
@@ -50,9 +33,9 @@ def router(context: Context) -> APIRouter:
     )
     @needs("write")
     async def create_chat_completion(request: Request) -> Response:
-        chat = read_chat(await request.body())
-        namespace = namespace_for(request, chat.options.namespace, context.config.namespace)
-        return await while_wanted(request, answer_chat(context, pool, pricing, namespace, chat))
+        chat = read_chat(read_json(await request.body()))
+        namespace = namespace_for(request, chat.options.namespace, usual)
+        return await _while_wanted(request, policy.answer(namespace, chat))
 
     @routes.post(
         "/v1/embeddings",
@@ -64,20 +47,8 @@ def router(context: Context) -> APIRouter:
     async def create_embedding(request: Request) -> Response:
         body = read_json(await request.body())
         model, options = model_of(body), chat_options(body.pop("sigma_mem", None))
-        namespace = namespace_for(request, options.namespace, context.config.namespace)
-        if model not in pool:
-            raise unknown_model(model)
-        await require_peer(context, namespace, model)
-        return await while_wanted(request, embed(model, body))
-
-    async def embed(model: str, body: dict[str, Any]) -> Response:
-        try:
-            found = await pool[model].post("embeddings", body, "data", context.config.deadline)
-        except UpstreamError as error:
-            raise refused_by(error) from error
-        cost = price_of(pool[model].settings, found.get("usage"))
-        headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
-        return json_response(ChatReply({**found, "model": model}, headers))
+        namespace = namespace_for(request, options.namespace, usual)
+        return await _while_wanted(request, policy.embed(namespace, model, body))
 
     @routes.post("/v1/feedback", summary="Say how good a completion was, by its id.")
     @needs("write")
@@ -87,14 +58,54 @@ def router(context: Context) -> APIRouter:
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=256)] = None,
     ) -> dict[str, Any]:
         who = principal_of(request)
-        namespace = namespace_for(request, given.namespace, context.config.namespace)
+        namespace = namespace_for(request, given.namespace, usual)
         memory = await context.memories.get(namespace)
         done = await record_feedback(memory, given, who, idempotency_key)
         context.metrics.feedback.inc()
         context.audit.wrote(who, "feedback", namespace, id=done["id"], comment=given.comment)
         return done
 
+    @routes.get("/v1/models", summary="The memory's ways to choose, and every upstream.")
+    @needs("read")
+    async def list_models() -> dict[str, Any]:
+        return {"object": "list", "data": [_model(name) for name in policy.models]}
+
+    @routes.get("/v1/models/{model:path}", summary="One of them.")
+    @needs("read")
+    async def get_model(model: str) -> dict[str, Any]:
+        if model not in policy.models:
+            raise unknown_model(model)
+        return _model(model)
+
     return routes
+
+
+async def _while_wanted(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+    """The response to a request whose body was read; cancelled as soon as the client has gone.
+
+    The 499 that is raised then reaches the log and the metrics only.
+    """
+    working = asyncio.current_task()
+    left = False
+
+    async def watch() -> None:
+        nonlocal left
+        await request.receive()  # after the body, only that the client left
+        left = True
+        if working is not None:
+            working.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if not left:  # the server stops
+            raise
+        if working is not None:
+            working.uncancel()
+        raise RefusedError(499, "client_left", "the client went away before the answer") from None
+    finally:
+        watching.cancel()
 
 
 def _model(name: str) -> dict[str, Any]:

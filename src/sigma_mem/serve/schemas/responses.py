@@ -166,7 +166,9 @@ class PeerTrustBody(_Out):
 
     prob: float
     interval: list[float] = Field(description="Where prob lies with 95 %.")
-    effective: float = Field(description="Labelled events behind it.")
+    effective: float = Field(description="Labelled events behind it, as far as they are not forgotten.")
+    labels: int = Field(description="Events on which it was labelled at all.")
+    last: float | None = Field(description="When its newest label came, in seconds since 1970.")
 
 
 class TrustBody(BaseModel):

@@ -2,7 +2,7 @@ import { tinted } from "./charts.js";
 import { el, empty, heading, number, percent, range, table } from "./dom.js";
 
 export const title = "Topics";
-const LEAST = 0.5; // labels, below which a cell stays grey
+const LEAST = 5; // labels, below which a cell stays grey
 
 export const load = (api) => api.get("table");
 
@@ -19,7 +19,7 @@ export function render({ overall, topics }) {
 
 function cell({ prob, interval, effective }) {
   const enough = effective >= LEAST;
-  const about = enough ? `${range(interval)}, ${number(effective)} labels` : "no evidence";
+  const about = enough ? `${range(interval)}, ${number(effective)} labels` : `too few labels: ${number(effective)}`;
   return tinted(el("td", { class: "num", title: about }, enough ? percent(prob) : "–",
     el("span", { class: "hidden" }, ` ${about}`)), enough ? prob : null);
 }

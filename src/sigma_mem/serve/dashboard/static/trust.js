@@ -1,5 +1,5 @@
 import { rateChart } from "./charts.js";
-import { bar, el, empty, heading, number, percent, range, table } from "./dom.js";
+import { bar, el, empty, heading, known, number, percent, range, table, when } from "./dom.js";
 
 export const title = "Trust";
 
@@ -12,15 +12,15 @@ export function render({ now, trend, drift }) {
   const peers = Object.keys(now.overall).sort((a, b) => now.overall[b].prob - now.overall[a].prob);
   const changed = Object.fromEntries(drift.map((d) => [d.peer, d]));
   const rows = peers.map((peer) => {
-    const { prob, interval, effective } = now.overall[peer];
+    const { prob, interval, labels, last: newest } = now.overall[peer];
     const last = trend.trends[peer]?.at(-1);
-    return [peer, bar(prob, percent(prob)), range(interval), number(effective), percent(last?.right), changedText(changed[peer])];
+    return [peer, bar(prob, percent(prob)), range(interval), number(labels, 0), known(newest) ? when(newest) : "never", percent(last?.right), changedText(changed[peer])];
   });
   return [
-    heading("Trust", `How often each peer is right, whatever the task, after ${now.events} events.`),
+    heading("Trust", `How often each peer is right on what it was asked, after ${now.events} events.`),
     now.events === 0 ? empty("No event yet. Decide through the API or the gateway, and this page fills by itself.") : null,
     table("Trust by peer, best first", [["Peer"], ["Right with p", "num"], ["95 % interval", "num"], ["Labels", "num"],
-      [`Last ${trend.window} labels`, "num"], ["Changed", "nowrap"]], rows, { id: "trust-table" }),
+      ["Last label", "nowrap"], [`Last ${trend.window} labels`, "num"], ["Changed", "nowrap"]], rows, { id: "trust-table" }),
     el("h2", {}, "Over time"),
     el("p", { class: "note" }, `Share right over the last ${trend.window} labels, with its 95 % interval. `
       + "A dashed line marks the event at which a peer's record changed."),

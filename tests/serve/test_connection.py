@@ -13,7 +13,7 @@ from http.client import HTTPResponse
 import pytest
 import uvicorn
 
-from sigma_mem.serve.protocol import BoundedProtocol, JoinedWrites
+from sigma_mem.serve.connection import BoundedProtocol
 
 seen = []  # what became of streams, as the application sees it
 
@@ -238,72 +238,3 @@ def test_too_many_at_once_are_refused():
         with socket.create_connection(server.address, timeout=5):
             found, _ = exchanged(server, [ORDINARY])
         assert found[0][0] == 503
-
-
-# ---- how responses are written
-
-
-class Wire:
-    """A transport that keeps what is written."""
-
-    def __init__(self):
-        self.written, self.closed = [], False
-
-    def write(self, data):
-        assert not self.closed
-        self.written.append(data)
-
-    def is_closing(self):
-        return self.closed
-
-    def close(self):
-        self.closed = True
-
-
-def wired(steps):
-    """What is written by steps on an event loop."""
-    wire = Wire()
-
-    async def run():
-        await steps(JoinedWrites(wire, asyncio.get_running_loop()), wire)
-
-    asyncio.run(run())
-    return wire.written
-
-
-def test_a_head_and_what_follows_it_are_one_write():
-    async def respond(joined, wire):
-        for part in (b"HTTP/1.1 200 OK\r\n\r\n", b"one", b"two"):
-            joined.write(part)
-        joined.write(b"HTTP/1.1 204 No Content\r\n\r\n")
-        joined.write(b"HTTP/1.1 200 OK\r\n\r\n")  # of the next request on this connection
-
-    first = b"HTTP/1.1 200 OK\r\n\r\n"
-    both = b"HTTP/1.1 204 No Content\r\n\r\n" + first
-    assert wired(respond) == [first + b"one", b"two", both]
-
-
-def test_a_head_waits_no_longer_than_until_the_loop_comes_round():
-    async def stream(joined, wire):
-        joined.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        assert wire.written == []
-        await asyncio.sleep(0)
-        assert wire.written == [b"HTTP/1.1 200 OK\r\n\r\n"]
-        joined.write(b"later")
-
-    assert wired(stream)[1:] == [b"later"]
-
-
-def test_closing_sends_the_head_that_waits_and_a_client_that_left_gets_none():
-    async def refuse(joined, wire):
-        joined.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        joined.close()
-        assert wire.closed
-
-    async def leave(joined, wire):
-        joined.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        wire.closed = True
-        await asyncio.sleep(0)
-
-    assert wired(refuse) == [b"HTTP/1.1 400 Bad Request\r\n\r\n"]
-    assert wired(leave) == []

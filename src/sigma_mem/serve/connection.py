@@ -1,51 +1,11 @@
-"""HTTP connections: uvicorn's parser in C, with a bound on headers and on how long a request may stall.
-
-A response whose body is there at once is sent with one call of the system: two would cost a tenth of a whole
-request, and wake the client twice.
-"""
+"""HTTP connections: uvicorn's parser in C, with a bound on headers and on how long a request may stall."""
 
 import asyncio
 import json
-from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sigma_mem.serve.failures import error_body
-
-
-class JoinedWrites:
-    """A transport that sends the head of a response together with what follows it.
-
-    uvicorn writes a head, then the body. A head waits for the next write, and for that no longer than until
-    the event loop comes round: a response that streams starts when it starts.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._head = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send these bytes, a head a little later."""
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(b"HTTP/"):
-            self._head = data
-            self._loop.call_soon(self._send_head)
-            return
-        self._transport.write(data)
-
-    def close(self) -> None:
-        """Send what waits, and close."""
-        self._send_head()
-        self._transport.close()
-
-    def _send_head(self) -> None:
-        head, self._head = self._head, b""
-        if head and not self._transport.is_closing():  # else the client left in between
-            self._transport.write(head)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -57,7 +17,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; a client that says nothing is not waited for."""
-        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(transport)
         self._header_bytes = 0
         self._in_headers = self._incomplete = True  # until a request is whole, the client has to go on
         self._heard = self.loop.time()
@@ -101,7 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _close_if_stalled(self) -> None:
         now, patience = self.loop.time(), self.timeout_keep_alive
-        # Where reading is paused, the client waits for us.
+        # While reading is paused, the client waits for us.
         since = self._heard if self._incomplete and not self.flow.read_paused else now
         if now - since >= patience:
             self.transport.close()

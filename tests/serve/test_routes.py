@@ -1,45 +1,35 @@
-"""The shorter way to busy endpoints: the same answers as the framework's, and the same refusals."""
+"""Plain routes: the same answers as the framework's, and the same refusals."""
 
 import json
 
 import openai
 import pytest
+from fastapi.routing import APIRoute
 
 from serve.conftest import LOCAL, bearer, served
 from serve.gateway.conftest import ASK, ask, starter
 from serve.gateway.upstreams import says
-from sigma_mem.serve.direct import DirectRoutes
 
 AT = "/v1/memory/default"
 JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def ways(monkeypatch):
-    """Which requests took the shorter way, as a list that grows."""
+def framework(monkeypatch):
+    """The requests that FastAPI validated itself, as a list that grows."""
     taken = []
-    before = DirectRoutes.__call__
+    build = APIRoute.get_route_handler
 
-    async def watched(self, scope, receive, send):
-        if scope["type"] != "http":
-            await before(self, scope, receive, send)
-            return
-        framework = self._app
+    def watched(self):
+        handler = build(self)
 
-        async def longer(*args):
-            taken.append("framework")
-            await framework(*args)
+        async def longer(request):
+            taken.append(request.url.path)
+            return await handler(request)
 
-        self._app = longer
-        count = len(taken)
-        try:
-            await before(self, scope, receive, send)
-        finally:
-            self._app = framework
-            if len(taken) == count:
-                taken.append("direct")
+        return longer
 
-    monkeypatch.setattr(DirectRoutes, "__call__", watched)
+    monkeypatch.setattr(APIRoute, "get_route_handler", watched)
     return taken
 
 
@@ -50,14 +40,14 @@ def start():
 
 
 @pytest.fixture
-def http(ways):
+def http(framework):
     with served() as http:
         assert http.put(AT, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
-        ways.clear()
+        framework.clear()
         yield http
 
 
-def test_decisions_and_feedback_take_the_shorter_way(http, ways):
+def test_decisions_and_feedback_are_called_plainly(http, framework):
     made = http.post(f"{AT}/route", json={"question": "1 + 1?", "topic": "sums"})
     said = {"decision": made.json()["id"], "labels": {"ann": True}}
     taken = http.post(f"{AT}/feedback", json=said, headers={"idempotency-key": "once"})
@@ -66,7 +56,7 @@ def test_decisions_and_feedback_take_the_shorter_way(http, ways):
     assert taken.json() | {"time": None} == again.json() | {"time": None}
     for path in ("vote", "decide"):
         assert http.post(f"{AT}/{path}", json={"question": "?", "answers": {"ann": "2"}}).status_code == 200
-    assert ways == ["direct"] * 5
+    assert framework == []
     assert made.headers["content-security-policy"].startswith("default-src 'none'")
     counted = http.get("/metrics").text
     assert (
@@ -75,55 +65,41 @@ def test_decisions_and_feedback_take_the_shorter_way(http, ways):
     )
 
 
+LABELS = b'{"decision": "none", "labels": {"ann": true}}'
+
+
 @pytest.mark.parametrize(
-    ("request_", "status", "way"),
+    ("path", "content", "headers", "status", "longer"),
     [
-        ({"path": "/route", "content": b'{"question": 7}', "headers": JSON}, 422, "framework"),
-        (
-            {"path": "/route", "content": b'{"unknown": 7, "question": "?"}', "headers": JSON},
-            422,
-            "framework",
-        ),
-        ({"path": "/route", "content": b"{", "headers": JSON}, 422, "framework"),
-        ({"path": "/route", "content": b'"\xff"', "headers": JSON}, 400, "framework"),
-        ({"path": "/route", "content": b'{"question": "?"}', "headers": {}}, 422, "framework"),
-        ({"path": "/route", "content": iter([b'{"question": "?"}']), "headers": JSON}, 200, "framework"),
-        (
-            {"path": "/route", "content": b'{"question": "?", "among": ["eve"]}', "headers": JSON},
-            400,
-            "direct",
-        ),
-        (
-            {
-                "path": "/feedback",
-                "content": b'{"decision": "none", "labels": {"ann": true}}',
-                "headers": JSON,
-            },
-            404,
-            "direct",
-        ),
-        (
-            {
-                "path": "/feedback",
-                "content": b'{"decision": "none", "labels": {"ann": true}}',
-                "headers": JSON | {"idempotency-key": "x" * 257},
-            },
-            422,
-            "framework",
-        ),
-        ({"path": "/nothing", "content": b"{}", "headers": JSON}, 404, "framework"),
+        ("/route", b'{"question": 7}', JSON, 422, True),
+        ("/route", b'{"unknown": 7, "question": "?"}', JSON, 422, True),
+        ("/route", b"{", JSON, 422, True),
+        ("/route", b'"\xff"', JSON, 400, True),
+        ("/route", b'{"question": "?"}', {}, 422, True),
+        ("/route", iter([b'{"question": ', b'"?"}']), JSON, 200, False),
+        ("/route", b'{"question": "?", "among": ["eve"]}', JSON, 400, False),
+        ("/feedback", LABELS, JSON, 404, False),
+        ("/feedback", LABELS, JSON | {"idempotency-key": "x" * 257}, 422, True),
+        ("/nothing", b"{}", JSON, 404, False),
     ],
 )
-def test_what_does_not_fit_is_answered_by_the_framework(http, ways, request_, status, way):
-    path = request_.pop("path")
-    response = http.post(f"{AT}{path}", **request_)
+def test_what_does_not_fit_is_answered_by_the_framework(
+    http, framework, path, content, headers, status, longer
+):
+    response = http.post(f"{AT}{path}", content=content, headers=headers)
     assert response.status_code == status
     if status != 200:
         assert response.json()["error"]["message"]
-    assert ways == [way]
+    assert framework == [f"{AT}{path}"] * longer
 
 
-def test_the_gateway_is_called_the_shorter_way(start, ways):
+def test_a_namespace_that_no_memory_can_have_is_refused(http, framework):
+    assert http.post("/v1/memory/-a/route", json={"question": "?"}).status_code == 422
+    assert framework == ["/v1/memory/-a/route"]
+    assert http.post("/v1/memory/other/route", json={"question": "?"}).status_code == 404
+
+
+def test_the_gateway_reads_its_requests_itself(start, framework):
     gateway = start({"ann": says("391")})
     assert ask(gateway).model == "ann"
     chunks = list(gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True))
@@ -131,24 +107,18 @@ def test_the_gateway_is_called_the_shorter_way(start, ways):
     assert gateway.client.embeddings.create(model="ann", input="cat", encoding_format="float").data
     with pytest.raises(openai.NotFoundError):
         ask(gateway, model="nobody")
-    assert ways == ["direct"] * 4
-    gateway.client.models.list()
-    assert ways[-1] == "framework"
+    assert framework == []
 
 
-def test_a_namespace_that_is_not_open_takes_the_longer_way_once(tmp_path, ways):
+def test_a_namespace_is_opened_by_its_first_request(tmp_path):
     path = str(tmp_path / "memory.db")
     with served(path=path) as http:
         assert http.put(AT, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
-    ways.clear()
     with served(path=path) as http:
-        for _ in range(2):
-            assert http.post(f"{AT}/route", json={"question": "?"}).status_code == 200
-        assert http.post("/v1/memory/other/route", json={"question": "?"}).status_code == 404
-    assert ways[-3:] == ["framework", "direct", "framework"]
+        assert http.post(f"{AT}/route", json={"question": "?"}).status_code == 200
 
 
-def test_the_gate_stands_before_the_shorter_way_too(locked_service, keys):
+def test_the_gate_stands_before_plain_routes_too(locked_service, keys):
     asked = {"json": {"question": "?"}}
     status = {
         name: locked_service.post("/v1/memory/mine/route", headers=bearer(keys[name]), **asked).status_code

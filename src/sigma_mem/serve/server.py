@@ -4,7 +4,6 @@ import asyncio
 import gc
 import signal
 import socket
-import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -12,29 +11,25 @@ import uvicorn
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.app import create_app, open_gateway_memory
 from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.connection import BoundedProtocol
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.logs import log_event, start_log
-from sigma_mem.serve.protocol import BoundedProtocol
 from sigma_mem.store.postgres import shown_path
-
-_SWITCH_SECONDS = 0.0003
-_YOUNG_OBJECTS = 1_000  # until the garbage collector looks at them, for some 1 ms
-_LOOKS_UNTIL_OLDER = 5  # at young ones, until it looks at those that were left, for some 6 ms
-_LOOKS_UNTIL_ALL = 1_000  # at older ones, until it looks at all: thousands of events, for 50 ms and more
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it listens, and can be told to stop."""
+    """A server that reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then say so."""
+        """Start, then report it."""
         await super().startup(sockets)
         if self.started:
-            _freeze_objects()
+            gc.collect()
+            gc.freeze()  # a full collection would go through all that was loaded at start, for 100 ms
             self._ready()
 
 
@@ -67,8 +62,6 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             timeout_graceful_shutdown=round(config.shutdown_seconds),
         )
         path = None if config.path is None else shown_path(config.path)
-        # Who writes to the disk computes too, and may hold the interpreter that long before requests go on.
-        sys.setswitchinterval(_SWITCH_SECONDS)
         log_event("start", address=address, path=path, keys=len(app.state.context.keys.keys))
         for stop in (signal.SIGINT, signal.SIGTERM):
             signal.signal(stop, lambda number, frame: None)  # uvicorn raises it again after a clean end
@@ -77,19 +70,12 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
 
 
 def _prepare(context: Context) -> None:
-    """Open what can fail to open, where an error is the command's; in uvicorn it is a trace in the log."""
+    """Open what can fail to open: here an error is the command's, in uvicorn it is a trace in the log."""
     try:
         asyncio.run(open_gateway_memory(context))
     except SigmaMemError:
         context.memories.store.close()
         raise
-
-
-def _freeze_objects() -> None:
-    """Spare the garbage collector what was loaded at start: to look through all of it takes 100 ms."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, _LOOKS_UNTIL_OLDER, _LOOKS_UNTIL_ALL)
 
 
 def _listening(config: ServerConfig) -> socket.socket:

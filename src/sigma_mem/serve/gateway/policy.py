@@ -1,0 +1,293 @@
+"""What happens with a chat request: a route, a vote, peers asked in turn, or the peer that it names."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from starlette.responses import Response
+
+from sigma_mem.errors import StoreError
+from sigma_mem.events import Answer, Decision
+from sigma_mem.serve.context import Context
+from sigma_mem.serve.failures import RefusedError, error_body
+from sigma_mem.serve.gateway.accounting import Pricing, affordable, expected_costs, price_of
+from sigma_mem.serve.gateway.conversation import Turn
+from sigma_mem.serve.gateway.protocol import (
+    DONE,
+    Body,
+    ChatReply,
+    ChatRequest,
+    EventResponse,
+    answer_in,
+    encode_json,
+    event_of,
+    events_when_there,
+    headers_of,
+    json_response,
+    mark_calls,
+)
+from sigma_mem.serve.gateway.upstream import Calls, ChunkStream, Pool, UpstreamError
+from sigma_mem.session import SigmaMem
+from sigma_mem.session.names import NewRef
+from sigma_mem.session.panel import Panel
+
+ROUTE, VOTE, ASK = "sigma-mem", "sigma-mem/vote", "sigma-mem/ask"
+
+
+class Policy:
+    """Answers chat requests over the upstreams of a service.
+
+    Attributes
+    ----------
+    pool : Pool
+    models : list of str
+        Every name that a request's `model` may have; none without upstreams.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context, upstreams = context, context.config.upstreams
+        counted = context.metrics.upstream_calls
+        self.pool = Pool(upstreams, lambda peer, outcome: counted.labels(peer, outcome).inc())
+        self.models = [ROUTE, VOTE, ASK, *self.pool.peers] if upstreams else []
+        self._pricing = Pricing(upstreams)
+
+    async def answer(self, namespace: str, chat: ChatRequest) -> Response:
+        """The response to a chat request: by the peer that it names, or as the memory decides."""
+        context, model = self._context, chat.model
+        if model not in self.models:
+            raise unknown_model(model)
+        calls = Calls(chat, self.pool, context.config.deadline)
+        if model in self.pool.peers:
+            await self.require_peer(namespace, model)
+            return await _by_name(calls, model)
+        memory = await context.memories.get(namespace)
+        turn = Turn(context, calls, memory)
+        await self._pricing.tell(memory, turn.peers)
+        explore = context.config.explore if chat.options.explore is None else chat.options.explore
+        stays = None if chat.in_loop is None else await turn.peer_in_loop()
+        if model == ROUTE or stays is not None:
+            return await _by_route(turn, explore, stays, context.config.observe)
+        answer = _by_vote(turn) if model == VOTE else _by_panel(turn, explore)
+        if chat.stream:
+            return await events_when_there(answer, chat.wants_usage)
+        return json_response(await answer)
+
+    async def embed(self, namespace: str, model: str, body: Body) -> Response:
+        """The response to a request for embeddings, which passes through to the peer that it names."""
+        if model not in self.pool.peers:
+            raise unknown_model(model)
+        await self.require_peer(namespace, model)
+        peer, deadline = self.pool.peers[model], self._context.config.deadline
+        sent = encode_json({**body, "model": peer.settings.model})
+        try:
+            found = await peer.post("embeddings", sent, "data", deadline)
+        except UpstreamError as error:
+            raise error.refused() from error
+        cost = price_of(peer.settings, found.get("usage"))
+        headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
+        return json_response(ChatReply({**found, "model": model}, headers))
+
+    async def require_peer(self, namespace: str, model: str) -> None:
+        """Refuse a key of another namespace than the usual one a model that is no peer there."""
+        memories, usual = self._context.memories, self._context.config.namespace
+        if namespace != usual and model not in (await memories.get(namespace)).mem.peers:
+            raise unknown_model(model)
+
+
+def unknown_model(model: str) -> RefusedError:
+    """The response if nobody has this name."""
+    return RefusedError(
+        404, "model_not_found", f"model {model!r:.200} is not here; expected one of GET /v1/models"
+    )
+
+
+def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | None = None) -> list[str]:
+    """The chosen peer, then the others by p̂."""
+    order = sorted(names, key=probs.__getitem__, reverse=True)
+    return order if first is None else [first] + [name for name in order if name != first]
+
+
+# ---- one peer
+
+
+async def _by_name(calls: Calls, peer: str) -> Response:
+    """Pass a request through to the peer that it names: nothing is decided and nothing is recorded."""
+    try:
+        if calls.chat.stream:
+            stream = await calls.stream(peer)
+            headers = headers_of({"peer": peer, "attempts": calls.attempts})
+            return EventResponse(_chunks(calls, stream, {"model": peer}), headers, stream.aclose)
+        completion = await calls.complete(peer)
+    except UpstreamError as error:
+        raise error.refused() from error
+    headers = headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
+    return json_response(ChatReply({**completion, "model": peer}, headers))
+
+
+async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) -> Response:
+    """Route, ask the chosen peer and, if it fails before its first byte, the next best.
+
+    Parameters
+    ----------
+    turn : Turn
+    explore : bool
+        Whether peers that are not the best so far are tried as well.
+    stays : str, optional
+        The peer that the conversation stays with while it can.
+    observe : str
+        A peer that serves whatever the memory chooses; empty to let the memory choose.
+    """
+    options, chat, calls = turn.chat.options, turn.chat, turn.calls
+    if stays is not None:
+        decision = await turn.memory.quick(
+            lambda mem: mem.route(turn.question, among=[stays], after=chat.in_loop, ref=NewRef(turn.id))
+        )
+        allowed = turn.candidates
+    else:
+        decision = await turn.memory.quick(
+            lambda mem: mem.route(
+                turn.question,
+                topic=options.topic,
+                among=turn.candidates,
+                explore=explore and not observe,
+                max_cost=options.max_cost,
+                after=options.after,
+                ref=NewRef(turn.id),
+            )
+        )
+        allowed = decision.details["among"]  # those within max_cost
+    turn.start_saving()
+    for peer in [observe] if observe else best_first(allowed, decision.probs, decision.peer):
+        if not calls.seconds_left():
+            break
+        with suppress(UpstreamError):  # it is then among the failures of the calls
+            if chat.stream:
+                return await _routed_stream(turn, decision, await calls.stream(peer))
+            return json_response(await turn.reply(decision, peer, await calls.complete(peer)))
+    raise calls.nobody()
+
+
+async def _routed_stream(turn: Turn, decision: Decision, stream: ChunkStream) -> Response:
+    """A routed stream, once the decision is on disk; its cost is known only at its end."""
+    peer = stream.peer.name
+    try:
+        summary = await turn.settle(decision, peer)
+    except BaseException:
+        await stream.aclose()
+        raise
+    charge = partial(turn.charge, decision, peer)
+    events = _chunks(turn.calls, stream, {"id": turn.id, "model": peer}, summary, charge)
+    return EventResponse(events, headers_of(summary, without="cost"), stream.aclose)
+
+
+async def _chunks(
+    calls: Calls,
+    stream: ChunkStream,
+    renamed: Body,
+    summary: Body | None = None,
+    charge: Callable[[], Awaitable[None]] | None = None,
+) -> AsyncIterator[bytes]:
+    """The upstream's chunks under our names; an error in the middle is an event too."""
+    first = True
+    try:
+        async for chunk in stream:
+            if chunk.get("usage"):
+                calls.spent(stream.peer, chunk["usage"])
+                if not chunk["choices"] and not calls.chat.wants_usage:
+                    continue  # it was asked for by us
+                if summary is not None and not chunk["choices"]:
+                    chunk["sigma_mem"] = summary | {"cost": calls.cost}
+            if summary is not None:
+                mark_calls(chunk["choices"], renamed["id"])
+                if first:
+                    chunk["sigma_mem"] = summary
+            first = False
+            yield event_of(chunk | renamed)
+    except UpstreamError as error:
+        yield event_of(error_body(f"the answer broke off: {error}", "upstream_broke_off", 502))
+        return
+    if charge is not None and calls.costs:
+        with suppress(StoreError):  # the answer is whole, and the ledger keeps the cost that was expected
+            await charge()
+    yield DONE
+
+
+# ---- several peers
+
+
+async def _by_vote(turn: Turn) -> ChatReply:
+    """Ask every candidate at once, vote among those that answered, and reply with the winner's answer.
+
+    If no answer can be read, the vote abstains; the reply is then that of the most competent peer.
+    """
+    options = turn.chat.options
+    asked = turn.candidates if options.max_cost is None else await _affordable(turn, options.max_cost)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_completed(turn.calls, peer)) for peer in asked]
+    completions = {peer: done for peer, task in zip(asked, tasks, strict=True) if (done := task.result())}
+    if not completions:
+        raise turn.calls.nobody()
+    answers = {peer: answer_in(completion) for peer, completion in completions.items()}
+    said: dict[str, Any] = {"topic": options.topic, "after": options.after, "ref": NewRef(turn.id)}
+    decision = await turn.memory.slow(lambda mem: mem.vote(turn.question, answers, **said))
+    peer = decision.peer or best_first(list(completions), decision.probs)[0]
+    return await turn.reply(decision, peer, completions[peer])
+
+
+async def _affordable(turn: Turn, most: float) -> list[str]:
+    """The most trusted candidates that can be asked together for that much."""
+
+    def choose(mem: SigmaMem) -> list[str]:
+        trust = mem.trust(turn.question, topic=turn.chat.options.topic)
+        order = best_first(turn.candidates, {peer: trust[peer].prob for peer in turn.candidates})
+        return affordable(order, expected_costs(mem, turn.question), most)
+
+    return await turn.memory.slow(choose)
+
+
+async def _completed(calls: Calls, peer: str) -> Body | None:
+    """A peer's whole answer; None if it gave none, which is then among the failures of the calls."""
+    try:
+        return await calls.complete(peer)
+    except UpstreamError:
+        return None
+
+
+async def _by_panel(turn: Turn, explore: bool) -> ChatReply:
+    """Ask whom the panel names until it has enough or time is up, and reply with the answer it chose."""
+    options, calls, candidates = turn.chat.options, turn.calls, turn.candidates
+    most, costs = options.max_cost, {}
+    if most is not None:
+        costs = await turn.memory.slow(lambda mem: expected_costs(mem, turn.question))
+        affordable(candidates, costs, most)  # raises if there is no money for anyone
+        candidates = [peer for peer in candidates if costs.get(peer, 0.0) <= most]
+    panel = await turn.memory.slow(
+        lambda mem: mem.ask(
+            turn.question,
+            topic=options.topic,
+            among=candidates,
+            explore=explore,
+            after=options.after,
+            ref=turn.id,
+        )
+    )
+    completions: dict[str, Body] = {}
+    while (peer := panel.next) is not None and calls.seconds_left():
+        if most is not None and calls.cost + costs.get(peer, 0.0) > most:
+            break
+        completion, answer = await _completed(calls, peer), None
+        if completion is not None:
+            completions[peer], answer = completion, answer_in(completion)
+        await turn.memory.slow(partial(_add, panel, peer, answer))
+    if not completions:
+        raise calls.nobody()
+    decision = panel.decision
+    chosen = decision.peer if decision.peer in completions else None
+    served = chosen or best_first(list(completions), decision.probs)[0]
+    return await turn.reply(decision, served, completions[served])
+
+
+def _add(panel: Panel, peer: str, answer: Answer | str | None, mem: SigmaMem) -> bool:
+    return panel.add(peer, answer)
