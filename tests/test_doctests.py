@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 
+import sigma_lab
 import sigma_mem
 from sigma_mem.errors import MissingExtraError
 
-PACKAGE = Path(sigma_mem.__file__).parent
+PACKAGES = [Path(package.__file__).parent for package in (sigma_mem, sigma_lab)]
 
 
 def module_names():
     """Found by file: nothing is imported before its own test."""
-    for file in sorted(PACKAGE.rglob("*.py")):
-        parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    for file in [file for package in PACKAGES for file in sorted(package.rglob("*.py"))]:
+        package = next(package for package in PACKAGES if package in file.parents)
+        parts = file.relative_to(package.parent).with_suffix("").parts
         if parts[-1] != "__main__":  # importing that starts the command line
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -30,7 +32,7 @@ def test_examples_run(name):
     except MissingExtraError as error:
         pytest.skip(str(error))
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("sigma_mem"):
+        if (error.name or "").startswith(("sigma_mem", "sigma_lab")):
             raise
         pytest.skip(f"{error.name} is not installed")
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

@@ -36,7 +36,7 @@ def test_the_readme_starts_with_the_two_commands() -> None:
 
 
 def test_every_command_that_a_page_names_is_there() -> None:
-    known = get_group(build_app()).commands
+    known = get_group(build_app()).list_commands(None)
     for page in PAGES:
         for name in COMMAND.findall(page.read_text(encoding="utf-8")):
             assert name in known, f"{page.name}: sigma-mem {name}"

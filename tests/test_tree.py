@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "sigma_mem"
+ROOT = Path(__file__).parents[1]
 TREES = {
-    str(file.relative_to(SOURCE)): ast.parse(file.read_text(encoding="utf-8"))
-    for file in sorted(SOURCE.rglob("*.py"))
+    str(file.relative_to(source)): ast.parse(file.read_text(encoding="utf-8"))
+    for source in (ROOT / "src", ROOT / "lab" / "src")
+    for file in sorted(source.rglob("*.py"))
 }
 
 
@@ -27,7 +28,7 @@ def called(node):
 
 
 # A command's function has the command's name, and every format of recordings offers the same functions.
-NAMED_ALIKE = ("cli/", "streams/formats/")
+NAMED_ALIKE = ("sigma_mem/cli/", "sigma_lab/cli/", "sigma_lab/formats/")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,12 @@ def test_a_failed_import_of_an_extra_is_reported_in_one_place():
     def raises(node):
         return isinstance(node, ast.Raise) and called(node.exc) == "MissingExtraError"
 
-    assert places(raises) == {"extras.py", "encode/static.py", "encode/minilm.py", "session/judging.py"}
+    assert places(raises) == {
+        "sigma_mem/extras.py",
+        "sigma_mem/encode/static.py",
+        "sigma_mem/encode/minilm.py",
+        "sigma_mem/session/judging.py",
+    }
 
 
 def test_files_are_replaced_in_one_place():
@@ -64,7 +70,7 @@ def test_files_are_replaced_in_one_place():
         by_os = isinstance(node.func.value, ast.Name) and node.func.value.id == "os"
         return by_os or (len(node.args) == 1 and not node.keywords)
 
-    assert places(replaces) == {"files.py"}
+    assert places(replaces) == {"sigma_mem/files.py"}
 
 
 def test_no_pattern_repeats_a_group_possessively():

@@ -12,7 +12,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
-from sigma_mem.session.refolding import Refolded
+from sigma_mem.session.refold import Refolded
 
 P = ParamSpec("P")
 T = TypeVar("T")

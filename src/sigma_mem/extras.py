@@ -6,7 +6,7 @@ from typing import Any
 from sigma_mem.errors import MissingExtraError
 
 
-def require(module: str, *, extra: str, purpose: str) -> Any:
+def require(module: str, *, extra: str, purpose: str, distribution: str = "sigma-mem") -> Any:
     """Import and return an optional dependency.
 
     Parameters
@@ -14,9 +14,11 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
     module : str
         What to import, such as ``"matplotlib.figure"``.
     extra : str
-        The extra of this package that installs it.
+        The extra that installs it.
     purpose : str
         What it is needed for; the subject of the error message.
+    distribution : str
+        The distribution that has this extra.
 
     Raises
     ------
@@ -35,5 +37,5 @@ def require(module: str, *, extra: str, purpose: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(
             f"{purpose} needs {package}, which cannot be imported here ({error}); "
-            f"run: pip install 'sigma-mem[{extra}]'"
+            f"run: pip install '{distribution}[{extra}]'"
         ) from error

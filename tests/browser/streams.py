@@ -6,10 +6,9 @@ In both, one peer changes halfway under its name, and the very last event attack
 import gzip
 import json
 import random
+from pathlib import Path
 
-from conftest import DATA
-
-RECORDED = DATA / "mmlu-pro.jsonl.gz"
+RECORDED = Path(__file__).parents[3] / "shared" / "data" / "mmlu-pro.jsonl.gz"
 MODELS = (
     "Meta-Llama-3_1-8B-Instruct",
     "mathstral-7B",

@@ -53,9 +53,10 @@ def test_trust_and_drift_are_those_of_the_api(page, service, peers):
     seen, overall = cells(page, "trust-table"), service.get(f"{BASE}/table").json()["overall"]
     trend = service.get(f"{BASE}/trend").json()["trends"]
     assert list(seen) == sorted(overall, key=lambda peer: -overall[peer]["prob"])
-    for peer, (prob, _, labels, recent, _) in seen.items():
+    for peer, (prob, _, labels, last, recent, _) in seen.items():
         assert prob == percent(overall[peer]["prob"])
-        assert labels == f"{overall[peer]['effective']:.1f}"
+        assert labels == str(overall[peer]["labels"])
+        assert last != "never"
         assert recent == percent(trend[peer][-1]["right"])
     (drift,) = service.get(f"{BASE}/drift").json()["drift"]
     assert [peer for peer, row in seen.items() if row[-1] != "no"] == [drift["peer"]]

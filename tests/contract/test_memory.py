@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from sigma_mem import Answer, AsyncClient, Client, Settings, SigmaMem
 from sigma_mem.client.client import AsyncServedPanel
 from sigma_mem.errors import ConflictError, InputError, UnknownDecisionError
+from sigma_mem.ledger.costs import Budget
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.session.costs import Budget
 from sigma_mem.store import PostgresStore
 
 PEERS = ["ann", "bob", "cyd"]
@@ -402,7 +402,9 @@ def test_an_explanation_adds_up(memory):
     assert (why.decision, why.peer, why.others) == (decision.id, "ann", 4)
     assert why.score == pytest.approx(sum(term.share for term in why.contributions) + why.rest)
     assert "effective events" in str(why)
-    assert 0.0 <= why.basis.from_pool <= 1.0
+    assert why.basis.labels == 7
+    assert 0.0 < why.basis.wrong < why.basis.right < 7.0
+    assert 0.0 < why.basis.prior < 1.0
 
 
 def test_a_peer_that_changes_is_named(memory):

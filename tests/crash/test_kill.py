@@ -13,6 +13,7 @@ import pytest
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import StoreError
+from sigma_mem.ledger.records import line_of
 from sigma_mem.store import SqliteStore
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -72,7 +73,7 @@ def check(path, log, bits):
         lines = {r.id: r for r in store.records("default") if r.kind == "feedback"}
         for line in told:
             kept = lines[line["id"]]
-            assert (kept.event, kept.body["labels"]) == (line["event"], line["labels"])
+            assert (kept.event, line_of(kept).body.labels) == (line["event"], line["labels"])
         mem = SigmaMem(store=store)
         replayed = mem.replayed()
         assert bits(mem) == bits(replayed)

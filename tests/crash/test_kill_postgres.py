@@ -10,6 +10,7 @@ import pytest
 from crash.test_kill import acknowledged, servers  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.errors import StoreError
+from sigma_mem.ledger.records import line_of
 from sigma_mem.store import PostgresStore
 
 
@@ -40,7 +41,7 @@ def check(url, logs, bits):
         kept = {r.id: r for r in lines}
         for line in told:
             found = kept[line["id"]]
-            assert (found.event, found.body["labels"]) == (line["event"], line["labels"])
+            assert (found.event, line_of(found).body.labels) == (line["event"], line["labels"])
         if records:
             mem = SigmaMem(store=store)
             assert bits(mem) == bits(mem.replayed())

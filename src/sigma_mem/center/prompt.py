@@ -13,7 +13,7 @@ from sigma_mem.errors import InputError
 
 _INSTRUCTION = "Another model answered the question below. Decide whether its answer should be trusted."
 _QUESTION, _ANSWER, _PEER = "\u2983question\u2984", "\u2983answer\u2984", "\u2983peer\u2984"
-_VERSION = 2
+_VERSION = 1
 _ROOMY = 64  # tokens
 _NAME = 24  # tokens of a peer's name
 

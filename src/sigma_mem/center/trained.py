@@ -81,7 +81,7 @@ def open_features(
     """
     kind, _, version = name.partition("/")
     if kind != "center":
-        return EncoderFeatures(open_encoder(kind, version or None))
+        return EncoderFeatures(open_encoder(kind))
     if not version:
         chosen = {} if tokens is None else {"tokens": tokens}
         return CenterFeatures(center, block=block, pooling=pooling, **chosen)

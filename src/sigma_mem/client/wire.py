@@ -17,8 +17,8 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.files import replace_file
 from sigma_mem.memory import Settings
-from sigma_mem.memory.basis import Basis
 from sigma_mem.session import (
+    Basis,
     Budget,
     Contribution,
     Decisions,
@@ -185,7 +185,7 @@ def read_trust(body: Mapping[str, Any]) -> TrustByPeer:
 def _trust(body: Mapping[str, Any]) -> TrustByPeer:
     return TrustByPeer(
         {
-            peer: PeerTrust(each["prob"], (each["interval"][0], each["interval"][1]), each["effective"])
+            peer: PeerTrust(**{**each, "interval": (each["interval"][0], each["interval"][1])})
             for peer, each in body.items()
         }
     )

@@ -180,8 +180,7 @@ def recent_share(mem: Memory) -> float | None:
     """How much of p̂ is claimed at other horizons than the slowest: it grows when something changes."""
     if isinstance(mem, Client):
         return None
-    mixing = mem.state.mixing
-    return 0.0 if mixing is None else 1.0 - mixing.slowest
+    return 1.0 - float(mem.state.horizon_weights()[:, -2].mean())
 
 
 def related_pairs(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float]]:
