@@ -19,7 +19,7 @@ test: $(VENV)/.dev         ## every test
 	$(PYTEST)
 
 endurance: $(VENV)/.dev    ## long counts: hundreds of kills, thousands of cases for every property
-	$(PYTEST) -m "endurance or hypothesis" --hypothesis-profile endurance
+	$(PYTEST) -m "endurance or hypothesis" --hypothesis-profile endurance --timeout 1800
 
 wheel-test:                ## build both wheels, install them in an empty environment, use them there
 	$(PYTHON) tests/wheel/install_and_use.py

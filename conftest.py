@@ -1,6 +1,7 @@
 """What the tests of product and laboratory share: one thread a process, hypothesis settings, real streams."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from sigma_mem.streams import Stream, load_stream
 
-# The machine may be busy, so no example has a deadline.
+# A command that a script starts in the background ignores SIGINT, and so would every process that a test
+# starts and wants to interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run, so that a change is never refused because of a draw; new ones are drawn by
+# `make endurance`. The machine may be busy, so no example has a deadline.
 settings.register_profile(
     "sigma-mem",
     deadline=None,
+    derandomize=True,
     max_examples=40,
+    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("endurance", settings.get_profile("sigma-mem"), max_examples=2000)
+settings.register_profile(
+    "endurance", settings.get_profile("sigma-mem"), derandomize=False, max_examples=2000
+)
 settings.load_profile("sigma-mem")
 
 DATA = Path(__file__).parents[1] / "shared" / "data"

@@ -54,7 +54,10 @@ def serving_wheel(installed, memory, *options, keep_text=True):
             yield process.stdout.readline().removeprefix("sigma-mem serves on ").strip()
         finally:
             process.terminate()
-            assert process.wait(60) == 0
+            try:
+                assert process.wait(60) == 0
+            finally:
+                process.kill()
 
 
 def prepare(folder):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -52,21 +53,25 @@ def test_a_service_ends_with_its_block() -> None:
         httpx2.get(f"{url}/healthz")
 
 
-def test_on_a_terminal_it_stays_until_ctrl_c_and_says_so() -> None:
+def test_on_a_terminal_it_stays_until_ctrl_c_and_says_so(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*COMMAND, "--tasks", "8", "--picture", os.devnull + ".png"],
+    process = subprocess.Popen(
+        [*COMMAND, "--tasks", "8", "--picture", str(tmp_path / "demo.png")],
         stdin=theirs,
         stdout=theirs,
         stderr=subprocess.STDOUT,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
-    ) as process:
-        os.close(theirs)
+    )
+    os.close(theirs)
+    try:
         seen = read_until(ours, "until Ctrl-C")
         address = seen[seen.index("http://") : seen.index("/dashboard/")]
         assert httpx2.get(f"{address}/readyz").status_code == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"{address}/readyz")
     os.close(ours)
