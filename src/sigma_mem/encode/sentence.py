@@ -2,10 +2,11 @@
 
     φ = unit([R·unit(h − mean) ; const])
 
-The mean is that of the model's own embeddings of the reference prompts, so that φ does not collapse onto one
+The mean is that of the model's own embeddings of some 260 prompts, so that φ does not collapse onto one
 direction; R is a fixed Gaussian projection to rank − 1, which keeps inner products up to 1/√rank.
 """
 
+import json
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Protocol, cast
@@ -13,7 +14,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from sigma_mem.encode.base import as_texts, unit
-from sigma_mem.encode.reference import prompts
+from sigma_mem.encode.static import DATA
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
 
@@ -45,8 +46,7 @@ class SentenceEncoder:
             package = require("sentence_transformers", extra="sentence", purpose="the sentence encoder")
             model = cast(SentenceModel, package.SentenceTransformer(model))
         self._model = model
-        reference, _ = prompts(per_subject=4)  # enough for a mean
-        self._mean = np.asarray(model.encode(reference), dtype=np.float64).mean(axis=0)
+        self._mean = np.asarray(model.encode(typical_prompts()), dtype=np.float64).mean(axis=0)
         normal = np.random.default_rng(0).standard_normal((len(self._mean), rank - 1))
         self._projection = normal / np.sqrt(rank - 1)
         # Two models of one name differ in their embeddings, and so in this.
@@ -63,3 +63,9 @@ class SentenceEncoder:
         if not known:
             return np.zeros((0, len(self._mean)))
         return np.asarray(self._model.encode(known), dtype=np.float64)
+
+
+def typical_prompts() -> list[str]:
+    """Prompts of many kinds, drawn by `sigma_lab.encode.reference`: enough for a mean."""
+    found: list[str] = json.loads((DATA / "prompts.json").read_text(encoding="utf-8"))
+    return found

@@ -1,9 +1,9 @@
-"""Everyday requests beside the subjects of `sigma_mem.encode.reference`: our own, by kind of task."""
+"""Everyday requests beside the subjects of `sigma_lab.encode.reference`: our own, by kind of task."""
 
 import random
 from collections.abc import Sequence
 
-from sigma_mem.encode.reference import code_body, prompts, subjects, templates
+from sigma_lab.encode.reference import code_body, prompts, subjects, templates
 
 KINDS = (
     "arithmetic", "code request", "debugging", "extraction", "message", "planning", "puzzle", "query",

@@ -1,19 +1,22 @@
-"""Fit an encoder on the reference prompts: ``python -m sigma_lab.encode.fit {static,minilm} [FILE]``.
+"""Fit an encoder on the reference prompts: ``python -m sigma_lab.encode.fit {static,minilm} [FOLDER]``.
 
-A change of the result is a change of φ: give the encoder a new version, and the file its name.
+A change of the result is a change of φ: give the encoder a new version, which is part of its files' names.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_lab.encode.everyday import kinds_of_prompts
-from sigma_mem.encode import static
-from sigma_mem.encode.base import whitening
+from sigma_lab.encode.wordllama import raw_means, sentencepiece_model, token_vectors
+from sigma_mem.encode.base import unit, whitening
+from sigma_mem.encode.glossary import in_english
 from sigma_mem.encode.minilm import MiniLMEncoder
-from sigma_mem.encode.static import StaticEncoder, direction
+from sigma_mem.encode.static import DATA, StaticEncoder
 from sigma_mem.events import FloatArray
 
 DIRECTIONS = 80
@@ -44,27 +47,42 @@ def logistic(
     return theta[:-1], theta[-1]
 
 
-def fit(encoder: StaticEncoder | MiniLMEncoder, scale: int = 20) -> dict[str, FloatArray]:
-    """The arrays of the encoder's file in ``data``, from some 1,000 prompts a unit of ``scale``."""
-    texts, labels = kinds_of_prompts(scale)
-    h = encoder.embed(texts)
+def fit(h: FloatArray, labels: Sequence[str]) -> dict[str, FloatArray]:
+    """Mean, whitening, W and bias from embeddings h (n, d) of labelled prompts."""
     mean, whiten = whitening(h, DIRECTIONS)
     names = sorted(set(labels))
     y = np.array([names.index(label) for label in labels], dtype=np.intp)
-    W, bias = logistic(_SCALE * direction(h, mean, whiten), y, _PENALTY, steps=150)
+    W, bias = logistic(_SCALE * unit((h - mean) @ whiten), y, _PENALTY, steps=150)
     return {"mean": mean, "whiten": whiten, "W": W * (_SCALE / TEMPERATURE), "bias": bias / TEMPERATURE}
 
 
+def fit_static(folder: Path, scale: int = 20) -> None:
+    """Write the files of the static encoder, from some 1,000 prompts a unit of ``scale``."""
+    texts, labels = kinds_of_prompts(scale)
+    arrays = fit(raw_means([in_english(text) for text in texts]), labels)
+    whitened = (token_vectors().astype(np.float64) - arrays["mean"]) @ arrays["whiten"]
+    np.save(folder / f"static-{StaticEncoder.version}-tokens.npy", whitened.astype(np.float16))
+    (folder / "tokens.model").write_bytes(sentencepiece_model())
+    _save(folder / f"static-{StaticEncoder.version}.npz", W=arrays["W"], bias=arrays["bias"])
+
+
+def fit_minilm(folder: Path, scale: int = 4) -> None:
+    """Write the file of MiniLM; a network takes its time, so from fewer prompts."""
+    texts, labels = kinds_of_prompts(scale)
+    _save(folder / f"minilm-{MiniLMEncoder.version}.npz", **fit(MiniLMEncoder().embed(texts), labels))
+
+
+def _save(path: Path, **arrays: FloatArray) -> None:
+    single: dict[str, Any] = {name: array.astype(np.float32) for name, array in arrays.items()}
+    np.savez_compressed(path, **single)
+
+
 def main() -> None:
-    """Write the fitted arrays in single precision."""
+    """Write the files of an encoder, by default where the product ships them."""
     name = sys.argv[1] if len(sys.argv) > 1 else "static"
-    encoder = StaticEncoder() if name == "static" else MiniLMEncoder()
-    folder = Path(static.__file__).parent / "data"  # of the product, which ships it
-    path = Path(sys.argv[2]) if len(sys.argv) > 2 else folder / f"{encoder.name}-{encoder.version}.npz"
-    scale = 20 if name == "static" else 4  # a network takes its time
-    a = {array: values.astype(np.float32) for array, values in fit(encoder, scale).items()}
-    np.savez_compressed(path, mean=a["mean"], whiten=a["whiten"], W=a["W"], bias=a["bias"])
-    print(path)
+    folder = Path(sys.argv[2]) if len(sys.argv) > 2 else DATA
+    {"static": fit_static, "minilm": fit_minilm}[name](folder)
+    print(folder)
 
 
 if __name__ == "__main__":

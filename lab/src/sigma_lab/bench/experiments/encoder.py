@@ -8,8 +8,8 @@ import numpy as np
 
 from sigma_lab.bench.prompts import LANGUAGES, Prompt, everyday_prompts
 from sigma_lab.bench.table import Grid
+from sigma_lab.encode.wordllama import raw_means
 from sigma_mem.encode import Encoder
-from sigma_mem.encode.static import token_means
 from sigma_mem.events import FloatArray
 
 RAW = "WordLlama, raw"
@@ -65,7 +65,7 @@ def encoder_table(encoders: Mapping[str, Encoder]) -> EncoderTable:
     """Measure encoders by name, behind WordLlama's raw vectors."""
     prompts = everyday_prompts()
     texts = [prompt.text for prompt in prompts]
-    rows = {RAW: token_means(texts, digit=1.0)}
+    rows = {RAW: raw_means(texts, digit=1.0)}
     rows |= {name: encoder.encode(texts) for name, encoder in encoders.items()}
     shares = {name: measured(found, prompts) for name, found in rows.items()}
     return EncoderTable(len({prompt.kind for prompt in prompts}), shares)

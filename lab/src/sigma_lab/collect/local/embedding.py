@@ -6,7 +6,7 @@ import numpy as np
 
 from sigma_lab.collect.local.lexical import yes_no_labels
 from sigma_lab.collect.local.passages import asked_part, candidates, sentences, without_options
-from sigma_mem.encode.static import StaticEncoder
+from sigma_lab.encode.wordllama import raw_means
 
 _SAME = 0.6  # cosine above which two lines say the same
 _MOST = 64  # candidates of a passage that are looked at
@@ -34,6 +34,6 @@ def embedding(prompt: str, choices: Sequence[tuple[str, str]]) -> str:
 
 
 def _cosines(text: str, others: Sequence[str]) -> list[float]:
-    vectors = StaticEncoder().embed([text, *others])
+    vectors = raw_means([text, *others])
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return [float(cosine) for cosine in vectors[1:] @ vectors[0]]
