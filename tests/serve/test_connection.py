@@ -8,11 +8,13 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPResponse
 
 import pytest
 import uvicorn
 
+from sigma_mem.serve.config import RequestLimits
 from sigma_mem.serve.connection import BoundedProtocol
 
 seen = []  # what became of streams, as the application sees it
@@ -53,8 +55,11 @@ async def stream(scope, receive, send):
     await receive()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     watching = asyncio.create_task(receive())
-    for n in range(200 if scope["path"].endswith("long") else 3):
-        await send({"type": "http.response.body", "body": b"part %d;" % n, "more_body": True})
+    many, part = scope["path"].endswith(("long", "flood")), b"part %d;"
+    if scope["path"].endswith("flood"):
+        part += 1_000_000 * b"x"
+    for n in range(200 if many else 3):
+        await send({"type": "http.response.body", "body": part % n, "more_body": True})
         await asyncio.wait((watching,), timeout=0.01)
         if watching.done():
             seen.append(watching.result()["type"])
@@ -64,17 +69,16 @@ async def stream(scope, receive, send):
 
 
 @contextmanager
-def listening(**options):
+def listening(**limits):
     config = uvicorn.Config(
         echo,
-        http=BoundedProtocol,
+        http=partial(BoundedProtocol, limits=RequestLimits(**limits)),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         date_header=False,
         server_header=False,
-        **options,
     )
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None
@@ -94,7 +98,7 @@ def listening(**options):
 @pytest.fixture(scope="module")
 def server():
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    with listening(h11_max_incomplete_event_size=20_000) as found:
+    with listening() as found:
         yield found
     logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)
 
@@ -205,7 +209,7 @@ def test_a_stream_ends_when_its_client_goes(server):
 
 
 def test_a_stalled_connection_is_closed_and_a_busy_one_is_not():
-    with listening(timeout_keep_alive=0.2) as server:
+    with listening(request_seconds=0.2) as server:
         for part in (b"", ORDINARY[:20], ORDINARY[:-3], ORDINARY + ORDINARY[:-3]):  # its end never comes
             with socket.create_connection(server.address, timeout=5) as client:
                 client.sendall(part)
@@ -232,9 +236,38 @@ def test_a_stop_waits_for_the_response_and_says_that_it_is_the_last():
         idle.close()
 
 
-def test_too_many_at_once_are_refused():
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    with listening(limit_concurrency=2) as server:
-        with socket.create_connection(server.address, timeout=5):
+def test_headers_that_trickle_in_do_not_hold_a_connection():
+    with (
+        listening(request_seconds=0.4) as server,
+        socket.create_connection(server.address, timeout=5) as client,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ")
+        begun = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - begun < 10:
+                client.sendall(b"a")
+                time.sleep(0.05)
+        assert time.monotonic() - begun < 5
+
+
+def test_slow_clients_make_room_for_one_that_sends_a_request():
+    with listening(connections=5) as server, contextlib.ExitStack() as slow:
+        for _ in range(12):
+            client = slow.enter_context(socket.create_connection(server.address, timeout=5))
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ")
+        for _ in range(3):
             found, _ = exchanged(server, [ORDINARY])
-        assert found[0][0] == 503
+            assert found[0][0] == 200
+
+
+def test_a_client_that_does_not_read_is_disconnected():
+    seen.clear()
+    with listening(request_seconds=0.3) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(server.address)
+        client.sendall(request(target="/stream/flood"))
+        for _ in range(500):
+            if seen:
+                break
+            time.sleep(0.01)
+    assert seen == ["http.disconnect"]

@@ -81,9 +81,9 @@ def test_batches_and_rows_are_limited(small):
 
 
 def test_a_key_that_asks_too_often_is_told_to_wait(small):
-    statuses = [small.get("/healthz").status_code for _ in range(20)]
+    statuses = [small.get("/v1/memory").status_code for _ in range(20)]
     assert 429 in statuses
-    assert small.get("/healthz").headers["retry-after"] == "1"
+    assert small.get("/v1/memory").headers["retry-after"] == "1"
 
 
 def test_guessing_keys_is_slowed_down(locked_service, keys):
@@ -156,3 +156,17 @@ def test_a_bug_says_nothing_of_itself(open_service, monkeypatch):
     assert sent.status_code == 500
     assert "swordfish" not in sent.text
     assert sent.json()["error"]["code"] == "internal"
+
+
+def test_health_has_its_own_way(locked_service):
+    while locked_service.get("/v1/memory").status_code != 429:
+        pass
+    assert locked_service.get("/healthz").status_code == 200
+    assert locked_service.get("/readyz").status_code == 200
+
+
+def test_too_many_at_once_are_refused_but_for_health(open_service, monkeypatch):
+    monkeypatch.setattr(open_service.context.metrics, "running", 1_000)
+    refused = open_service.get("/v1/memory")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
+    assert open_service.get("/healthz").status_code == 200

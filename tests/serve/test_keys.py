@@ -2,6 +2,7 @@
 
 import os
 import stat
+from threading import Barrier, Thread
 
 import pytest
 from hypothesis import given, settings
@@ -87,3 +88,28 @@ def test_a_damaged_file_is_refused(tmp_path, text):
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match="not a file of keys"):
         KeyRing(path)
+
+
+def test_two_changes_at_once_both_count(tmp_path):
+    path = tmp_path / "keys.json"
+    for name in ("leaked", "other"):
+        add_key(path, name, {"*": "read"}, 0.0)
+    for round_ in range(10):
+        both = Barrier(2)
+
+        def changed(change, *arguments, both=both):
+            both.wait()
+            change(path, *arguments)
+
+        threads = [
+            Thread(target=changed, args=(remove_key, "leaked")),
+            Thread(target=changed, args=(add_key, f"new-{round_}", {"*": "read"}, 0.0)),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        names = [key.name for key in read_keys(path)]
+        assert "leaked" not in names
+        assert f"new-{round_}" in names
+        add_key(path, "leaked", {"*": "read"}, 0.0)

@@ -7,7 +7,7 @@ import pytest
 
 from serve.conftest import served
 from sigma_mem import SigmaMem
-from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.config import RequestLimits, ServerConfig
 from sigma_mem.serve.memories import Memories
 from sigma_mem.session.advice import FIRST_CHECK
 
@@ -74,3 +74,46 @@ def test_while_a_cancelled_long_call_still_runs_nothing_waits_for_it_on_the_even
         await memories.close()
 
     asyncio.run(asyncio.wait_for(leave(), 60))
+
+
+def test_long_calls_of_one_tenant_leave_threads_to_others(tmp_path):
+    may_end = threading.Event()
+    limits = RequestLimits(threads=2, waiting=3)
+
+    async def crowd():
+        memories = Memories(ServerConfig(path=str(tmp_path / "memory.db"), limits=limits))
+        greedy = await memories.create("greedy", ["ann", "bob"], rank=1)
+        other = await memories.create("other", ["ann", "bob"], rank=1)
+        calls = [asyncio.create_task(greedy.slow(lambda mem: may_end.wait(60))) for _ in range(40)]
+        await asyncio.sleep(0)
+        await memories.check_store()
+        assert await other.slow(lambda mem: mem.events) == 0
+        refused = [call for call in calls if call.done()]
+        assert len(refused) == 35
+        assert all(call.exception().status == 429 for call in refused)
+        may_end.set()
+        await asyncio.gather(*(call for call in calls if call not in refused))
+        await memories.close()
+
+    asyncio.run(asyncio.wait_for(crowd(), 60))
+
+
+def test_two_requests_at_once_do_not_both_make_one_namespace(tmp_path):
+    async def race():
+        memories = Memories(ServerConfig(path=str(tmp_path / "memory.db")))
+        made = await asyncio.gather(
+            memories.create("new", ["ann", "bob"], rank=1),
+            memories.create("new", ["cid"], rank=1),
+            return_exceptions=True,
+        )
+        await memories.close()
+        return made
+
+    assert sorted(type(found).__name__ for found in asyncio.run(race())) == ["ConflictError", "ServedMemory"]
+
+
+def test_one_tenant_cannot_make_a_memory_of_gigabytes(open_service):
+    peers = [f"peer-{n}" for n in range(24)]
+    refused = open_service.put("/v1/memory/large", json={"peers": peers, "rank": 1024})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "memory_too_large")
+    assert open_service.get("/v1/memory/large").status_code == 404

@@ -143,8 +143,16 @@ class RequestLimits:
         Requests a second without a valid key, for each address; the next ones get 429.
     concurrency : int
         Requests at once; the next ones get 503.
+    connections : int
+        Connections at once; a new one closes the one that has waited longest for a request.
+    request_seconds : float
+        Within which a request must have arrived, and a client must have read some of its response.
+    threads, waiting : int
+        Calls of one namespace that read the ledger at once, and that wait for it; the next ones get 429.
     namespaces : int
         Most namespaces in the store.
+    state_bytes : int
+        Largest state that the peers and rank of one namespace may need.
     """
 
     body_bytes: int = 4_000_000
@@ -153,15 +161,23 @@ class RequestLimits:
     rate: float = 0.0
     refused_rate: float = 10.0
     concurrency: int = 1_000
+    connections: int = 4_000
+    request_seconds: float = 30.0
+    threads: int = 4
+    waiting: int = 64
     namespaces: int = 10_000
+    state_bytes: int = 256_000_000
 
     def __post_init__(self) -> None:
-        for what in ("body_bytes", "header_bytes", "batch", "concurrency", "namespaces"):
+        counts = ("body_bytes", "header_bytes", "batch", "concurrency", "connections", "threads", "waiting")
+        for what in (*counts, "namespaces", "state_bytes"):
             if getattr(self, what) < 1:
                 raise InputError(f"limits.{what} is {getattr(self, what)!r}; expected 1 or more")
         for what in ("rate", "refused_rate"):
             if not 0.0 <= getattr(self, what) < float("inf"):
                 raise InputError(f"limits.{what} is {getattr(self, what)!r}; expected 0 or more a second")
+        if not 0.0 < self.request_seconds <= 3600.0:
+            raise InputError(f"limits.request_seconds is {self.request_seconds!r}; expected up to 3600")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +211,8 @@ class ServerConfig:
     allowed_hosts, allowed_origins : tuple of str
         Names under which clients reach the service, beside its own address and localhost; and origins of
         other web pages that may call it.
+    proxies : tuple of str
+        Addresses of reverse proxies whose X-Forwarded-For header says who calls; nobody's by default.
     audit : str, optional
         File that says who wrote what, one JSON object a line.
     log : str
@@ -220,6 +238,7 @@ class ServerConfig:
     deadline: float = 120.0
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
     audit: str | None = None
     log: str = "json"
     access_log: bool = True

@@ -21,6 +21,7 @@ from sigma_mem.serve.metrics import Metrics
 _MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgotten at once
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
+HEALTH = frozenset(("/healthz", "/readyz"))  # no load or rate may stop these: they say if the process lives
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _OF_EVERY_RESPONSE = (
     (b"x-content-type-options", b"nosniff"),
@@ -83,6 +84,8 @@ class Guard:
 
         self._metrics.running += 1
         try:
+            if scope["path"] not in HEALTH:
+                self._check_load()
             self._check(scope)
             await self._app(scope, body, answer)
         except SigmaMemError as error:
@@ -110,6 +113,11 @@ class Guard:
                 key=None if principal is None else principal.name,
                 request=request_id,
             )
+
+    def _check_load(self) -> None:
+        if self._metrics.running > self._limits.concurrency:
+            wait = {"retry-after": "1"}
+            raise RefusedError(503, "overloaded", "too many requests at once; try again", wait)
 
     def _check(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = {}
@@ -139,6 +147,8 @@ class Guard:
             raise _too_large(self._limits.body_bytes)
         principal = self._principal(headers.get(b"authorization"))
         scope["principal"] = principal
+        if scope["path"] in HEALTH:
+            return
         address = (scope.get("client") or ("",))[0]
         if principal is not None:
             allowed = self._rate.take(principal.name)

@@ -8,10 +8,13 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
+
+from filelock import FileLock
 
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
@@ -145,25 +148,41 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
 
 def add_key(path: str | os.PathLike[str], name: str, grants: Mapping[str, str], now: float) -> str:
     """Make a key and keep its hash; return the key, which nobody can read again."""
-    keys = read_keys(path)
     if not _NAME.fullmatch(name) or name in _RESERVED:
         raise InputError(
             f"a key's name is {name!r}; expected letters, digits and . _ @ -, and none of {list(_RESERVED)}"
         )
-    if any(key.name == name for key in keys):
-        raise InputError(f"a key named {name!r} is in {path} already; remove it first, or take another name")
     key = f"sm-{secrets.token_urlsafe(32)}"
-    _write(path, (*keys, ApiKey(name, digest_of(key), _checked_grants(grants), now)))
+    added = ApiKey(name, digest_of(key), _checked_grants(grants), now)
+    with _one_change(path):
+        keys = read_keys(path)
+        if any(known.name == name for known in keys):
+            raise InputError(
+                f"a key named {name!r} is in {path} already; remove it first, or take another name"
+            )
+        _write(path, (*keys, added))
     return key
 
 
 def remove_key(path: str | os.PathLike[str], name: str) -> None:
     """Forget a key: a running service refuses it within a second."""
-    keys = read_keys(path)
-    left = tuple(key for key in keys if key.name != name)
-    if len(left) == len(keys):
-        raise InputError(f"no key in {path} is named {name!r}; expected one of {[key.name for key in keys]}")
-    _write(path, left)
+    with _one_change(path):
+        keys = read_keys(path)
+        left = tuple(key for key in keys if key.name != name)
+        if len(left) == len(keys):
+            names = [key.name for key in keys]
+            raise InputError(f"no key in {path} is named {name!r}; expected one of {names}")
+        _write(path, left)
+
+
+@contextmanager
+def _one_change(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the file's lock, so that two commands at once do not undo each other."""
+    try:
+        with FileLock(f"{os.fspath(path)}.lock", mode=0o600):
+            yield
+    except OSError as error:
+        raise InputError(f"{path}, the file of keys, cannot be written: {error.strerror}") from error
 
 
 def _checked_grants(grants: Mapping[str, str]) -> dict[str, Role]:

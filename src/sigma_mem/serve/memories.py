@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Thread
 from typing import Any, TypeVar
@@ -11,13 +12,15 @@ from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import ConflictError, InputError, StoreError
 from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
-from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.config import RequestLimits, ServerConfig
 from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError
 from sigma_mem.serve.keys import LOCAL
 from sigma_mem.session import SigmaMem
 from sigma_mem.store.open import open_store
 
 T = TypeVar("T")
+_THREADS = 32  # for calls of all namespaces
+_BYTES_OF_ENTRY = 32  # of a rank × rank matrix, for each peer: M and N at two rates, half of each
 NAMESPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -40,25 +43,51 @@ class ServedMemory:
     them, so all go to threads.
     """
 
-    def __init__(self, namespace: str, mem: SigmaMem) -> None:
+    def __init__(self, namespace: str, mem: SigmaMem, threads: Executor, limits: RequestLimits) -> None:
         self.namespace, self.mem = namespace, mem
+        self._threads, self._limits = threads, limits
+        self._turns = asyncio.Semaphore(limits.threads)
+        self._waiting = 0
         self._long = 0 if mem.store.turns is None else 1
 
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what takes microseconds and waits for no disk: decide, or write without waiting."""
         if self._long:
-            return await asyncio.to_thread(call, self.mem)
+            return await self._in_thread(call)
         return call(self.mem)
 
     async def slow(self, call: Callable[[SigmaMem], T]) -> T:
-        """Run what reads the ledger or waits for the disk, in a thread."""
-        self._long += 1
-        running = asyncio.create_task(asyncio.to_thread(call, self.mem))
-        running.add_done_callback(self._long_ended)
-        return await asyncio.shield(running)  # a thread goes on where who waits for it is cancelled
+        """Run what reads the ledger or waits for the disk, in a thread.
 
-    def _long_ended(self, _: object) -> None:
+        A namespace has a few threads at a time, so that its long calls leave some to others.
+        """
+        self._long += 1
+        running = asyncio.create_task(self._in_thread(call))
+        running.add_done_callback(self._long_ended)
+        return await asyncio.shield(running)  # the thread goes on if its caller is cancelled
+
+    async def _in_thread(self, call: Callable[[SigmaMem], T]) -> T:
+        if self._waiting >= self._limits.waiting:
+            raise RefusedError(
+                429,
+                "busy",
+                f"{self._waiting} calls on namespace {self.namespace!r} are waiting already; try again",
+                {"retry-after": "1"},
+            )
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call, self.mem)
+        finally:
+            self._turns.release()
+
+    def _long_ended(self, done: asyncio.Task[Any]) -> None:
         self._long -= 1
+        if not done.cancelled():
+            done.exception()  # its caller may have gone
 
 
 class Memories:
@@ -72,6 +101,9 @@ class Memories:
         self._opening: dict[str, asyncio.Task[ServedMemory]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[Any, list[asyncio.Future[None]]] = {}  # by batch that is on its way to the disk
+        self._threads = ThreadPoolExecutor(_THREADS, "sigma-mem-call")
+        self._looking = ThreadPoolExecutor(1, "sigma-mem-ready")  # so that no tenant's calls delay it
+        self._look: asyncio.Task[None] | None = None
 
     async def names(self) -> list[str]:
         """Namespaces that the store has and the service can serve."""
@@ -101,15 +133,16 @@ class Memories:
                 409, "too_many_namespaces", f"the store has {len(known)} namespaces, the most allowed"
             )
 
-        if namespace in known:
+        if namespace not in known:
+            check_size(len(peers), rank, self._config.limits)
+            made_with = Settings(trusted=self.trusted) if settings is None else settings
+            found = await self._once(
+                namespace, lambda: self._served(namespace, peers, rank, encoder, made_with, None)
+            )
+        else:
             found = await self.get(namespace)
-            _check_same(found.mem, namespace, peers, rank, encoder, settings)
-            return found
-        made_with = Settings(trusted=self.trusted) if settings is None else settings
-        return await self._once(
-            namespace,
-            lambda: ServedMemory(namespace, self._session(namespace, peers, rank, encoder, made_with, None)),
-        )
+        _check_same(found.mem, namespace, peers, rank, encoder, settings)  # another request may have made it
+        return found
 
     async def prepare(self, namespace: str, peers: Sequence[str]) -> ServedMemory:
         """A namespace that knows at least these peers; made where there is none."""
@@ -133,8 +166,15 @@ class Memories:
         return futures[0] if len(futures) == 1 else asyncio.gather(*futures)
 
     async def check_store(self) -> None:
-        """Return if the store can be written; StoreError where not."""
-        await asyncio.to_thread(self.store.flush)
+        """Return if the store can be written and read; StoreError if not. Callers at once share one look."""
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._look_at_store())
+        await asyncio.shield(self._look)
+
+    async def _look_at_store(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._looking, self.store.flush)
+        await loop.run_in_executor(self._looking, self.store.namespaces)
 
     async def durable(self, write: Coroutine[Any, Any, T]) -> T:
         """Await a write that does not wait for the disk, and then the disk."""
@@ -155,6 +195,8 @@ class Memories:
                 served.mem.snapshot()
         finally:
             self.store.close()
+            self._threads.shutdown(wait=False)
+            self._looking.shutdown(wait=False)
 
     def _on_settled(self, batch: Any, error: StoreError | None) -> None:
         """A batch is durable or was dropped, says the thread that writes."""
@@ -197,9 +239,9 @@ class Memories:
                 f"namespace {namespace!r} was made to keep texts, and the service is told to keep none; set "
                 "keep_text = true, or make one without texts from it: sigma-mem refold --no-text",
             )
-        return ServedMemory(namespace, self._session(namespace, None, None, None, None, keep_text))
+        return self._served(namespace, None, None, None, None, keep_text)
 
-    def _session(
+    def _served(
         self,
         namespace: str,
         peers: Sequence[str] | None,
@@ -207,7 +249,7 @@ class Memories:
         encoder: str | None,
         settings: Settings | None,
         keep_text: bool | None,
-    ) -> SigmaMem:
+    ) -> ServedMemory:
         mem = _NeverWaiting(
             peers,
             store=self.store,
@@ -219,7 +261,19 @@ class Memories:
         )
         if mem.encoder["name"] in ENCODERS:
             mem.encode("")  # loads its data here, and not on the event loop at the first question
-        return mem
+        return ServedMemory(namespace, mem, self._threads, self._config.limits)
+
+
+def check_size(n_peers: int, rank: int | None, limits: RequestLimits) -> None:
+    """Refuse a memory whose matrices would take more than one tenant may have."""
+    needed = n_peers * (rank or 0) ** 2 * _BYTES_OF_ENTRY
+    if needed > limits.state_bytes:
+        raise RefusedError(
+            400,
+            "memory_too_large",
+            f"{n_peers} peers at rank {rank} need {needed / 1e6:.0f} MB; "
+            f"expected at most {limits.state_bytes / 1e6:.0f} MB, limits.state_bytes of this service",
+        )
 
 
 def _add_missing(mem: SigmaMem, peer: str) -> None:

@@ -49,7 +49,6 @@ def operation_routes(context: Context, app: FastAPI) -> APIRouter:
         try:
             async with asyncio.timeout(_READY_SECONDS):
                 await context.memories.check_store()
-                await context.memories.names()
         except (StoreError, TimeoutError):
             body = error_body("the store cannot be written", "store_unavailable", 503)
             return JSONResponse(body, 503)

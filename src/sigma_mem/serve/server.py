@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import math
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 
@@ -15,6 +17,13 @@ from sigma_mem.serve.connection import BoundedProtocol
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.logs import log_event, start_log
 from sigma_mem.store.postgres import shown_path
+
+try:
+    import resource
+except ImportError:  # not a POSIX system
+    resource = None  # type: ignore[assignment]
+
+_OTHER_FILES = 512  # that the process may open, besides connections from clients
 
 
 class _Server(uvicorn.Server):
@@ -45,6 +54,7 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
         host, port = listener.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         start_log(config.log)
+        _allow_connections(config.limits.connections)
         app = create_app(config)
         _prepare(app.state.context)
         options = uvicorn.Config(
@@ -54,11 +64,11 @@ def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
             server_header=False,
             date_header=False,
             lifespan="on",
-            http=BoundedProtocol,
+            http=partial(BoundedProtocol, limits=config.limits),  # type: ignore[arg-type]
             ws="none",
-            limit_concurrency=config.limits.concurrency,
-            h11_max_incomplete_event_size=config.limits.header_bytes + 4096,
-            timeout_keep_alive=30,
+            proxy_headers=bool(config.proxies),
+            forwarded_allow_ips=list(config.proxies),
+            timeout_keep_alive=math.ceil(config.limits.request_seconds),
             timeout_graceful_shutdown=round(config.shutdown_seconds),
         )
         path = None if config.path is None else shown_path(config.path)
@@ -76,6 +86,16 @@ def _prepare(context: Context) -> None:
     except SigmaMemError:
         context.memories.store.close()
         raise
+
+
+def _allow_connections(connections: int) -> None:
+    """Raise the number of open files that this process may have; many systems allow 1,024 by default."""
+    if resource is not None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = connections + _OTHER_FILES
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listening(config: ServerConfig) -> socket.socket:
