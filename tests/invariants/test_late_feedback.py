@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from memory import naive
 from memory.strategies import assert_same, decays, labels, play, streams
 
 seeds = st.integers(0, 2**32 - 1)
+few = settings(max_examples=settings().max_examples // 2)
 
 
 def replace_labels(stream, state, t, tick, before, after):
@@ -33,12 +34,14 @@ def play_late(stream, delays):
     return state
 
 
+@few
 @given(stream=streams(decay=decays(), weighted=True), seed=seeds, longest=st.sampled_from([1, 10, 70, 200]))
 def test_late_feedback_equals_feedback_on_time(stream, seed, longest):
     delays = np.random.default_rng(seed).integers(0, longest + 1, len(stream))
     assert_same(play_late(stream, delays), play(stream)[0])
 
 
+@few
 @given(stream=streams(decay=decays(), weighted=True), seed=seeds)
 def test_the_order_of_arrival_does_not_matter(stream, seed):
     state = stream.state()
@@ -48,6 +51,7 @@ def test_the_order_of_arrival_does_not_matter(stream, seed):
     assert_same(state, play(stream)[0])
 
 
+@few
 @given(
     stream=streams(decay=decays(), weighted=True),
     seed=seeds,
@@ -71,6 +75,7 @@ def test_only_the_last_version_of_every_label_counts(stream, seed, versions, mis
     assert_same(state, play(stream)[0])
 
 
+@few
 @given(stream=streams(decay=decays(), weighted=True), seed=seeds)
 def test_revoked_feedback_was_never_given(stream, seed):
     # What a fast horizon has forgotten is not brought back when all that came later is taken back.
@@ -88,6 +93,7 @@ def test_revoked_feedback_was_never_given(stream, seed):
     assert_same(with_it, without)
 
 
+@few
 @given(stream=streams(decay=decays(), weighted=True))
 def test_all_revoked_is_an_empty_memory_that_says_so(stream):
     state, ticks = play(stream)
@@ -107,6 +113,7 @@ def test_all_revoked_is_an_empty_memory_that_says_so(stream):
     assert abs(state.alternatives(stream.phis[0]) - 4.0) < 1e-9
 
 
+@few
 @given(stream=streams(), seed=seeds)
 def test_a_peer_without_a_label_has_no_evidence(stream, seed):
     """Missing is not wrong: an unlabelled peer only decays, whatever the others got."""
@@ -125,6 +132,7 @@ def test_a_peer_without_a_label_has_no_evidence(stream, seed):
     assert np.isclose(state.read(stream.phis[0]).prob[silent], rate[silent], atol=1e-15)
 
 
+@few
 @given(stream=streams(min_peers=2, complete=True), seed=seeds)
 def test_labels_may_come_one_peer_at_a_time(stream, seed):
     rng = np.random.default_rng(seed)
@@ -140,6 +148,7 @@ def test_labels_may_come_one_peer_at_a_time(stream, seed):
     assert_same(state, play(stream)[0])
 
 
+@few
 @given(stream=streams(min_peers=3, complete=True), seed=seeds)
 def test_correcting_after_a_peer_has_left_is_exact_for_those_who_stay(stream, seed):
     """The labels of the one who left still centre q, and its wrong answers still compete."""

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sigma_mem.memory import DecayedSum, Settings, SigmaState
@@ -277,6 +277,7 @@ def test_everything_taken_back_is_the_prior_again():
     assert memory.labelled_events() == pytest.approx(0.0, abs=1e-9)
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(seed=seeds)
 def test_the_level_of_the_pool_is_a_mean_over_peers_and_not_over_labels(seed):
     """A peer that is asked ten times as often counts hardly more."""

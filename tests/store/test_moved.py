@@ -50,11 +50,13 @@ def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_pa
     threads = [threading.Thread(target=hammer) for _ in range(3)]
     for thread in threads:
         thread.start()
-    statuses = []
+    children = []
     for _ in range(6):
+        time.sleep(5e-3)
         child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(120)
             code = 1
             try:
                 if kept == "process":  # a copy of its own, whole
@@ -69,10 +71,10 @@ def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_pa
                 mem.close()
             finally:
                 os._exit(code)
-        statuses.append(os.waitpid(child, 0)[1])
-    stop.set()
+        children.append(child)
+    stop.set()  # else the children's replays would become longer and longer
     for thread in threads:
         thread.join()
-    assert statuses == [0] * 6
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
     assert mem.state.M.tobytes() == mem.replayed().state.M.tobytes()
     mem.close()
