@@ -8,6 +8,7 @@ from sigma_mem.memory import Settings, SigmaState
 
 PEERS, RANK = 3, 4
 few = settings(max_examples=settings().max_examples // 4)  # an example is hundreds of events
+AGREEMENTS = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]])
 
 
 def direction(draw_seed: int) -> np.ndarray:
@@ -57,7 +58,7 @@ def lived(settings_, runs, seed):
             if kind == "one":
                 c[np.arange(PEERS) != peer] = np.nan
             if kind in ("answers", "all"):
-                state.write_agreement(phi, np.array([0.0, 0.0, -1.0]), tick)
+                state.write_agreement(phi, AGREEMENTS[int(seed + peer) % len(AGREEMENTS)], tick)
             if kind in ("all", "one"):
                 of_topics = None if reading.topics is None else reading.topics.claims
                 state.write(phi, c, tick, claims=reading.claims, topics=topics, topic_claims=of_topics)

@@ -184,7 +184,7 @@ def agreed(history, settings, phi=None):
     centred = np.array([centred_agreement(row) for row in history.a])
     out = []
     for seen, a in zip(there.T, centred.T, strict=True):
-        weights = fresh_weights(seen.astype(float), history.ticks, settings.rate)
+        weights = seen.astype(float)
         overall = float(weights @ a) / (weights.sum() + _state._WEAK * settings.strength)
         if phi is not None:
             near = weights * (history.phis @ phi) ** 2

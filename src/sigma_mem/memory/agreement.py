@@ -3,7 +3,8 @@
 A peer's agreement at an event is the share of the other readable answers that equal its own, as a label
 a ∈ [−1, 1]. Less the mean of the event's answers it is written at φ like any other label, into an M and N of
 its own. It says which peers are better than others, and where; how often peers are right at all only labels
-say.
+say. That M and N do not decay: if they did, one event after a pause would count for more than everything
+before it, and agreement is never worth more than one event's worth of it.
 """
 
 import numpy as np

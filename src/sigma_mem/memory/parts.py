@@ -16,7 +16,7 @@ from sigma_mem.memory.confidence import Confidence
 from sigma_mem.memory.copies import Copies
 from sigma_mem.memory.decayed import DecayedSum
 from sigma_mem.memory.features import TextFeatures
-from sigma_mem.memory.rates import Counts, RateReading, Rates, fast_horizon
+from sigma_mem.memory.rates import RateReading, Rates, fast_horizon
 from sigma_mem.memory.regression import Regression
 from sigma_mem.memory.relation import Relation
 from sigma_mem.memory.settings import Settings
@@ -56,7 +56,6 @@ class Known(NamedTuple):
     fresh: Sequence[FloatArray]  # factors of M and N at the slowest rate, and at the fast one, (P,) each
     weights: FloatArray  # of the regression, (P, rank)
     moved: FloatArray | None  # by which agreement moves every peer's prior, (P,); None where none was seen
-    fresh_agreement: FloatArray | None
     believed: float  # how far it counts where peers agree
 
 
@@ -91,8 +90,8 @@ class StateParts:
         self.rates = Rates(len(self.peers), rates, self.settings.n_claims, self.settings.mixing_rate)
         self.regression = Regression(len(self.peers), rank, rate) if self.settings.regression else None
         self.confidence = Confidence(rate)
-        self.agreement = Competence(len(self.peers), rank, rate) if self.settings.agreement else None
-        self.agreed = Counts(1, [rate], len(self.peers)) if self.settings.agreement else None
+        # Without decay: were it forgotten, one event after a pause would outweigh all that came before.
+        self.agreement = Competence(len(self.peers), rank, 0.0) if self.settings.agreement else None
         self.topics: Topics | None = None  # until an event with a topic is labelled
         self.copies = Copies(len(self.peers), rate) if self.settings.agreement else None
         self.agreed_features = TextFeatures(n_features, rate) if self.settings.agreement else None
@@ -272,7 +271,6 @@ class StateParts:
             "rates": self.rates,
             "regression": self.regression,
             "agreement": self.agreement,
-            "agreed": self.agreed,
             "copies": self.copies,
             "topics": self.topics,
         }
@@ -288,7 +286,6 @@ class StateParts:
         some: dict[str, Packable | None] = {
             "topics": self.topics,
             "regression": self.regression,
-            "agreed": self.agreed,
         }
         return parts | {name: part for name, part in some.items() if part is not None}
 

@@ -80,7 +80,7 @@ class SigmaState(StateParts):
         effective = np.abs(effective)  # what is taken back may leave a rounding error below 0 behind
         prior = rates.slowest
         if self.agreement is not None and known.moved is not None:
-            agreed, compared = self.agreement.undecayed_scores(phi, pairs)[0] * known.fresh_agreement
+            agreed, compared = self.agreement.undecayed_scores(phi, pairs)[0]
             moved = deviation(agreed, np.abs(compared), known.moved, _WEAK * strength)
             prior = bounded(prior + known.believed * moved)
         labels = np.abs(undecayed[0, 1]) * fresh[0]
@@ -154,11 +154,10 @@ class SigmaState(StateParts):
 
     def _knowledge(self) -> Known:
         s = self.settings
-        moved = fresh_agreement = None
-        if self.agreement is not None and self.agreed is not None and not self.agreement.empty:
-            agreed = (self.agreed.values[0] * self.agreed.fresh())[0]
-            moved = shrunk_mean(agreed, self.agreed.effective()[0], 0.0, _WEAK * s.strength)
-            fresh_agreement = self.agreed.factor(self.agreement.decayed)
+        moved = None
+        if self.agreement is not None and not self.agreement.empty:
+            agreed, compared = self.agreement.trace(self.now)
+            moved = shrunk_mean(agreed, np.abs(compared), 0.0, _WEAK * s.strength)
         none = np.zeros(len(self.peers))
         rates = self.rates.read(
             none if moved is None else moved, s.strength, 2.0 * s.prior - 1.0, s.prior_labels
@@ -172,7 +171,7 @@ class SigmaState(StateParts):
         if self.regression is not None:
             weights = self.regression.weights(rates.slowest, labels.factor(self.regression.decayed, _SLOWEST))
         believed = _BELIEVED / (_BELIEVED + self.rates.labelled_events())
-        return Known(rates, fresh, weights, moved, fresh_agreement, believed)
+        return Known(rates, fresh, weights, moved, believed)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's rate of being right, whatever the task, and how many labels it rests on now."""
@@ -309,13 +308,11 @@ class SigmaState(StateParts):
 
         `centre` is their mean if answers of peers that have left the pool count in it.
         """
-        if self.agreement is None or self.agreed is None:
+        if self.agreement is None:
             return
         there = a == a  # NaN differs from itself
         if there.any():
-            seen, agreed = sign * there, sign * centred_agreement(a, centre)
-            self.agreement.write(phi, agreed, seen, tick)
-            self.agreed.add(agreed[None], seen, tick)
+            self.agreement.write(phi, sign * centred_agreement(a, centre), sign * there, tick)
         self._known = None
 
     def write_agreed_texts(self, features: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
