@@ -1,4 +1,4 @@
-"""Record the golden corpus again: ``python -m tests.golden.record``, after a change of arithmetic on purpose."""
+"""Record the golden corpus again, after arithmetic changed on purpose: ``python -m tests.golden.record``."""
 
 from __future__ import annotations
 

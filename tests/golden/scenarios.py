@@ -188,10 +188,10 @@ def sources() -> dict[str, Any]:
         noisy = {peer: holds ^ bool(world.rng.random() < 0.2) for peer, holds in right.items()}
         world.mem.feedback(decision.id, noisy, source="judge")
         if world.rng.random() < 0.5:
-            world.mem.feedback(decision.id, {peer: True for peer in right}, source="flatterer")
+            world.mem.feedback(decision.id, dict.fromkeys(right, True), source="flatterer")
     for decision, right in world.live(10, labelled=0.0):
         world.mem.feedback(decision.id, right, source="judge")
-        world.mem.feedback(decision.id, {peer: True for peer in right}, source="flatterer")
+        world.mem.feedback(decision.id, dict.fromkeys(right, True), source="flatterer")
     world.live(4)
     world.mem.revoke("flatterer")
     world.live(4)
