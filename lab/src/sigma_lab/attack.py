@@ -1,6 +1,6 @@
 """The paper's counterfactual attack: right answers of the strong peer are swapped with a wrong peer's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from typing import Literal, get_args
@@ -10,6 +10,8 @@ from sigma_mem.events import Event
 from sigma_mem.streams.stream import Stream, chance
 
 Unit = Literal["auto", "dataset", "domain"]
+Partner = Literal["random", "weakest", "last"]
+PARTNERS: tuple[Partner, ...] = get_args(Partner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,18 @@ class Attack:
         return self.eligible[: floor(ratio * len(self.eligible) + 0.5)]
 
 
-def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = "auto") -> Stream:
+def counterfactual(
+    stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = "auto", partner: Partner = "random"
+) -> Stream:
     """Return the stream under attack, CF@r (appendix:counterfactual_dataset).
 
     Within every unit the peer with the best clean accuracy is the strong peer. An event is eligible if the
     strong peer is right and another one wrong; a peer without a label is neither. In a share ``ratio`` of
     the eligible events of each unit the complete answer (text and canon) and label of the strong peer are
     swapped with those of one wrong peer; peers, order and everything else stay. CF@0 is the stream itself.
+
+    The paper does not say which of several wrong peers is the ``partner``: one drawn by the seed, the one
+    with the lowest clean accuracy in the unit, or the one listed last (docs/choices.md).
 
     The draw depends on the seed and the event's id alone, so events swapped at 0.5 are swapped, with the
     same peer, at 0.7; and the order of the stream plays no part. The paper attacks by dataset.
@@ -47,7 +54,7 @@ def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = 
     if not 0.0 <= ratio <= 1.0:
         raise InputError(f"got ratio {ratio}; expected a number in [0, 1], such as 0.5 for CF@50")
     partners: dict[str, tuple[str, str]] = {}
-    for attack in attack_plan(stream, seed=seed, unit=unit):
+    for attack in attack_plan(stream, seed=seed, unit=unit, partner=partner):
         partners.update((event_id, (attack.strong, weak)) for event_id, weak in attack.swapped(ratio))
     if not partners:
         return stream
@@ -55,24 +62,35 @@ def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = 
     return Stream(stream.name, stream.peers, events)
 
 
-def attack_plan(stream: Stream, *, seed: int = 0, unit: Unit = "auto") -> tuple[Attack, ...]:
+def attack_plan(
+    stream: Stream, *, seed: int = 0, unit: Unit = "auto", partner: Partner = "random"
+) -> tuple[Attack, ...]:
     """Return, for every unit, its strong peer and its eligible events, in the order of attack."""
-    if unit not in get_args(Unit):
-        raise InputError(f"got unit {unit!r}; expected one of {', '.join(get_args(Unit))}")
+    for what, value, known in (("unit", unit, get_args(Unit)), ("partner", partner, PARTNERS)):
+        if value not in known:
+            raise InputError(f"got {what} {value!r}; expected one of {', '.join(known)}")
     by_domain = unit == "domain" or (unit == "auto" and len(stream.datasets) < 2)
     units: dict[str, list[Event]] = {}
     for event in stream:
         units.setdefault(event.domain if by_domain else event.dataset, []).append(event)
-    return tuple(_attack(name, events, stream.peers, seed) for name, events in units.items())
+    return tuple(_attack(name, events, stream.peers, seed, partner) for name, events in units.items())
 
 
-def _attack(name: str, events: Sequence[Event], peers: tuple[str, ...], seed: int) -> Attack:
-    strong = max(peers, key=lambda peer: _accuracy(events, peer))  # the first listed of equals
+def _attack(
+    name: str, events: Sequence[Event], peers: tuple[str, ...], seed: int, partner: Partner
+) -> Attack:
+    accuracy = {peer: _accuracy(events, peer) for peer in peers}
+    strong = max(peers, key=lambda peer: accuracy[peer])  # the first listed of equals
+    choose: dict[Partner, Callable[[str, list[str]], str]] = {
+        "random": lambda event, wrong: wrong[int(chance(seed, "weak", event) * len(wrong))],
+        "weakest": lambda event, wrong: min(wrong, key=lambda peer: accuracy[peer]),
+        "last": lambda event, wrong: wrong[-1],
+    }
     eligible = []
     for event in events:
         wrong = [p for p in peers if event.correct.get(p, 0.0) < 0.0]
         if wrong and event.correct.get(strong, 0.0) > 0.0:
-            eligible.append((event.id, wrong[int(chance(seed, "weak", event.id) * len(wrong))]))
+            eligible.append((event.id, choose[partner](event.id, wrong)))
     eligible.sort(key=lambda pair: (chance(seed, "swap", pair[0]), pair[0]))
     return Attack(name, strong, tuple(eligible))
 

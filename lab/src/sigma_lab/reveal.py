@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
-from sigma_mem.streams.stream import chance
+from sigma_mem.streams.stream import Stream, chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,11 @@ class Dishonest:
         else:
             lies = [{peer: 1.0 if peer == self.favours else -1.0 for peer in r.labels} for r in shown]
         return [replace(r, labels=said, source=self.source) for r, said in zip(shown, lies, strict=True)]
+
+
+def shown_events(stream: Stream, reveal: Reveal) -> NDArray[np.bool_]:
+    """Which events of a stream have any label shown, (T,), if the first peer is always chosen."""
+    return np.array([bool(reveal.reveal(t, e, stream.peers[0])) for t, e in enumerate(stream)], dtype=bool)
 
 
 def _check_share(what: str, value: float) -> None:

@@ -46,7 +46,6 @@ def test_cf_prints_the_agreed_object(file: str, capsys: Capture) -> None:
 def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> None:
     first = printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60")
     assert first == printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60")
-    assert first == printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--session")
     assert first != printed(capsys, "cf", file, "--ratios", "0.7", "--limit", "60", "--seed", "1")
 
 
@@ -113,7 +112,7 @@ def test_a_table_and_a_report_for_people(file: str, tmp_path: Path, capsys: Capt
     out = capsys.readouterr().out
     assert "calibrated-vote" in out
     assert "best without an oracle" in out
-    assert {"report.md", "table.csv", "accuracy.png", "relation.png"} <= {f.name for f in folder.iterdir()}
+    assert {"report.md", "table.csv", "accuracy.png", "domains.png"} <= {f.name for f in folder.iterdir()}
 
 
 def test_a_learned_phi_is_an_encoder_for_bench(file: str, tmp_path: Path, capsys: Capture) -> None:
@@ -158,6 +157,7 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("cf", "FILE", "--peers", "nobody"), "no peer 'nobody'"),
         (("cf", "FILE", "--ratios", "0,x"), "expected numbers separated by commas"),
         (("cf", "FILE", "--ratios", "2"), "[0, 1]"),
+        (("cf", "FILE", "--partner", "first"), "among random, weakest, last"),
         (("cf", "FILE", "--phi", "absent.safetensors"), "no learned φ"),
         (("cf", "absent.jsonl"), "absent.jsonl"),
         (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),

@@ -11,10 +11,11 @@ import pytest
 
 from sigma_lab.attack import counterfactual
 from sigma_lab.bench.center import ROWS, BenchCenter, PosteriorWeights, judged_events
-from sigma_lab.bench.experiments.cf import counterfactual_table
-from sigma_lab.bench.ray_scoring import Scorer
+from sigma_lab.bench.experiments.cf import attacked_rows
+from sigma_lab.bench.league import memory_choices
 from sigma_lab.bench.row import TableRow
-from sigma_lab.replay import replay
+from sigma_lab.bench.scores import Scorer, Scores
+from sigma_lab.bench.table import row_values
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event, FloatArray
 from sigma_mem.memory import Settings, SigmaState
@@ -77,10 +78,9 @@ def test_fast_is_sigma_for_a_center_that_is_linear() -> None:
     np.testing.assert_array_equal(rows["fast"].chosen, rows["sigma"].chosen)
 
 
-def test_the_memory_alone_is_the_replayed_m_route() -> None:
-    score = replay(PHIS, STREAM.labels(), Settings()).score[JUDGED]
+def test_the_memory_alone_is_the_m_route_of_a_session() -> None:
     row = rows_of(rows=["m-route-learned"], fast=None)["m-route-learned"]
-    np.testing.assert_array_equal(row.chosen, score.argmax(axis=1))
+    np.testing.assert_array_equal(row.chosen, memory_choices(STREAM, PHIS)["m-route"][JUDGED])
 
 
 def test_without_relations_the_posterior_takes_the_highest_utility() -> None:
@@ -124,17 +124,14 @@ def test_selections_and_correct_say_the_same_as_the_labels() -> None:
 
 def test_base_is_asked_once_for_all_ratios() -> None:
     scorer = Linear()
-    center = center_of(scorer, gamma=0.99)
-    table = counterfactual_table(STREAM, PHIS, (0.0, 0.5, 0.9), center=center)
+    center = center_of(Scores().scorer(scorer, "linear", None), gamma=0.99)
+    rows = attacked_rows(STREAM, PHIS, (0.0, 0.5, 0.9), center=center)
     assert scorer.asked <= 60 * 3 * (1 + 3 * 2)
-    values = table.values()
-    assert values["events"] == 60
-    assert set(values["ratios"]) == {"0", "0.5", "0.9"}
-    gap = values["ratios"]["0"]["sigma"]["vs_base"]
-    assert 0 < gap["interval"][0] <= gap["difference"] <= gap["interval"][1]
-    assert values["ratios"]["0"]["swapped-M"]["vs_sigma"]["interval"][1] < 0
+    assert {len(row.correct) for found in rows.values() for row in found.values()} == {60}
     want = rows_of(counterfactual(STREAM, 0.9), gamma=0.99)
-    np.testing.assert_array_equal(table.ratios[0.9]["sigma"].chosen, want["sigma"].chosen)
+    np.testing.assert_array_equal(rows[0.9]["sigma"].chosen, want["sigma"].chosen)
+    gap = row_values(rows[0.0])["sigma"]["vs_base"]
+    assert 0 < gap["interval"][0] <= gap["difference"] <= gap["interval"][1]
 
 
 def test_samples_of_judged_events_are_nested_and_shared_by_all_ratios() -> None:

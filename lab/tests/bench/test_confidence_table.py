@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from madeup import made_up
-from partial import with_absent_peers, without_answers
 
-from sigma_lab.bench.experiments.confidence import confidence_table
+from sigma_lab.bench.experiments.confidence import ConfidentPlayer, claim_values, confidence_table
+from sigma_lab.bench.forecast import Forecast
 from sigma_lab.bench.league import DEFAULT
-from sigma_lab.bench.table import write_report
-from sigma_mem.session import SigmaMem
+from sigma_lab.bench.play import play
 
 
 def test_claims_are_those_of_a_session() -> None:
     stream, phis = made_up(80)
-    table = confidence_table(stream, phis)
-    found, after = table.claims["vote"], table.after
-    with SigmaMem(stream.peers, rank=phis.shape[1], settings=DEFAULT.settings, keep_text=False) as mem:
+    with DEFAULT.memory(stream.peers, phis.shape[1]) as memory:
+        player = ConfidentPlayer(memory, "vote", 0.9)
+        play(stream, phis, player)
+    with DEFAULT.memory(stream.peers, phis.shape[1]) as memory:
+        right = []
         for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
-            decision = mem.vote(event.question, event.answers, phi=phi, min_confidence=0.9)
-            if place >= after:
-                assert found.forecast.confidence[place - after] == decision.confidence
-                assert found.answered is not None
-                assert found.answered[place - after] == (decision.peer is not None)
-                peer = decision.peer or decision.details["abstained"]["peer"]
-                assert found.forecast.right[place - after] == (event.correct[peer] > 0)
-            mem.feedback(decision.id, event.correct)
-    assert len(found.forecast) == 40
+            decision = memory.vote(event.question, event.answers, phi=phi, min_confidence=0.9)
+            assert player.confidence["vote"][place] == decision.confidence
+            assert player.answered[place] == (decision.peer is not None)
+            peer = decision.peer or decision.details["abstained"]["peer"]
+            right.append(event.correct[peer] > 0)
+            memory.feedback(decision.id, event.correct)
+    found = confidence_table(stream, phis).values
+    assert (found["after"], found["claims"]["vote"]["scored"]) == (40, 40)
+    assert found["claims"]["vote"]["right"] == pytest.approx(np.mean(right[40:]))
 
 
 def test_the_claims_of_a_vote_can_be_believed() -> None:
-    forecast = confidence_table(*made_up(400, n_peers=6)).claims["vote"].forecast
-    assert forecast.calibration_error <= forecast.perfect_error() + 0.01
+    vote = confidence_table(*made_up(400, n_peers=6)).values["claims"]["vote"]
+    assert vote["ece"] <= vote["ece_limit"]
 
 
 def test_fewer_labels_leave_other_claims_and_all_are_scored() -> None:
     stream, phis = made_up(60)
-    some, full = (confidence_table(stream, phis, share=share) for share in (0.2, 1.0))
-    assert len(some.claims["decide"].forecast) == len(full.claims["decide"].forecast) == 30
-    few, all_ = (table.claims["decide"].forecast.confidence for table in (some, full))
-    assert not np.array_equal(few, all_)
+    some, full = (confidence_table(stream, phis, share=s).values["claims"]["decide"] for s in (0.2, 1.0))
+    assert some["scored"] == full["scored"] == 30
+    assert some["confidence"] != full["confidence"]
 
 
-@pytest.mark.parametrize("bare", [False, True])
-def test_it_is_json_and_has_diagrams_also_where_peers_are_absent(tmp_path: Path, bare: bool) -> None:
-    stream, phis = made_up(80)
-    partly = with_absent_peers(without_answers(stream) if bare else stream)
-    table = confidence_table(partly, phis)
-    assert ("vote" in table.claims) is not bare
-    json.dumps(table.values(), allow_nan=False)
-    files = {file.name for file in write_report(table, tmp_path)}
-    assert {"report.md", "reliability-route.png"} <= files
-    assert ("reliability-decide.png" in files) is not bare  # nothing can be read, so nothing is claimed
+def test_what_is_not_answered_is_not_counted_as_right() -> None:
+    forecast = Forecast(np.array([0.9, 0.8, 0.2]), np.array([1.0, 1.0, 0.0]))
+    found = claim_values(forecast, np.array([True, False, False]), 0.9, seed=0)
+    assert (found["answers"], found["answers_right"]) == (pytest.approx(1 / 3, abs=1e-6), 1.0)
+    assert found["answers_in_hindsight"] == pytest.approx(2 / 3, abs=1e-6)
+    assert claim_values(forecast, np.zeros(3, dtype=bool), 0.9, seed=0)["answers_right"] is None
+    assert claim_values(forecast, None, 0.9, seed=0)["answers"] is None

@@ -16,8 +16,8 @@ from sigma_lab.bench.experiments.costs import (
     costs_table,
     default_budgets,
     play_paretobandit,
+    spent_by_budget,
 )
-from sigma_lab.bench.table import write_report
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream
@@ -42,8 +42,8 @@ def phis(events=240):
 
 
 def test_the_memory_spends_where_it_helps_and_no_more():
-    table = costs_table(stream(), phis(), budgets=[6.0], orders=(0,), rival=False)
-    reached, fixed, oracle = (table.mean(6.0, name) for name in (SIGMA, FIXED, ORACLE))
+    found = spent_by_budget(stream(), phis(), [6.0], (0,), rival=False)[6.0]
+    reached, fixed, oracle = (found[name][0] for name in (SIGMA, FIXED, ORACLE))
     assert fixed == (0.5, 1.0)
     assert oracle == (1.0, 5.5)
     assert reached.cost <= 6.0
@@ -52,16 +52,14 @@ def test_the_memory_spends_where_it_helps_and_no_more():
 
 def test_the_table_says_it_all(tmp_path):
     table = costs_table(stream(60), phis(60), orders=(0, 1), rival=False)
-    values = json.loads(json.dumps(table.values()))
+    values = json.loads(json.dumps(table.values))
     assert values["orders"] == [0, 1]
     assert len(values["budgets"]) == 8
     assert {"accuracy", "cost", "regret", "by_order"} == set(values["budgets"]["10"][SIGMA])
-    header, rows = table.grid()
-    assert len(header) == 4
-    assert len(rows) == 8
-    written = write_report(table, tmp_path)
+    assert (len(table.header), len(table.rows)) == (4, 8)
+    written = table.write(tmp_path)
     assert {file.name for file in written} == {"report.md", "table.csv", "costs.png"}
-    assert "best fixed peer" in "\n".join(table.remarks())
+    assert "best fixed peer" in "\n".join(table.remarks)
 
 
 def test_a_stream_without_costs_is_refused():
@@ -87,5 +85,5 @@ def test_the_rival_sees_costs_and_absent_peers():
     chosen = play_paretobandit(CostlyEvents(PEERS, phis(40), right, costs), 5.0, 0)
     assert chosen[:20].tolist() == [0] * 20
     assert chosen[20:].any()
-    table = costs_table(stream(30), phis(30), budgets=[3.0], orders=(0,))
-    assert set(table.rows[3.0]) == {SIGMA, RIVAL, FIXED, ORACLE}
+    found = costs_table(stream(30), phis(30), budgets=[3.0], orders=(0,)).values
+    assert set(found["budgets"]["3"]) == {SIGMA, RIVAL, FIXED, ORACLE}

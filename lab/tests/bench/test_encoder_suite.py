@@ -46,12 +46,10 @@ def test_shares_are_those_that_a_hand_counts() -> None:
 
 def test_the_default_is_above_the_raw_vectors_in_every_part() -> None:
     pytest.importorskip("wordllama")
-    shares = encoder_table({"static": open_encoder("static")}).shares
+    shares = encoder_table({"static": open_encoder("static")}).values["encoders"]
     for part in PARTS:
         ours, raw = shares["static"][part], shares[RAW][part]
-        assert ours.nearer > raw.nearer
-        assert ours.first > raw.first
-        assert ours.nearest > raw.nearest
+        assert all(ours[share] > raw[share] for share in ("nearer", "first", "nearest"))
 
 
 def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,9 @@ def test_what_is_added_is_the_difference_of_the_medians() -> None:
     assert found.added("gateway") == pytest.approx(2.5)
     assert found.met
     assert not GatewayTimings({"upstream": (0.001,), "gateway": (0.0041,)}, (0.001,)).met
-    assert found.remarks()[0].endswith("met")
-    assert "takes 1.10 ms" in found.remarks()[1]
-    assert found.grid()[1][1] == ["gateway", "3.50", "98.07", "2.50"]
+    assert found.table().remarks[0].endswith("met")
+    assert "takes 1.10 ms" in found.table().remarks[1]
+    assert found.table().rows[1] == ["gateway", "3.50", "98.07", "2.50"]
 
 
 def test_a_short_run_calls_the_upstream_and_the_gateway() -> None:
@@ -29,7 +29,7 @@ def test_a_short_run_calls_the_upstream_and_the_gateway() -> None:
     assert found.added("gateway") > 0
     assert len(found.decisions) == 20
     assert "pip install 'litellm[proxy]'" in found.notes[0]
-    json.dumps(found.values())
+    json.dumps(found.table().values)
 
 
 def test_an_environment_without_the_proxy_is_refused(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sigma_lab.bench.kept_scores import KeptScores
 from sigma_lab.bench.paper.cells import Cell, PaperTable
 from sigma_lab.bench.paper.inputs import dataset_name, open_streams, subset_name
 from sigma_lab.bench.paper.play import PaperPlay, auc, auc_within
 from sigma_lab.bench.paper.report import PaperReport, write_files
 from sigma_lab.bench.paper.tables import _points
+from sigma_lab.bench.scores import Scores
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
@@ -145,32 +145,12 @@ def test_a_killed_run_keeps_what_it_judged(
         assert again["tables"][key] == found["tables"][key]
 
 
-@pytest.mark.endurance
-@pytest.mark.filterwarnings("ignore")  # Ray's own, on start and on shutdown
-def test_two_ray_workers_give_the_same_tables(
-    folder: Path, found: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("ray", reason="needs the extra [ray]")
-    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")  # another cluster; "local" does not join it
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # at its 15, workers starve on a busy machine
-    words = arguments(folder, "ray", "--ray", "local", "--workers", "2")
-    center = words.index("--center")
-    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
-    words[center : center + 2] = ["--steering", str(steering)]
-    assert run(words) == 0
-    spread = json.loads((folder / "ray" / "paper.json").read_text("utf-8"))
-    assert spread["prompts judged in this run"] == found["prompts judged in this run"] > 0
-    assert spread["tables"] == found["tables"]
-
-
-@pytest.mark.parametrize("missing", ["matplotlib", "ray"])
 def test_an_extra_is_missed_before_the_training(
-    folder: Path, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    assert run(arguments(folder, "none", "--ray", "local")) == 1
-    assert f"needs {missing}" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run(arguments(folder, "none")) == 1
+    assert "needs matplotlib" in capsys.readouterr().err
     assert not (folder / "none").exists()
 
 
@@ -278,13 +258,13 @@ def test_kept_scores_know_what_a_utility_depends_on(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"two")
     pairs = [("q", "a"), ("q", "bb"), ("q", "a")]
     readouts = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
-    kept = KeptScores(tmp_path / "scores.bin")
-    score = kept.scorer(scorer, "judge", tmp_path / "a", chunk=2)
+    kept = Scores(tmp_path / "scores.bin")
+    score = kept.scorer(scorer, "judge", tmp_path / "a")
     np.testing.assert_array_equal(score(pairs, None), [2.0, 3.0, 2.0])
     assert asked == [2]
     np.testing.assert_array_equal(score(pairs, readouts), [3.0, 3.0, 3.0])
     assert asked == [2, 2]  # a readout of zeros is the base judge
-    again = KeptScores(tmp_path / "scores.bin")
+    again = Scores(tmp_path / "scores.bin")
     np.testing.assert_array_equal(again.scorer(scorer, "judge", tmp_path / "a")(pairs, readouts), [3.0] * 3)
     assert asked == [2, 2]
     again.scorer(scorer, "judge", tmp_path / "b")(pairs, readouts)

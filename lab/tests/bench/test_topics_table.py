@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from madeup import made_up
 
 from sigma_lab.attack import counterfactual
 from sigma_lab.bench.experiments.topics import drawn_pools, ordered, topics_table
-from sigma_lab.bench.league import Setup, league
-from sigma_lab.bench.play import ExploringPlayer, play
+from sigma_lab.bench.league import Setup
+from sigma_lab.bench.play import RoutePlayer, play
 from sigma_lab.topics import with_topics
 from sigma_mem.errors import InputError
 from sigma_mem.streams import Stream
@@ -37,30 +35,20 @@ def test_topics_are_the_domains_or_those_of_others() -> None:
         with_topics(stream, "kind")  # type: ignore[arg-type]
 
 
-def test_session_and_replay_choose_the_same_with_topics() -> None:
-    stream, phis = made_up(200)
-    mixed = [replace(e, topics=("odd", e.domain)) if i % 5 == 0 else e for i, e in enumerate(stream)]
-    for events in (with_topics(stream, "domain").events, tuple(mixed)):
-        known = replace(stream, events=tuple(events))
-        fast, slow = league(known, phis), league(known, phis, Setup(session=True))
-        for name in ("calibrated-route", "calibrated-vote", "adaptive", "m-route"):
-            assert np.array_equal(fast[name].correct, slow[name].correct), name
-
-
 def test_the_table_tells_what_topics_gain() -> None:
     stream, phis = blind()
     table = topics_table(stream, phis, ordered(stream, (0, 1)), (0.0,), adaptive=True)
-    mean = table.values()["mean"]["0"]
+    mean = table.values["mean"]["0"]
     route = {kind: mean[kind]["calibrated-route"] for kind in ("plain", "topics", "shuffled")}
     assert route["topics"] > route["plain"] + 0.1
     assert abs(route["shuffled"] - route["plain"]) < 0.04
-    assert table.values()["captured"]["0"]["topics"] > 0.6
-    alone = topics_table(stream, phis, ordered(stream, (0, 1)), (0.0,)).values()["mean"]["0"]
+    assert table.values["captured"]["0"]["topics"] > 0.6
+    alone = topics_table(stream, phis, ordered(stream, (0, 1)), (0.0,)).values["mean"]["0"]
     assert alone["topics"]["calibrated-route"] == route["topics"]
-    header, lines = table.grid()
+    header, lines = table.header, table.rows
     assert [line[0] for line in lines] == ["CF@0 order 0", "CF@0 order 1", "CF@0 mean"]
     assert len(header) == len(lines[0]) == 9
-    assert "below the per-domain oracle" in table.remarks()[0]
+    assert "below the per-domain oracle" in table.remarks[0]
 
 
 def test_pools_are_drawn_as_the_option_draws_them() -> None:
@@ -68,8 +56,8 @@ def test_pools_are_drawn_as_the_option_draws_them() -> None:
     parts = drawn_pools(stream, (2, 3), 2)
     assert list(parts) == [f"{k} peers, draw {s}" for k in (2, 3) for s in (0, 1)]
     table = topics_table(stream, phis, parts)
-    assert len(table.played) == 4
-    assert len(table.grid()[0]) == 6  # the route alone
+    assert len(table.values["parts"]) == 4
+    assert len(table.header) == 6  # the route alone: no topics, topics, shuffled
     with pytest.raises(InputError, match="got a pool of 9; expected at most 4"):
         drawn_pools(stream, (9,), 1)
 
@@ -79,7 +67,7 @@ def test_an_exploring_route_has_topics() -> None:
     right = {}
     for kind in ("domain", "shuffled"):
         with Setup().memory(stream.peers, 2) as memory:
-            player = ExploringPlayer(memory, explore=False)
+            player = RoutePlayer(memory)
             chosen = next(iter(play(with_topics(stream, kind), phis, player).values()))
         right[kind] = (stream.labels()[np.arange(150, 300), chosen[150:]] > 0).mean()
     assert right["domain"] > right["shuffled"] + 0.1

@@ -10,17 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from madeup import made_up
 
-from sigma_lab.bench.conditions import COMPARED, CONDITIONS, UPDATES, by_gamma
-from sigma_lab.bench.experiments.drift import best_row, drift_table
-from sigma_lab.bench.league import BASELINES, ORACLES, Setup, row_names
-from sigma_lab.bench.naming import name_changes
-from sigma_lab.bench.play import MemoryPlayer, play
-from sigma_lab.bench.row import correct_at
-from sigma_lab.bench.updates import draw_pool, ever_more, from_halfway, late_peer, strongest, updated
+from sigma_lab.bench.changes import name_changes
+from sigma_lab.bench.experiments.drift import COMPARED, by_gamma, drift_table, played_conditions
+from sigma_lab.bench.league import DEFAULT, ORACLES, row_names
+from sigma_lab.bench.updates import CONDITIONS, draw_pool, ever_more, from_halfway, strongest, updated
 from sigma_mem.errors import InputError
-from sigma_mem.memory import Settings
 from sigma_mem.memory.settings import HORIZONS
-from sigma_mem.session import SigmaMem
 
 FAIR = [name for name in row_names() if name not in ORACLES]
 
@@ -69,21 +64,23 @@ def test_an_absent_model_leaves_its_name_absent() -> None:
     assert set(found.events[8].answers) == {"peer0"}
 
 
-def test_a_late_peer_is_the_best_and_listed_last() -> None:
-    stream, _ = made_up(240)
-    late, newcomer = late_peer(stream)
-    assert newcomer == strongest(stream)[0] == late.peers[-1]
-    assert newcomer not in late.events[119].answers
-    assert newcomer in late.events[120].answers
+def test_swapped_are_the_best_and_the_worst() -> None:
+    stream, _ = made_up(100)
+    drawn = draw_pool(stream.peers, 3, 0)
+    found = CONDITIONS["swap"][1](stream, drawn)
+    order = strongest(stream.select(peers=drawn.pool))
+    assert found.began == {order[0]: 50, order[-1]: 50}
+    assert found.stream.events[60].correct[order[0]] == stream.events[60].correct[order[-1]]
+    assert found.stream.events[40].correct[order[0]] == stream.events[40].correct[order[0]]
 
 
 def test_every_update_has_all_rows_and_every_single_gamma() -> None:
-    table = drift_table(*made_up(60, n_peers=6), seeds=(0, 1))
-    assert tuple(table.conditions) == UPDATES
+    played, left_out = played_conditions(*made_up(60, n_peers=6), None, DEFAULT, 3, (0, 1))
+    assert (tuple(played), left_out) == (tuple(CONDITIONS), {})
     single = {by_gamma(read, gamma) for read in COMPARED for gamma in HORIZONS}
-    for condition in table.conditions.values():
+    for condition in played.values():
         found = condition.accuracy
-        assert set(found) == {*FAIR, *single, *map(best_row, COMPARED)}
+        assert set(found) == {*FAIR, *single, *(f"{read} best γ" for read in COMPARED)}
         for read, against in condition.against_single().items():
             means = {gamma: np.mean(found[by_gamma(read, gamma)]) for gamma in HORIZONS}
             assert means[against["gamma"]] == max(means.values())
@@ -92,36 +89,15 @@ def test_every_update_has_all_rows_and_every_single_gamma() -> None:
             assert against["own_worst"] <= against["worst"] <= against["difference"] + 1e-9
 
 
-def test_other_conditions_have_rows_of_their_own() -> None:
-    table = drift_table(*made_up(60), ("new-peer", "delayed", "bandit-only"))
-    found = {name: list(condition.accuracy) for name, condition in table.conditions.items()}
-    assert found["new-peer"] == found["delayed"] == FAIR
-    assert found["bandit-only"] == [*BASELINES, "calibrated-route", "exploring-route"]
-
-
-def test_the_default_memory_is_played_as_a_session_would() -> None:
-    settings = Settings()
-    stream, phis = made_up(120)
-    table = drift_table(stream, phis, ("one",), Setup(settings=settings))
-    (drawn,) = table.draws
-    changed = updated(stream, drawn.pool, drawn.successors(1), from_halfway(stream))
-    with SigmaMem(changed.peers, rank=phis.shape[1], settings=settings) as mem:
-        choices = play(changed, phis, MemoryPlayer(mem))
-    for read in COMPARED:
-        right = correct_at(changed.labels(), choices[read])
-        assert np.array_equal(table.conditions["one"].played[0].correct[read], right)
-
-
 def test_a_stream_with_few_models_shows_what_it_can() -> None:
     table = drift_table(*made_up(60, n_peers=3))
-    assert list(table.conditions) == ["none", "swap"]
-    assert list(table.left_out) == ["one", "all", "gradual"]
-    assert any("needs 4 models, and the stream has 3" in line for line in table.remarks())
+    assert list(table.values["conditions"]) == ["none", "swap"]
+    assert list(table.values["left_out"]) == ["one", "all", "gradual"]
+    assert any("needs 4 models, and the stream has 3" in line for line in table.remarks)
     with pytest.raises(InputError, match="smaller --size"):
         drift_table(*made_up(60, n_peers=3), ("one",))
     with pytest.raises(InputError, match="none, one, all"):
         drift_table(*made_up(60), ("sunny",))
-    assert len(CONDITIONS) == 8
 
 
 def test_a_clear_update_is_named_and_nobody_else() -> None:

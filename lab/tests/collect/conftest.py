@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sigma_lab.collect.building import build_questions
+from sigma_lab.collect.question_sets import build_questions
 from sigma_lab.collect.sandbox import SandboxError, check_isolation
 
 

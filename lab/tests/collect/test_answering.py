@@ -154,12 +154,12 @@ def test_failures_are_kept_until_asked_for_again(endpoint, questions):
 def test_a_peer_that_is_down_is_given_up_and_the_others_go_on(endpoint, questions, capsys):
     file = questions(*(f"q{i}" for i in range(40)))
     endpoint.script = {"*": ["status 401"]}
-    records = ask(file, "--concurrency", "1", peers={"a": endpoint.spec, "l": "local:lexical"}, code=1)
+    records = ask(file, "--concurrency", "1", peers={"a": endpoint.spec, "l": "command:cat"}, code=1)
     assert 10 <= sum(record["peer"] == "a" for record in records) < 40
     assert sum(record["peer"] == "l" for record in records) == 40
     assert "gave up on a" in capsys.readouterr().err
     endpoint.script = {}
-    records = ask(file, "--retry-failed", peers={"a": endpoint.spec, "l": "local:lexical"})
+    records = ask(file, "--retry-failed", peers={"a": endpoint.spec, "l": "command:cat"})
     assert sum(record["text"] is not None for record in records) == 80
 
 
@@ -301,7 +301,7 @@ def test_the_commands_of_the_page_run(tmp_path):
     """Its shell blocks, in order, in a fresh folder; and its peers.toml, as far as it needs no server."""
     page = (Path(__file__).parents[3] / "docs" / "answering.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 1
     with gzip.open(tmp_path / "q.jsonl.gz", "wt") as file:
         file.write(
             '{"id": "a", "prompt": "What is 17 * 23?"}\n{"id": "b", "prompt": "?", "choices": ["x", "y"]}\n'
@@ -317,8 +317,7 @@ def test_the_commands_of_the_page_run(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     with gzip.open(tmp_path / "answers.jsonl.gz", "rt") as file:
         texts = {(r["id"], r["peer"]): r["text"] for r in map(json.loads, file)}
-    assert len(texts) == 8
-    assert texts["a", "sums"] == "391"
+    assert len(texts) == 2
     assert (texts["a", "shout"], texts["b", "shout"]) == ("Answer: WHAT IS 17 * 23?", "Answer: A")
     (toml,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "peers.toml").write_text(toml)

@@ -9,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra [center]")
 
-from sigma_lab.collect.answering import _fits, answer_all, open_peer, pair_up  # noqa: E402
-from sigma_lab.collect.asking import Reply, RequestWriter  # noqa: E402
+from sigma_lab.collect.answers import _fits, answer_all, open_peer, pair_up  # noqa: E402
 from sigma_lab.collect.cache import AnswerCache  # noqa: E402
 from sigma_lab.collect.models import HuggingFaceModel, chat_text  # noqa: E402
 from sigma_lab.collect.peers import peer_from  # noqa: E402
+from sigma_lab.collect.requests import Reply, RequestWriter  # noqa: E402
 from sigma_lab.collect.task_prompts import TaskPrompt  # noqa: E402
 
 _ROLES = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
@@ -93,12 +93,9 @@ def test_the_likeliest_option_is_chosen(folder):
     choices = [("A", "zebra"), ("B", "x"), ("C", "a house")]
     peer = peer_from("m", f"hf:{folder}", {"choose": True, "max_tokens": 12})
     writer = RequestWriter(peer)
-    tasks = [
-        TaskPrompt("q", "What?", tuple(choices)),
-        TaskPrompt("r", "Why?"),
-        TaskPrompt("s", "x" * 300, (*choices,)),
-    ]
-    chosen, written, long = open_peer(peer).ask([writer.request(task) for task in tasks])
+    tasks = [TaskPrompt("q", "What?", tuple(choices)), TaskPrompt("s", "x" * 300, (*choices,))]
+    chosen, long = open_peer(peer).ask([writer.request(task) for task in tasks])
+    (written,) = open_peer(peer).ask([writer.request(TaskPrompt("r", "Why?"))])
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), make_tokenizer(CHAT)
     start = tokenizer.encode("[user] What?\n[assistant] Answer:", add_special_tokens=False)
     means = []
@@ -144,15 +141,3 @@ def test_a_far_longer_prompt_pads_no_other(long, together):
     peer = peer_from("m", "hf:some/model", {})
     short, other = (RequestWriter(peer).request(TaskPrompt("q", "x" * n)) for n in (10, long))
     assert _fits(short, other) is together
-
-
-def test_other_examples_are_another_batch(tmp_path):
-    lines = [
-        '{"dataset": "a", "prompt": "2 + 2?", "answer": "4"}',
-        '{"dataset": "b", "prompt": "Who?", "answer": "I"}',
-    ]
-    (tmp_path / "few.jsonl").write_text("\n".join(lines))
-    writer = RequestWriter(peer_from("m", "hf:some/model", {"examples": str(tmp_path / "few.jsonl")}))
-    one, same, other = (writer.request(TaskPrompt("q", "x", dataset=name)) for name in "aab")
-    assert _fits(one, same)
-    assert not _fits(one, other)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sigma_lab.collect.answering import open_peer
-from sigma_lab.collect.asking import RequestWriter, request_key
+from sigma_lab.collect.answers import open_peer
 from sigma_lab.collect.cache import AnswerCache, Reply
 from sigma_lab.collect.peers import PeerSettings, peer_from, read_peers
+from sigma_lab.collect.requests import RequestWriter, request_key
 from sigma_lab.collect.task_prompts import TaskPrompt, read_task_prompts
 from sigma_mem.cli.app import run
-from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.errors import InputError
 
 URL = "openai:http://127.0.0.1:8000/v1#m"
 QUESTION = {"id": "q", "prompt": "What?"}
@@ -38,7 +38,7 @@ QUESTION = {"id": "q", "prompt": "What?"}
 )
 def test_a_wrong_specification_is_refused(spec, message):
     with pytest.raises(InputError, match=message):
-        PeerSettings("a", spec)
+        peer_from("a", spec, {})
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_wrong_option_is_refused(values):
 
 def test_a_key_is_for_endpoints_only_and_must_be_there(monkeypatch):
     with pytest.raises(InputError, match="key_env"):
-        PeerSettings("a", "local:lexical", key_env="K")
+        peer_from("a", "hf:m", {"key_env": "K"})
     monkeypatch.delenv("K_OF_TEST", raising=False)
     with pytest.raises(InputError, match="K_OF_TEST is not set"):
         open_peer(PeerSettings("a", URL, key_env="K_OF_TEST"))
@@ -65,19 +65,18 @@ def test_a_key_is_for_endpoints_only_and_must_be_there(monkeypatch):
 def test_a_toml_file_defines_peers(tmp_path):
     file = tmp_path / "peers.toml"
     file.write_text(
-        '[defaults]\ntemperature = 0.5\n[peers.a]\nspec = "local:lexical"\n'
+        '[defaults]\ntemperature = 0.5\n[peers.a]\nspec = "hf:m"\n'
         f'[peers.b]\nspec = "{URL}"\ntemperature = 1\nstop = ["x"]\nexamples = "few.jsonl"\n'
-        '[peers.b.body]\nreasoning_effort = "low"\n[peers.c]\nspec = "gguf:m.gguf"\n'
+        '[peers.b.body]\nreasoning_effort = "low"\n'
     )
     tables = read_peers(file, {"temperature": 0.1, "seed": 7})
-    a, b, c = (peer_from(name, table.pop("spec"), table) for name, table in tables.items())
+    a, b = (peer_from(name, table.pop("spec"), table) for name, table in tables.items())
     assert (a.temperature, a.seed, b.temperature, b.seed) == (0.5, 7, 1.0, 7)
     assert (b.stop, b.examples, dict(b.body)) == (
         ("x",),
         str(tmp_path / "few.jsonl"),
         {"reasoning_effort": "low"},
     )
-    assert c.target == str(tmp_path / "m.gguf")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_options_of_one_peer_win_over_those_of_all(tmp_path, capsys):
     questions = tmp_path / "q.jsonl"
     questions.write_text(json.dumps(QUESTION))
     out = tmp_path / "a.jsonl"
-    base = ["data", "answer", str(questions), "--out", str(out), "--peer", "a=local:lexical"]
+    base = ["data", "answer", str(questions), "--out", str(out), "--peer", "a=command:cat"]
     assert run([*base, "--set", "b.seed=1"]) == 2
     assert "b.seed=1" in capsys.readouterr().err
     assert run([*base, "--set", "a.sed=1"]) == 2
@@ -124,7 +123,7 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
     other = [
         key(temperature=1), key(seed=1), key(top_p=0.5), key(max_tokens=5), key(stop=["x"]), key(system="s"),
         key(template="{prompt}!"), key(body={"k": 1}), key(omit=["seed"]), key(spec=URL + "2"),
-        key(TaskPrompt("q1", "Who?")), key(spec="hf:m"), key(spec="local:lexical"),
+        key(TaskPrompt("q1", "Who?")), key(spec="hf:m"), key(spec="command:cat"),
     ]  # fmt: skip
     assert len({*other, same[0]}) == len(other) + 1
     body = RequestWriter(peer_from("a", URL, {"omit": ["seed"], "body": {"k": 1}})).request(task)["body"]
@@ -230,34 +229,3 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path):
     path.write_bytes(b"{}\n" + path.read_bytes())
     with pytest.raises(InputError, match="line 1: damaged"):
         AnswerCache(path)
-
-
-# --- models on this machine ---
-
-
-def test_a_gguf_file_is_asked_through_llama_cpp(tmp_path, monkeypatch):
-    file = tmp_path / "m.gguf"
-    peer = PeerSettings("g", f"gguf:{file}", max_tokens=4)
-    with pytest.raises(InputError, match="no file"):
-        open_peer(peer)
-    file.write_bytes(b"GGUF")
-    (tmp_path / "llama_cpp.py").write_text(
-        "class Llama:\n"
-        "    def __init__(self, path, n_ctx, seed, verbose): self.path = path\n"
-        "    def create_chat_completion(self, messages, max_tokens, **sampling):\n"
-        "        if len(messages) > 1: raise ValueError('exceed context window')\n"
-        "        message = {'content': messages[0]['content'][:max_tokens]}\n"
-        "        choice = {'message': message, 'finish_reason': 'length'}\n"
-        "        return {'choices': [choice], 'usage': {'prompt_tokens': 7, 'completion_tokens': 4}}\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "llama_cpp", raising=False)
-    opened = open_peer(peer)
-    (reply,) = opened.ask([RequestWriter(peer).request(TaskPrompt("q", "Hello there"))])
-    assert (reply.text, reply.model, reply.finish, reply.tokens_in) == ("Hell", "m.gguf", "length", 7)
-    longer = PeerSettings("g", f"gguf:{file}", system="s")
-    (reply,) = opened.ask([RequestWriter(longer).request(TaskPrompt("q", "Hello"))])
-    assert reply.error == "llama.cpp: exceed context window"
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    with pytest.raises(MissingExtraError, match=r"sigma-lab\[gguf\]"):
-        open_peer(peer)

@@ -4,9 +4,9 @@ import json
 import pytest
 
 from sigma_lab.collect import sandbox
-from sigma_lab.collect.building import build_questions
-from sigma_lab.collect.checking import check_references, reference_response
+from sigma_lab.collect.question_sets import build_questions
 from sigma_lab.collect.questions import read_questions
+from sigma_lab.collect.reference_check import check_references, reference_response
 from sigma_lab.collect.releases import RELEASES
 from sigma_mem.cli.app import run
 from sigma_mem.streams import load_stream
@@ -55,10 +55,20 @@ def test_answers_become_a_stream(files, capsys):
     assert sum(row["wrong"] for row in report["grades"] if row["peer"] == "bob") == len(stream) - 5
 
 
-def test_a_span_can_be_right_in_part(files):
-    assert grade(files, "--f1", "0.6") == 0
-    stream = load_stream(files / "s.jsonl.gz")
-    assert [e.correct["bob"] for e in stream if e.reference == "Anna Ritz" and "bob" in e.correct] == [1.0]
+def test_an_answer_that_contains_a_right_one_is_right_only_if_asked_for(files):
+    rows = [json.loads(line) for line in (files / "answers.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["text"] = "Answer: the miller Anna Ritz" if row["peer"] == "bob" and row["text"] else row["text"]
+    write_lines(files / "answers.jsonl", rows)
+    found = []
+    for match in ("exact", "contained"):
+        assert grade(files, "--match", match) == 0
+        stream = load_stream(files / "s.jsonl.gz")
+        found += [e.correct["bob"] for e in stream if e.reference == "Anna Ritz" and "bob" in e.correct]
+        how = json.loads((files / "s.grading.json").read_text())
+        assert (how["spans"], how["sha256"]) == (match, stream.sha256)
+    assert found == [-1.0, 1.0]
+    assert grade(files, "--match", "f1") == 2  # nothing looser
 
 
 @pytest.mark.parametrize(

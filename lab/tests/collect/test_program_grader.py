@@ -2,13 +2,9 @@ import pytest
 
 from sigma_lab.collect.program_grader import code_of, grade_program, program_canon, same_output, same_value
 from sigma_lab.collect.questions import Question, Reference
-from sigma_lab.collect.sandbox import Limits, Sandbox
+from sigma_lab.collect.sandbox import Limits
 
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(Limits(cpu=2, wall=30)) as opened:
-        yield opened
+LIMITS = Limits(cpu=2, wall=30)
 
 
 def asked(**tests):
@@ -52,8 +48,8 @@ TOTAL = asked(form="call", function="total", cases=[[[[1, 2], 3], 6], [[[], 0], 
         (TOTAL, "def other(xs, y):\n    return 6", "KeyError: 'total'"),
     ],
 )
-def test_programs_run_on_their_tests(sandbox, question, text, why):
-    grade = grade_program(question, text, sandbox)
+def test_programs_run_on_their_tests(question, text, why):
+    grade = grade_program(question, text, LIMITS)
     assert (grade.right, grade.why) == (not why, why)
 
 
@@ -69,9 +65,9 @@ def test_programs_run_on_their_tests(sandbox, question, text, why):
         "    except OSError: pass\ndef twice(xs):\n    return xs",
     ],
 )
-def test_writing_to_the_grader_does_not_help(sandbox, code):
-    assert not grade_program(TWICE, code, sandbox).right
-    assert grade_program(TWICE, "    return [2 * x for x in xs]\n", sandbox).right
+def test_writing_to_the_grader_does_not_help(code):
+    assert not grade_program(TWICE, code, LIMITS).right
+    assert grade_program(TWICE, "    return [2 * x for x in xs]\n", LIMITS).right
 
 
 def test_code_is_found_in_a_response():

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sigma_lab.collect.building import build_questions
+from sigma_lab.collect.question_sets import build_questions
 from sigma_lab.collect.releases import RELEASES
 from sigma_mem.errors import InputError, MissingExtraError
 

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra [center] is not installed")
 
 from sigma_lab.replay import replay  # noqa: E402
+
 from sigma_lab.train.phi import (  # noqa: E402
     PhiSettings,
     parallel_prob,

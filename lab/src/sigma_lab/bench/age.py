@@ -9,28 +9,27 @@ the processor: what a busy machine adds is not the memory's. Those by the clock 
 import itertools
 import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
 from sigma_lab.bench.league import Progress, silent
-from sigma_lab.bench.table import Grid
+from sigma_lab.bench.table import Table
 from sigma_mem.encode.base import unit
 from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, Line
 from sigma_mem.ledger.records import Ledger, record_of
 from sigma_mem.session import SigmaMem
 from sigma_mem.store.sqlite import SqliteStore
 
-T = TypeVar("T")
 RANK, PEERS = 64, ("gemma", "phi", "coder", "qwen", "llama")
 PLAYED = 2_000  # events that are decided and labelled as in use
 MANY, CHARACTERS = 300, 4_000  # peers, and characters of each answer
@@ -48,73 +47,22 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """What was measured, with the figure of before (None where there is none) and the target."""
+class AgeFigure:
+    """What was measured, and the target at a size of the memory; None if there is none."""
 
     what: str
     unit: str
     found: float
-    before: float | None
-    target: float | None
-    at: str  # of what size the target speaks
-    there: bool = True  # whether this is that size
-    clock: float | None = None  # seconds by the clock, where seconds were measured
+    target: float | None = None
+    at: int = 0  # events that the target speaks of; 0 for any
+    clock: float | None = None  # seconds by the clock, if seconds were measured
 
-    @property
-    def met(self) -> bool | None:
-        """Whether the target is met; None where there is none, or another size was measured."""
-        return None if self.target is None or not self.there else self.found <= self.target
+    def met(self, events: int) -> bool | None:
+        """Whether the target is met; None if there is none, or a smaller memory was measured."""
+        return None if self.target is None or events < self.at else self.found <= self.target
 
 
-@dataclass(frozen=True, slots=True)
-class Ages:
-    """All figures of one memory."""
-
-    events: int
-    figures: tuple[Figure, ...]
-    seconds_to_grow: float
-
-    def values(self) -> dict[str, Any]:
-        """The object that ``bench age --json`` prints."""
-        figures = [
-            {
-                "what": f.what,
-                "unit": f.unit,
-                "found": f.found,
-                "seconds_by_the_clock": f.clock,
-                "before": f.before,
-                "target": f.target,
-                "target_at": f.at,
-                "met": f.met,
-            }
-            for f in self.figures
-        ]
-        return {"events": self.events, "figures": figures, "seconds_to_grow": self.seconds_to_grow}
-
-    def grid(self) -> Grid:
-        """A line per figure."""
-        body = []
-        for f in self.figures:
-            met = {True: "met", False: "NOT met", None: "" if f.target is None else f"at {f.at}"}[f.met]
-            before = "" if f.before is None else f"{f.before:,.4g} {f.unit}"
-            target = "" if f.target is None else f"≤ {f.target:,.4g} {f.unit}"
-            clock = "" if f.clock is None else f"{f.clock:.3g} s"
-            body.append([f.what, f"{f.found:,.4g} {f.unit}", clock, before, target, met])
-        return ["what", "found", "by the clock", "before", "target", ""], body
-
-    def remarks(self) -> list[str]:
-        """How the memory was made."""
-        played = min(self.events, PLAYED)
-        return [
-            f"{self.events:,} events of {len(PEERS)} peers at rank {RANK}, each a vote and its feedback, "
-            f"without texts; grown in {self.seconds_to_grow:.0f} s: {played:,} were played, the others "
-            "repeat their lines with ids, ticks and times of their own.",
-            "Seconds are of the processor. Before: at 10⁶ events (replay) and 10⁵ (explain), when the "
-            "targets were set. A target counts at the size that it names.",
-        ]
-
-
-def measure_age(events: int = 20_000, progress: Progress = silent, folder: Path | None = None) -> Ages:
+def measure_age(events: int = 20_000, progress: Progress = silent, folder: Path | None = None) -> Table:
     """Grow a memory of so many events, in a temporary folder by default, and measure it."""
     with TemporaryDirectory(dir=folder) as temporary:
         path = Path(temporary) / "memory.db"
@@ -130,27 +78,48 @@ def measure_age(events: int = 20_000, progress: Progress = silent, folder: Path 
         progress("many peers", 0, 1)
         many = _alone(_decided_among_many)
         snapshot = path.stat().st_size - size
-    figures = (
-        Figure("disk, an event", "B", size / events, 2400, 1200, "any size"),
-        Figure("snapshot", "MB", snapshot / 1e6, None, None, ""),
-        _seconds("open from the snapshot", opened, None, 0.1, "10⁶ events", events >= 1_000_000),
-        _seconds("replay of the ledger", replay, 95.0, 90.0, "10⁶ events", events >= 1_000_000),
-        Figure("replay, an event", "µs", 1e6 * replay.seconds / events, 95, 90, "any size"),
-        _seconds("explain", explained, 7.9, 0.5, "10⁵ events", events >= 100_000),
-        _memory("explain, memory beside", explained, 625, 100, "10⁵ events", events >= 100_000),
-        _seconds(f"decide, {MANY} peers, {CHARACTERS:,} characters", many, 5.6, 0.3, "any size", True),
-        Figure("memory of a process that opened it", "MB", opened.most / 1e6, None, None, ""),
-        Figure("memory of a process that replayed it", "MB", replay.most / 1e6, None, None, ""),
+    million, tenth = 1_000_000, 100_000
+    figures = [
+        AgeFigure("disk, an event", "B", size / events, 1200),
+        AgeFigure("snapshot", "MB", snapshot / 1e6),
+        AgeFigure("open from the snapshot", "s", opened.seconds, 0.1, million, opened.clock),
+        AgeFigure("replay of the ledger", "s", replay.seconds, 90.0, million, replay.clock),
+        AgeFigure("replay, an event", "µs", 1e6 * replay.seconds / events, 90),
+        AgeFigure("explain", "s", explained.seconds, 0.5, tenth, explained.clock),
+        AgeFigure("explain, memory beside", "MB", (explained.most - explained.before) / 1e6, 100, tenth),
+        AgeFigure(
+            f"decide, {MANY} peers, {CHARACTERS:,} characters", "s", many.seconds, 0.3, clock=many.clock
+        ),
+        AgeFigure("memory of a process that opened it", "MB", opened.most / 1e6),
+        AgeFigure("memory of a process that replayed it", "MB", replay.most / 1e6),
+    ]
+    return age_table(events, figures, grown)
+
+
+def age_table(events: int, figures: Sequence[AgeFigure], seconds_to_grow: float) -> Table:
+    """A line per figure."""
+    body = []
+    for f in figures:
+        met = {True: "met", False: "NOT met", None: f"at {f.at:,} events" if f.target else ""}[f.met(events)]
+        target = "" if f.target is None else f"≤ {f.target:,.4g} {f.unit}"
+        clock = "" if f.clock is None else f"{f.clock:.3g} s"
+        body.append([f.what, f"{f.found:,.4g} {f.unit}", clock, target, met])
+    return Table(
+        title="Age",
+        values={
+            "events": events,
+            "figures": [asdict(f) | {"met": f.met(events)} for f in figures],
+            "seconds_to_grow": seconds_to_grow,
+        },
+        header=["what", "found", "by the clock", "target", ""],
+        rows=body,
+        remarks=[
+            f"{events:,} events of {len(PEERS)} peers at rank {RANK}, each a vote and its feedback, "
+            f"without texts; grown in {seconds_to_grow:.0f} s: {min(events, PLAYED):,} were played, the "
+            "others repeat their lines with ids, ticks and times of their own.",
+            "Seconds are of the processor. A target counts at the size that it names.",
+        ],
     )
-    return Ages(events, figures, grown)
-
-
-def _seconds(what: str, cost: Cost, before: float | None, target: float, at: str, there: bool) -> Figure:
-    return Figure(what, "s", cost.seconds, before, target, at, there, cost.clock)
-
-
-def _memory(what: str, cost: Cost, before: float, target: float, at: str, there: bool) -> Figure:
-    return Figure(what, "MB", (cost.most - cost.before) / 1e6, before, target, at, there)
 
 
 # --- grow --------------------------------------------------------------------------------

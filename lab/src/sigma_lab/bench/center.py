@@ -14,9 +14,8 @@ A forward pass is expensive, so a center may judge a part of a stream. All memor
 of it, in order; the table is then about the judged events for all rows alike, and every difference is paired.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_lab.bench.bootstrap import intervals
-from sigma_lab.bench.kept_scores import KeptScores
 from sigma_lab.bench.league import ORACLES, Progress, silent
-from sigma_lab.bench.ray_scoring import Pair, Scorer, center_scorer, in_chunks, load_scorer, ray_scorer
 from sigma_lab.bench.row import TableRow, correct_at, row_of
+from sigma_lab.bench.scores import Pair, Scorer, Scores
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
 from sigma_mem.errors import InputError
@@ -93,7 +91,7 @@ class BenchCenter:
 
     name: str
     steering: str | None
-    scorer: Scorer  # utilities of (question, answer) pairs under readouts, here or on a cluster
+    scorer: Scorer  # utilities of (question, answer) pairs under readouts; each is judged once
     phi: Mapping[str, FloatArray]  # of every question, by the encoder that the steering was learned with
     fast: FloatArray | None  # w of the fast read, (rank,)
     gamma: float  # of the memory that the steering was learned with
@@ -103,7 +101,6 @@ class BenchCenter:
     seed: int = 0
     weights: PosteriorWeights = PosteriorWeights()
     named: bool = False  # whether the judging prompt says whose answer it is
-    bases: dict[Pair, float] = field(default_factory=dict)  # unsteered, kept between tables
 
     def places(self, stream: Stream) -> list[int]:
         """The events that are judged, and that the table is about."""
@@ -152,7 +149,7 @@ class BenchCenter:
 
         utilities: dict[str, FloatArray] = {}
         if {"base", "zero-M", "fast"} & set(wanted):
-            utilities["base"] = utilities["zero-M"] = by_peer(self._base(pairs))
+            utilities["base"] = utilities["zero-M"] = by_peer(self.scorer(pairs, None))
         if self.fast is not None and "fast" in wanted:
             utilities["fast"] = utilities["base"] + readouts @ self.fast
         if {"sigma", "sigma-no-g"} & set(wanted):
@@ -175,18 +172,12 @@ class BenchCenter:
         """U of the unsteered judge at the judged events, (n, P); NaN where a peer gave no answer."""
         pairs, answered = self._pairs(stream, self.places(stream))
         found = np.full(answered.shape, np.nan)
-        found[answered] = self._base(pairs)
+        found[answered] = self.scorer(pairs, None)
         return found
 
     def phis(self, stream: Stream) -> FloatArray:
         """φ of every event of a stream, (T, rank)."""
         return np.stack([self.phi[event.question] for event in stream])
-
-    def _base(self, pairs: Sequence[Pair]) -> FloatArray:
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self.bases]
-        if missing:
-            self.bases.update(zip(missing, self.scorer(missing, None).tolist(), strict=True))
-        return np.array([self.bases[pair] for pair in pairs])
 
     def _pairs(self, stream: Stream, places: Sequence[int]) -> tuple[list[Pair], NDArray[np.bool_]]:
         """What is judged, and which peers answered, (n, P): a peer that failed is not judged or chosen."""
@@ -214,7 +205,6 @@ class BenchCenter:
         return np.array(readouts), np.array(relations)
 
 
-@contextmanager
 def open_bench_center(
     questions: Sequence[str],
     *,
@@ -223,16 +213,14 @@ def open_bench_center(
     after: int = 0,
     limit: int | None = None,
     seed: int = 0,
-    ray: str | None = None,
-    workers: int = 2,
     cache: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
     prompt: "JudgePrompt | None" = None,
     weights: PosteriorWeights | None = None,
-    kept: KeptScores | None = None,
+    scores: Scores | None = None,
     progress: Progress = silent,
-) -> Iterator[BenchCenter]:
-    """A center for as many tables as the ``with`` lasts.
+) -> BenchCenter:
+    """Load a center.
 
     Parameters
     ----------
@@ -241,57 +229,51 @@ def open_bench_center(
     center, steering
         Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
         model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
-    ray, workers
-        Address of a Ray cluster over which the judging is spread, and how many centers to load there.
     options
         More of ``Center.load``: device, dtype, device_map.
     prompt
         Of a center without a checkpoint, which brings its own.
-    kept
+    scores
         Utilities that are known already; new ones are added as they are found.
     """
+    from sigma_mem.center import Center
     from sigma_mem.center.phi import cached_features
     from sigma_mem.center.prompt import JudgePrompt
     from sigma_mem.center.pull import cache_dir
     from sigma_mem.center.trained import open_checkpoint
 
-    given = {**(options or {}), "cache": Path(cache) if cache is not None else cache_dir() / "states"}
-    texts = list(dict.fromkeys(questions))
-    given |= {} if steering is not None or prompt is None else {"prompt": prompt}
-    build = partial(load_scorer, center, steering, **given)
-    trained = None if steering is None else open_checkpoint(steering, center=center, **given)
-    if trained is None:
-        phis = open_encoder("static").encode(texts)
+    folder = Path(cache) if cache is not None else cache_dir() / "states"
+    given, texts = {**(options or {}), "cache": folder}, list(dict.fromkeys(questions))
+    if steering is None:
+        asked = prompt or JudgePrompt()
+        model, name = Center.load(center or "smollm2", prompt=asked, **given), center or "smollm2"
+        judge, named, phis = repr((name, asked)), asked.names_peer, open_encoder("static").encode(texts)
+        of_steering: dict[str, Any] = {"fast": None, "gamma": Settings().gamma, "rows": ("base", "zero-M")}
     else:
-        source, shown = trained.encoder.source, partial(progress, "features")
-        phis = trained.encoder.phi(cached_features(source, texts, given["cache"], progress=shown))
-    named = (prompt or JudgePrompt()).names_peer if trained is None else trained.center.names_peer
-    scoring: AbstractContextManager[Scorer]
-    if ray is None:
-        here = build() if trained is None else center_scorer(trained.center)
-        scoring = nullcontext(in_chunks(here, progress=partial(progress, "prompts")))
-    else:
-        device, device_map = given.get("device"), given.get("device_map")
-        scoring = ray_scorer(build, address=ray, workers=workers, device=device, device_map=device_map)
-    with scoring as scorer:
-        if kept is not None:
-            judge = (center or "smollm2", prompt or JudgePrompt()) if trained is None else trained.judge
-            chunk = 192 if ray is None else 192 * workers  # enough to keep every worker busy
-            scorer = kept.scorer(scorer, repr(judge), steering, partial(progress, "prompts"), chunk)
-        yield BenchCenter(
-            name=center or "smollm2" if trained is None else trained.center.name,
-            steering=None if steering is None else str(steering),
-            scorer=scorer,
-            phi=dict(zip(texts, phis, strict=True)),
-            fast=None if trained is None else trained.fast,
-            gamma=Settings().gamma if trained is None else trained.gamma,
-            rows=("base", "zero-M") if trained is None else ROWS,
-            after=after,
-            limit=limit,
-            seed=seed,
-            weights=weights or PosteriorWeights(),
-            named=named,
-        )
+        trained = open_checkpoint(steering, center=center, **given)
+        model, name = trained.center, trained.center.name
+        judge, named = repr(trained.judge), trained.center.names_peer
+        shown = partial(progress, "features")
+        phis = trained.encoder.phi(cached_features(trained.encoder.source, texts, folder, progress=shown))
+        of_steering = {"fast": trained.fast, "gamma": trained.gamma}
+    known = scores or Scores()
+    return BenchCenter(
+        name=name,
+        steering=None if steering is None else str(steering),
+        scorer=known.scorer(
+            lambda pairs, readouts: model.judge_pairs(pairs, readouts).utility,
+            judge,
+            steering,
+            partial(progress, "prompts"),
+        ),
+        phi=dict(zip(texts, phis, strict=True)),
+        after=after,
+        limit=limit,
+        seed=seed,
+        weights=weights or PosteriorWeights(),
+        named=named,
+        **of_steering,
+    )
 
 
 def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, seed: int = 0) -> list[int]:

@@ -130,6 +130,15 @@ def heatmap(
     return path
 
 
+def rolling(right: FloatArray, width: int = 200) -> FloatArray:
+    """Percent right over the last ``width`` events, at every event."""
+    total = np.concatenate(([0.0], np.cumsum(right)))
+    t = np.arange(1, len(right) + 1)
+    start = np.maximum(t - width, 0)
+    rate: FloatArray = 100 * (total[t] - total[start]) / (t - start)
+    return rate
+
+
 def _saved(axes: Any, y_label: str, x_label: str, title: str, path: Path) -> Path:
     axes.set_ylabel(y_label)
     axes.set_xlabel(x_label)

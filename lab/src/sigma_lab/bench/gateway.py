@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from sigma_lab.bench.league import Progress, silent
-from sigma_lab.bench.table import Grid
+from sigma_lab.bench.table import Table
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.session import SigmaMem
 
@@ -71,40 +70,32 @@ class GatewayTimings:
         """Whether the gateway adds at most 3 ms."""
         return self.added("gateway") <= TARGET_MS
 
-    def values(self) -> dict[str, Any]:
-        """The object that ``bench gateway --json`` prints."""
+    def table(self) -> Table:
+        """A line for everything that was called."""
         rows = {
-            who: {
-                "p50_ms": self.milliseconds(who, 50.0),
-                "p99_ms": self.milliseconds(who, 99.0),
-                "added_ms": self.added(who),
-            }
+            who: [self.milliseconds(who, 50.0), self.milliseconds(who, 99.0), self.added(who)]
             for who in self.seconds
         }
-        return {
-            "calls": rows,
-            "decision_ms": self.decision_ms,
-            "target_ms": TARGET_MS,
-            "met": self.met,
-            "notes": list(self.notes),
-        }
-
-    def grid(self) -> Grid:
-        """Header and rows of the table."""
-        rows = [
-            [who, *(f"{self.milliseconds(who, p):.2f}" for p in (50.0, 99.0)), f"{self.added(who):.2f}"]
-            for who in self.seconds
-        ]
-        return ["called", "p50 ms", "p99 ms", "added at p50 ms"], rows
-
-    def remarks(self) -> list[str]:
-        """The target, and what was left out."""
-        word = "met" if self.met else "missed"
-        return [
-            f"target: the gateway adds at most {TARGET_MS:g} ms at p50: {word}",
-            f"without a service the decision takes {self.decision_ms:.2f} ms at p50 until it is on disk",
-            *self.notes,
-        ]
+        return Table(
+            title="Gateway",
+            values={
+                "calls": {
+                    who: dict(zip(("p50_ms", "p99_ms", "added_ms"), found, strict=True))
+                    for who, found in rows.items()
+                },
+                "decision_ms": self.decision_ms,
+                "target_ms": TARGET_MS,
+                "met": self.met,
+                "notes": list(self.notes),
+            },
+            header=["called", "p50 ms", "p99 ms", "added at p50 ms"],
+            rows=[[who, *(f"{value:.2f}" for value in found)] for who, found in rows.items()],
+            remarks=[
+                f"target: at most {TARGET_MS:g} ms are added at p50: {'met' if self.met else 'missed'}",
+                f"without a service the decision takes {self.decision_ms:.2f} ms at p50 until it is on disk",
+                *self.notes,
+            ],
+        )
 
 
 def measure_gateway(

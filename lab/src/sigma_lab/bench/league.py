@@ -11,12 +11,12 @@ import numpy as np
 from sigma_lab.bench import row
 from sigma_lab.bench.baselines import BASELINES, Router
 from sigma_lab.bench.play import Choices, MemoryPlayer, RouterPlayer, play
-from sigma_lab.bench.replayed import replayed
 from sigma_lab.bench.rivals import RIVALS
 from sigma_lab.bench.row import TableRow, has_answers
+from sigma_lab.reveal import Everything, Reveal, Revealed
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
-from sigma_mem.events import FloatArray
+from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
@@ -44,7 +44,7 @@ def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool
 
 
 def reference_row(rows: Mapping[str, object]) -> str:
-    """The row that every other one is compared with: the majority where there are answers."""
+    """The row that every other one is compared with: the majority if there are answers."""
     return MAJORITY if MAJORITY in rows else "best-fixed"
 
 
@@ -54,9 +54,8 @@ class Setup:
 
     settings: Settings = field(default_factory=Settings)
     rivals: Sequence[str] = ()  # names of the other libraries to play beside the baselines
-    warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first, as in the paper
+    warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first
     warm_b1: Stream | None = None  # what Beta B1 alone learns from first, as in the paper
-    session: bool = False  # play the memory through `SigmaMem` instead of by exact chunked replay
     seed: int = 0  # of the attack, the conditions, the clusters and the rivals
     reads: Reads = READS
     progress: Progress = silent
@@ -75,39 +74,55 @@ class Setup:
 DEFAULT = Setup()
 
 
-def league(stream: Stream, phis: FloatArray, setup: Setup = DEFAULT) -> dict[str, TableRow]:
-    """Every row of the table, in the order of `row_names`; φ as (T, rank)."""
-    reads, settings, progress = setup.reads, setup.settings, partial(partial, setup.progress)
-    whole, directions, skip = stream, phis, 0
-    if setup.warm is not None:
-        before, of_before = setup.warm
-        if before.peers != stream.peers:
-            raise InputError(
-                f"the warm-up stream has peers {list(before.peers)}; expected those of the stream, "
-                f"{list(stream.peers)}: choose them with --peers"
-            )
-        whole = replace(stream, events=(*before.events, *stream.events))
-        directions, skip = np.concatenate((of_before, phis)), len(before)
-    if setup.session:
-        with setup.memory(whole.peers, phis.shape[1]) as memory:
-            choices = play(whole, directions, MemoryPlayer(memory, reads), progress=progress("memory"))
-    else:
-        choices = replayed(whole, directions, settings, progress=progress("memory"), reads=reads)
+@dataclass(frozen=True, slots=True)
+class AfterWarmUp:
+    """All labels of the first ``skip`` events, and then what ``of`` shows."""
+
+    skip: int
+    of: Reveal
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show everything, or what comes after the warm-up."""
+        shown = Everything() if index < self.skip else self.of
+        return shown.reveal(index, event, chosen)
+
+
+def league(
+    stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, reveal: Reveal | None = None
+) -> dict[str, TableRow]:
+    """Every row of the table, in the order of `row_names`; φ as (T, rank). All labels by default."""
+    whole, directions = _behind_warm_up(stream, phis, setup)
+    skip = len(whole) - len(stream)
+    shown = AfterWarmUp(skip, reveal or Everything())
+    choices = memory_choices(whole, directions, setup, shown)
     for name, router in routers(whole, directions, setup).items():
         player = RouterPlayer(name, router, whole.peers)
-        choices.update(play(whole, directions, player, progress=progress(name)))
+        choices.update(play(whole, directions, player, shown, partial(setup.progress, name)))
+    rows = oracle_rows(stream) | rows_of(
+        stream, {n: peers[skip:] for n, peers in choices.items()}, setup.reads
+    )
+    return {name: rows[name] for name in row_names(setup.reads, setup.rivals, answers=has_answers(stream))}
+
+
+def memory_choices(
+    stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, reveal: Reveal | None = None
+) -> Choices:
+    """What every read of a new memory, and the adaptive one, chooses at every event."""
+    with setup.memory(stream.peers, phis.shape[1]) as memory:
+        player = MemoryPlayer(memory, setup.reads)
+        return play(stream, phis, player, reveal, partial(setup.progress, "memory"))
+
+
+def oracle_rows(stream: Stream, domains: Sequence[str] | None = None) -> dict[str, TableRow]:
+    """The rows that see all labels of a stream; its own domains by default."""
     labels, present = stream.labels(), row.present_peers(stream)
-    found = {
+    chosen = {
         "best-fixed": row.best_fixed(labels, present),
-        "domain-oracle": row.domain_oracle(labels, [event.domain for event in stream], present),
+        "domain-oracle": row.domain_oracle(labels, domains or [event.domain for event in stream], present),
         "any-right": row.any_right(labels, present),
-        **{name: peers[skip:] for name, peers in choices.items()},
     }
-    rows = {
-        "random": row.row_of(None, row.random_correct(labels, present), stream.peers),
-        **rows_of(stream, found, reads),
-    }
-    return {name: rows[name] for name in row_names(reads, setup.rivals, answers=has_answers(stream))}
+    rows = {name: row.row_of(c, row.correct_at(labels, c), stream.peers) for name, c in chosen.items()}
+    return {"random": row.row_of(None, row.random_correct(labels, present), stream.peers), **rows}
 
 
 def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str, TableRow]:
@@ -142,3 +157,17 @@ def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = F
             found["beta-b1"].learn(phis[0], labels, 0)
     rivals = {name: RIVALS[name](n, phis.shape[1], seed, explore=explore) for name in setup.rivals}
     return {**found, **rivals}
+
+
+def _behind_warm_up(stream: Stream, phis: FloatArray, setup: Setup) -> tuple[Stream, FloatArray]:
+    """The warm-up and the stream as one, with their φ."""
+    if setup.warm is None:
+        return stream, phis
+    before, of_before = setup.warm
+    if before.peers != stream.peers:
+        raise InputError(
+            f"the warm-up stream has peers {list(before.peers)}; expected those of the stream, "
+            f"{list(stream.peers)}: choose them with --peers"
+        )
+    whole = replace(stream, events=(*before.events, *stream.events))
+    return whole, np.concatenate((of_before, phis))

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from sigma_lab.bench.baselines import Router, best_present
 from sigma_lab.bench.row import Present, present_peers
 from sigma_lab.reveal import Everything, Reveal, Revealed
-from sigma_mem.decide import READS, Read, Reads, View
+from sigma_mem.decide import READS, Reads
 from sigma_mem.decide.read import NOBODY
-from sigma_mem.events import Event, FloatArray
+from sigma_mem.events import Decision, Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
@@ -66,89 +66,58 @@ def play(
     return {name: np.array(peers, dtype=np.intp) for name, peers in chosen.items()}
 
 
-def choose_present(read: Read, chosen: int, score: FloatArray, prob: FloatArray, present: Present) -> int:
-    """The peer that a read chose, or, where that one is absent, its choice among the peers present.
+def _present_choice(decision: Decision, read: str, chosen: int, present: Present) -> int:
+    """The peer that a read chose; if that one is absent, the present peer that it puts first.
 
-    Only a route can choose an absent peer, so scores and p̂ are all that it chooses by.
+    Only a route can choose an absent peer: m-route by φᵀMφ, the others by p̂.
     """
     if chosen == NOBODY or present[chosen] or not present.any():
         return chosen
-    peers = np.flatnonzero(present)
-    n = len(peers)
-    view = View(
-        score=score[peers],
-        prob=prob[peers],
-        groups=np.full(n, -1, dtype=np.intp),
-        text_log_odds=np.zeros(n),
-        alternatives=1.0,
-        readable=np.ones(n),
-        relation=lambda: np.eye(n),
-        labelled=0.0,
-    )
-    return int(peers[read.choose(view).peer])
+    values = decision.scores if read == "m-route" else decision.probs
+    return best_present(np.array(list(values.values())), present)
 
 
 class MemoryPlayer:
     """Every read of a `SigmaMem`, and the adaptive one, which is acted upon.
 
-    One pass gives all of them: what a read would have chosen is part of the adaptive decision. Before the
-    event ``at``, ``interrupt`` is called: a peer joins, a source is revoked, the memory is opened again.
+    One pass gives all of them: what a read would have chosen is part of the adaptive decision.
     """
 
-    def __init__(
-        self,
-        memory: SigmaMem,
-        reads: Reads = READS,
-        *,
-        at: int | None = None,
-        interrupt: Callable[[MemoryPlayer], None] = lambda player: None,
-    ) -> None:
+    def __init__(self, memory: SigmaMem, reads: Reads = READS) -> None:
         self.memory = memory
-        self.revoked: set[str] = set()  # sources that are not heard any more
-        self._reads, self._at, self._interrupt = reads, at, interrupt
+        self.silenced: set[str] = set()  # sources that are not heard
+        self._reads = reads
         self._ids: list[str] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.decide`."""
-        if len(self._ids) == self._at:
-            self._interrupt(self)
         decision = self.memory.decide(event.question, event.answers, phi=phi, topic=event.topics)
         self._ids.append(decision.id)
-        peers = self.memory.peers
-        score, prob = (np.array([values[p] for p in peers]) for values in (decision.scores, decision.probs))
         found = {read.name: NOBODY for read in self._reads if read.needs != "center"}
         for name, peer in decision.reads.items():
-            index = peers.index(peer)
-            found[name] = choose_present(self._reads[name], index, score, prob, present[: len(peers)])
+            found[name] = _present_choice(decision, name, self.memory.peers.index(peer), present)
         chosen = NOBODY if decision.peer is None else found[decision.read.removeprefix("adaptive:")]
         return {"adaptive": chosen, **found}
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """`SigmaMem.feedback`."""
-        if source not in self.revoked:
+        if source not in self.silenced:
             self.memory.feedback(self._ids[place], labels, source=source)
 
-    def revoke(self, source: str) -> None:
-        """`SigmaMem.revoke`."""
-        self.memory.revoke(source)
-        self.revoked.add(source)
 
+class RoutePlayer(MemoryPlayer):
+    """The memory's own route and nothing else; it may explore, if only the chosen peer is ever labelled."""
 
-class ExploringPlayer(MemoryPlayer):
-    """The memory's own route, exploring or not: for streams where only the chosen peer is ever labelled."""
-
-    def __init__(self, memory: SigmaMem, *, explore: bool = True) -> None:
+    def __init__(self, memory: SigmaMem, *, explore: bool = False) -> None:
         super().__init__(memory)
         self._explore = explore
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
-        """`SigmaMem.route`; where its peer is absent, the one with the highest p̂ among those present."""
+        """`SigmaMem.route`."""
         decision = self.memory.route(phi=phi, explore=self._explore, topic=event.topics)
         self._ids.append(decision.id)
-        peer = self.memory.peers.index(decision.peer)
-        if not present[peer]:
-            peer = best_present(np.array(list(decision.probs.values())), present)
-        return {decision.read: peer}
+        peer = self.memory.peers.index(decision.peer or "")
+        return {decision.read: _present_choice(decision, decision.read, peer, present)}
 
 
 class RouterPlayer:

@@ -5,7 +5,8 @@ name stand at every event the answer, text and label of one recorded model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sigma_mem.events import Event
 from sigma_mem.streams import Stream
@@ -26,6 +27,15 @@ class Draw:
         """Names of the pool, drawn, and the model that takes each over; fewer where too few stand by."""
         drawn = sorted(self.pool, key=lambda peer: chance(self.seed, "updated", peer))
         return dict(zip(drawn[:count], self.others, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A drawn pool's stream, what happened in it, and the first event of every updated peer."""
+
+    stream: Stream
+    happened: str = ""
+    began: Mapping[str, int] = field(default_factory=dict)
 
 
 def draw_pool(peers: Sequence[str], size: int, seed: int) -> Draw:
@@ -75,10 +85,38 @@ def strongest(stream: Stream) -> list[str]:
     return sorted(stream.peers, key=lambda p: -sum(labels[p]) / max(len(labels[p]), 1))
 
 
-def late_peer(stream: Stream) -> tuple[Stream, str]:
-    """The best peer is there from the middle on only, listed last; also its name."""
-    newcomer, half = strongest(stream)[0], len(stream) // 2
-    others = tuple(p for p in stream.peers if p != newcomer)
-    early = replace(stream, events=stream.events[:half])
-    events = (*updated(early, others, {}, lambda t, event: False).events, *stream.events[half:])
-    return Stream(stream.name, (*others, newcomer), events), newcomer
+def _unchanged(stream: Stream, draw: Draw) -> Update:
+    return Update(updated(stream, draw.pool, {}, lambda t, event: False))
+
+
+def _replaced(stream: Stream, draw: Draw, *, everyone: bool, gradual: bool) -> Update:
+    """Other models take over one name, or all of them, at once or ever more often."""
+    successors = draw.successors(len(draw.pool) if everyone else 1)
+    when = ever_more(stream, draw.seed) if gradual else from_halfway(stream)
+    happened = ", ".join(f"{name} becomes {model}" for name, model in successors.items())
+    began = next(t for t, event in enumerate(stream) if when(t, event))
+    return Update(updated(stream, draw.pool, successors, when), happened, dict.fromkeys(successors, began))
+
+
+def _swapped(stream: Stream, draw: Draw) -> Update:
+    """The best and the worst model of the pool exchange names."""
+    order = strongest(_unchanged(stream, draw).stream)
+    best, worst = order[0], order[-1]
+    changed = updated(stream, draw.pool, {best: worst, worst: best}, from_halfway(stream))
+    began = dict.fromkeys((best, worst), len(stream) // 2)
+    return Update(changed, f"{best} and {worst} change places", began)
+
+
+CONDITIONS: dict[str, tuple[str, Callable[[Stream, Draw], Update]]] = {
+    "none": ("nothing changes", _unchanged),
+    "one": (
+        "halfway one name is taken over by another model",
+        partial(_replaced, everyone=False, gradual=False),
+    ),
+    "all": ("halfway every name is", partial(_replaced, everyone=True, gradual=False)),
+    "gradual": (
+        "one name is ever more often: on no event up to 30 % of the stream, on all from 70 % on",
+        partial(_replaced, everyone=False, gradual=True),
+    ),
+    "swap": ("halfway the best and the worst model exchange names", _swapped),
+}

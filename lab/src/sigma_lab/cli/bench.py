@@ -2,26 +2,27 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from sigma_lab.attack import PARTNERS, Partner
 from sigma_lab.cli.bench_options import (
     CenterChoice,
+    CenterRun,
     Limit,
     Ratios,
-    Rivals,
     RunOptions,
+    Seeds,
     StreamFile,
-    Warm,
-    WarmB1,
-    WarmShare,
+    WarmUp,
     experiment_command,
     numbers_of,
 )
-from sigma_lab.cli.measuring import age, encoder, gateway, speed
+from sigma_lab.cli.measurements import age, encoder, gateway, speed
 from sigma_mem.cli.options import named_values, names_of
 from sigma_mem.cli.output import progress_bar
+from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
 
 if TYPE_CHECKING:
@@ -35,14 +36,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="The paper's 
 def cf(
     stream: StreamFile,
     ratios: Ratios = "0,0.5,0.7,0.9",
+    partner: Annotated[
+        str, typer.Option(help="Whom the strong peer is swapped with: random, weakest, last, or several.")
+    ] = "random",
     limit: Limit = None,
-    warm: Warm = None,
-    warm_share: WarmShare = 0.0,
-    warm_b1: WarmB1 = None,
-    rivals: Rivals = False,
-    session: Annotated[
-        bool, typer.Option("--session", help="Play the memory event by event instead of by exact replay.")
-    ] = False,
     text_features: Annotated[
         bool,
         typer.Option(
@@ -51,23 +48,20 @@ def cf(
     ] = True,
     *,
     options: RunOptions,
+    first: WarmUp,
     center: CenterChoice,
+    run: CenterRun,
 ) -> "Table":
     """Accuracy and selections of every mechanism under the counterfactual attack."""
     from sigma_lab.bench.experiments.cf import counterfactual_table
 
-    at = numbers_of(ratios, "--ratios")
-    with options.experiment(
-        stream,
-        limit=limit,
-        warm=warm,
-        warm_share=warm_share,
-        warm_b1=warm_b1,
-        rivals=rivals,
-        center=center,
-    ) as e:
-        setup = replace(e.setup, settings=Settings(text_features=text_features), session=session)
-        return counterfactual_table(e.stream, e.phis, at, setup, e.center)
+    at, partners = numbers_of(ratios, "--ratios"), names_of(partner) or []
+    if unknown := [name for name in partners if name not in PARTNERS]:
+        raise InputError(f"got --partner {unknown[0]}; expected among {', '.join(PARTNERS)}")
+    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
+        setup = replace(e.setup, settings=Settings(text_features=text_features))
+        swapped = cast("list[Partner]", partners)
+        return counterfactual_table(e.stream, e.phis, at, setup, e.center, swapped)
 
 
 @app.command()
@@ -77,21 +71,18 @@ def peers(
     sizes: Annotated[str | None, typer.Option(help="Sizes of the pool, separated by commas.")] = None,
     ratios: Ratios = "0,0.5,0.7,0.9",
     limit: Limit = None,
-    warm: Warm = None,
-    warm_b1: WarmB1 = None,
-    rivals: Rivals = False,
     *,
     options: RunOptions,
+    first: WarmUp,
     center: CenterChoice,
+    run: CenterRun,
 ) -> "Table":
     """Pools of 3, 4, 5 … peers with every parameter fixed."""
-    from sigma_lab.bench.experiments.peers import peer_table
+    from sigma_lab.bench.experiments.cf import peer_table
 
     pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
     at = numbers_of(ratios, "--ratios")
-    with options.experiment(
-        stream, limit=limit, warm=warm, warm_b1=warm_b1, rivals=rivals, center=center
-    ) as e:
+    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
         return peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
 
 
@@ -109,25 +100,26 @@ def ood(
     *,
     options: RunOptions,
     center: CenterChoice,
+    run: CenterRun,
 ) -> "Table":
-    """Learn on one stream (its memory where peers are the same, a learned φ with --phi), test on another."""
-    from sigma_lab.bench.experiments.ood import transfer_table
+    """Learn on one stream (its memory if peers are the same, a learned φ with --phi), test on another."""
+    from sigma_lab.bench.experiments.cf import transfer_table
     from sigma_lab.bench.league import Setup
 
-    center.check()
+    center.check(run)
     encoders = {} if options.by_center(center) else {"default φ": options.open_encoder(None)}
     if options.phi is not None:
         encoders["learned φ"] = options.open_encoder(options.phi)
     with progress_bar() as progress:
-        first = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
-        second = options.load(test, limit=limit, domains=names_of(test_domains))
-        with center.opened([second, first], options.seed, progress) as opened:
-            texts = [[event.question for event in stream] for stream in (first, second)]
-            phis = {name: (e.encode(texts[0]), e.encode(texts[1])) for name, e in encoders.items()}
-            if opened is not None and not encoders:
-                phis["center's φ"] = opened.phis(first), opened.phis(second)
-            setup = Setup(seed=options.seed, progress=progress)
-            return transfer_table(first, second, phis, setup, opened)
+        before = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
+        tested = options.load(test, limit=limit, domains=names_of(test_domains))
+        opened = center.opened(run, [tested, before], options.seed, progress)
+        texts = [[event.question for event in stream] for stream in (before, tested)]
+        phis = {name: (e.encode(texts[0]), e.encode(texts[1])) for name, e in encoders.items()}
+        if opened is not None and not encoders:
+            phis["center's φ"] = opened.phis(before), opened.phis(tested)
+        setup = Setup(seed=options.seed, progress=progress)
+        return transfer_table(before, tested, phis, setup, opened)
 
 
 @app.command()
@@ -135,29 +127,17 @@ def ood(
 def mechanisms(
     stream: StreamFile,
     limit: Limit = None,
-    warm: Warm = None,
-    warm_share: WarmShare = 0.0,
-    warm_b1: WarmB1 = None,
-    rivals: Rivals = False,
     *,
     options: RunOptions,
+    first: WarmUp,
     center: CenterChoice,
+    run: CenterRun,
 ) -> "Table":
     """Every mechanism on the clean stream, overall and by domain, with paired intervals."""
-    from sigma_lab.bench.experiments.cf import counterfactual_table
-    from sigma_lab.bench.experiments.mechanisms import mechanism_table
+    from sigma_lab.bench.experiments.cf import mechanism_table
 
-    with options.experiment(
-        stream,
-        limit=limit,
-        warm=warm,
-        warm_share=warm_share,
-        warm_b1=warm_b1,
-        rivals=rivals,
-        center=center,
-    ) as e:
-        clean = counterfactual_table(e.stream, e.phis, [0.0], e.setup, e.center)
-        return mechanism_table(clean, None if e.center is None else e.center.places(e.stream))
+    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
+        return mechanism_table(e.stream, e.phis, e.setup, e.center)
 
 
 @app.command()
@@ -165,20 +145,20 @@ def mechanisms(
 def feedback(
     stream: StreamFile,
     shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0,0.005,0.01,0.02,0.05,0.1,1",
-    seeds: Annotated[int, typer.Option(min=1, help="How many masks.")] = 3,
+    seeds: Seeds = 3,
     limit: Limit = None,
-    warm: Warm = None,
-    warm_b1: WarmB1 = None,
     *,
     options: RunOptions,
+    first: WarmUp,
     center: CenterChoice,
+    run: CenterRun,
 ) -> "Table":
     """Accuracy against the share of events with feedback, over several masks."""
     from sigma_lab.bench.experiments.feedback import feedback_table
 
-    at, masks = numbers_of(shares, "--shares"), range(options.seed, options.seed + seeds)
-    with options.experiment(stream, limit=limit, warm=warm, warm_b1=warm_b1, center=center) as e:
-        return feedback_table(e.stream, e.phis, at, masks, e.setup, e.center)
+    at = numbers_of(shares, "--shares")
+    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
+        return feedback_table(e.stream, e.phis, at, options.seeds(seeds), e.setup, e.center)
 
 
 @app.command()
@@ -202,21 +182,18 @@ def theory(
 def drift(
     stream: StreamFile,
     size: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
-    seeds: Annotated[int, typer.Option(min=1, help="How many draws of pool and replacements.")] = 3,
+    seeds: Seeds = 3,
     conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
     limit: Limit = 2000,
-    rivals: Rivals = False,
     *,
     options: RunOptions,
+    first: WarmUp,
 ) -> "Table":
-    """Models updated under one name: one, all, gradually, swapped; beside every single γ in hindsight.
-
-    By name also new-peer, delayed and bandit-only.
-    """
+    """Models updated under one name: one, all, gradually, swapped; compared with every single γ."""
     from sigma_lab.bench.experiments.drift import drift_table
 
-    drawn = range(options.seed, options.seed + seeds)
-    with options.experiment(stream, limit=limit, rivals=rivals) as e:
+    drawn = options.seeds(seeds)
+    with options.experiment(stream, limit=limit, first=first) as e:
         return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=size, seeds=drawn)
 
 
@@ -225,9 +202,7 @@ def drift(
 def poison(
     stream: StreamFile,
     attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    events: Annotated[
-        int | None, typer.Option("--events", "--limit", help="At most this many events.")
-    ] = 1000,
+    limit: Limit = 1000,
     revoke: Annotated[
         bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
     ] = False,
@@ -237,7 +212,7 @@ def poison(
     """What lying label sources cost, with a trusted source named and without."""
     from sigma_lab.bench.experiments.poison import poison_table
 
-    with options.experiment(stream, limit=events) as e:
+    with options.experiment(stream, limit=limit) as e:
         return poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
 
 
@@ -247,7 +222,7 @@ def confidence(
     stream: StreamFile,
     share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,
     min_confidence: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Answer only where this share of the answers is right.")
+        float, typer.Option(min=0.0, max=1.0, help="Answer only if this share of the answers is right.")
     ] = 0.9,
     limit: Limit = None,
     *,
@@ -265,12 +240,10 @@ def confidence(
 def panel(
     stream: StreamFile,
     change: Annotated[
-        list[float] | None,
+        str | None,
         typer.Option(
-            min=0.0,
-            max=1.0,
-            help="Stop once the chance that the rest would change the answer is at most this; several times "
-            "for several. Default: 0.03, 0.06, 0.15, 0.25, 0.4.",
+            help="Stop once the chance that the rest would change the answer is at most this; several "
+            "separated by commas. Default: 0.03,0.06,0.15,0.25,0.4.",
             show_default=False,
         ),
     ] = None,
@@ -286,38 +259,33 @@ def panel(
     *,
     options: RunOptions,
 ) -> "Table":
-    """Asking only as many as needed: accuracy against mean calls and costs, beside asking everyone."""
+    """Asking only as many as needed: accuracy against mean calls and costs, compared with asking everyone."""
     from sigma_lab.bench.experiments.panel import CHANGES, panel_table
 
     given = named_values(price or [], "price")
     prices = {peer: numbers_of(amount, "--price")[0] for peer, amount in given.items()} or None
+    limits = CHANGES if change is None else numbers_of(change, "--change")
     with options.experiment(stream, limit=limit) as e:
-        return panel_table(e.stream, e.phis, change or CHANGES, e.setup, prices)
+        return panel_table(e.stream, e.phis, limits, e.setup, prices)
 
 
 @app.command()
 @experiment_command
-def regimes(
-    stream: StreamFile,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+def regimes(stream: StreamFile, seeds: Seeds = 3, limit: Limit = None, *, options: RunOptions) -> "Table":
     """Labels as users have them: all, few, of the served peer only, until a pause, in bursts."""
     from sigma_lab.bench.experiments.regimes import regimes_table
 
     with options.experiment(stream, limit=limit) as e:
-        return regimes_table(e.stream, e.phis, e.setup, range(options.seed, options.seed + seeds))
+        return regimes_table(e.stream, e.phis, e.setup, options.seeds(seeds))
 
 
 @app.command()
 @experiment_command
 def topics(
     stream: StreamFile,
-    seeds: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    seeds: Seeds = 5,
     pools: Annotated[
-        str | None, typer.Option(help="In place of orders: pools of these sizes, separated by commas.")
+        str | None, typer.Option(help="Instead of orders: pools of these sizes, separated by commas.")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Pools of each size.")] = 10,
     ratios: Ratios = "0,0.9",
@@ -332,7 +300,7 @@ def topics(
     at = numbers_of(ratios, "--ratios")
     with options.experiment(stream, limit=limit) as e:
         if pools is None:
-            parts = ordered(e.stream, range(options.seed, options.seed + seeds))
+            parts = ordered(e.stream, options.seeds(seeds))
         else:
             parts = drawn_pools(e.stream, [int(size) for size in numbers_of(pools, "--pools")], draws)
         return topics_table(e.stream, e.phis, parts, at, e.setup, adaptive=adaptive)
@@ -360,7 +328,7 @@ def costs(
     *,
     options: RunOptions,
 ) -> "Table":
-    """Accuracy against spending, beside ParetoBandit and the best fixed peer one can afford."""
+    """Accuracy against spending, compared with ParetoBandit and the best fixed peer one can afford."""
     from sigma_lab.bench.experiments.costs import costs_table
 
     at = None if budgets is None else numbers_of(budgets, "--budgets")
@@ -369,5 +337,5 @@ def costs(
         return costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
 
 
-for measuring in (encoder, speed, age, gateway):
-    app.command()(measuring)
+for measurement in (encoder, speed, age, gateway):
+    app.command()(measurement)

@@ -18,7 +18,7 @@ from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
-    from sigma_lab.bench.center import BenchCenter
+    from sigma_lab.bench.center import BenchCenter, PosteriorWeights
     from sigma_lab.bench.league import Progress, Setup
     from sigma_lab.bench.table import Table
     from sigma_mem.encode import Encoder
@@ -28,17 +28,9 @@ if TYPE_CHECKING:
 StreamFile = Annotated[
     list[Path], typer.Argument(help="Recorded streams: JSON lines, plain, .gz or .zst; several are one.")
 ]
-Limit = Annotated[int | None, typer.Option(help="At most this many events.")]
+Limit = Annotated[int | None, typer.Option("--limit", "--events", help="At most this many events.")]
 Ratios = Annotated[str, typer.Option(help="Attack ratios, separated by commas.")]
-Rivals = Annotated[bool, typer.Option("--rivals", help="Also four other libraries (extra 'rivals'); slower.")]
-Warm = Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")]
-WarmB1 = Annotated[
-    Path | None,
-    typer.Option("--warm-beta", help="A stream that Beta B1 alone learns from first, as in the paper."),
-]
-WarmShare = Annotated[
-    float, typer.Option(help="Leading share of the stream to learn from first, not in the table.")
-]
+Seeds = Annotated[int, typer.Option(min=1, help="How many seeds: draws, masks or orders, from --seed on.")]
 
 
 def numbers_of(text: str, what: str) -> list[float]:
@@ -49,24 +41,18 @@ def numbers_of(text: str, what: str) -> list[float]:
         raise InputError(f"got {what} {text!r}; expected numbers separated by commas, like 0,0.5") from error
 
 
-@dataclass(frozen=True, slots=True)
-class CenterChoice:
-    """Which center judges, steered by what, how many events, and where: each field is an option."""
+def show_table(table: Table, as_json: bool, files: Sequence[Path] = ()) -> None:
+    """Print one JSON object, or a table with its remarks and the files that were written."""
+    if as_json:
+        print_json(table.values)
+    else:
+        print_table(table.header, table.rows, [*table.remarks, *map(str, files)])
 
-    center: Annotated[
-        str | None, typer.Option(help="Also a center's rows: smollm2, a folder or a hub name.")
-    ] = None
-    steering: Annotated[Path | None, typer.Option(help="A checkpoint of  sigma-mem train steering.")] = None
-    judge: Annotated[
-        int | None, typer.Option(min=1, help="At most this many events that the center judges.")
-    ] = None
-    judge_after: Annotated[
-        int, typer.Option(min=0, help="The center judges only events from this place on.")
-    ] = 0
-    ray: Annotated[
-        str | None, typer.Option(help="Spread the judging over the Ray cluster at this address.")
-    ] = None
-    workers: Annotated[int, typer.Option(min=1, help="Centers on the Ray cluster.")] = 2
+
+@dataclass(frozen=True, slots=True)
+class CenterRun:
+    """Where a center runs, and what the paper leaves open of its posterior: each field is an option."""
+
     dtype: Annotated[str, typer.Option(help="Of the center: auto, float32, float16 or bfloat16.")] = "auto"
     device: Annotated[str | None, typer.Option(help="Of the center, such as cpu or cuda:0.")] = None
     device_map: Annotated[
@@ -79,11 +65,39 @@ class CenterChoice:
     eta_g: Annotated[float, typer.Option(help="Step of G.")] = 0.005
 
     @property
+    def where(self) -> dict[str, Any]:
+        """What ``Center.load`` takes."""
+        return {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
+
+    @property
+    def weights(self) -> PosteriorWeights:
+        """Of the posterior and of G."""
+        from sigma_lab.bench.center import PosteriorWeights
+
+        return PosteriorWeights(self.w_u, self.w_g, self.epsilon, self.gamma_g, self.eta_g)
+
+
+@dataclass(frozen=True, slots=True)
+class CenterChoice:
+    """Which center judges, steered by what, and how many events: each field is an option."""
+
+    center: Annotated[
+        str | None, typer.Option(help="Also a center's rows: smollm2, a folder or a hub name.")
+    ] = None
+    steering: Annotated[Path | None, typer.Option(help="A checkpoint of  sigma-mem train steering.")] = None
+    judge: Annotated[
+        int | None, typer.Option(min=1, help="At most this many events that the center judges.")
+    ] = None
+    judge_after: Annotated[
+        int, typer.Option(min=0, help="The center judges only events from this place on.")
+    ] = 0
+
+    @property
     def wanted(self) -> bool:
         """Whether a center takes part; a checkpoint brings the name of its own."""
         return self.center is not None or self.steering is not None
 
-    def check(self) -> None:
+    def check(self, run: CenterRun) -> None:
         """Complain before the long work begins: options without a center, or a center without its extra."""
         if self.wanted:
             import_module("sigma_mem.center")  # one clear error without the extra
@@ -92,34 +106,44 @@ class CenterChoice:
                     f"got --steering {self.steering}, where there is no file; expected a checkpoint of "
                     " sigma-mem train steering"
                 )
-        elif self != CenterChoice():
+        elif self != CenterChoice() or run != CenterRun():
             raise InputError("got options of a center without one; give --center NAME or --steering CKPT")
 
-    @contextmanager
     def opened(
-        self, streams: Sequence[Stream], seed: int, progress: Progress
-    ) -> Iterator[BenchCenter | None]:
-        """The center while the ``with`` lasts, for events of these streams; None where none is wanted."""
+        self, run: CenterRun, streams: Sequence[Stream], seed: int, progress: Progress
+    ) -> BenchCenter | None:
+        """The center for events of these streams; None if none is wanted."""
         if not self.wanted:
-            yield None
-            return
-        from sigma_lab.bench.center import PosteriorWeights, open_bench_center
+            return None
+        from sigma_lab.bench.center import open_bench_center
 
-        weights = PosteriorWeights(self.w_u, self.w_g, self.epsilon, self.gamma_g, self.eta_g)
-        with open_bench_center(
+        return open_bench_center(
             [event.question for stream in streams for event in stream],
             center=self.center,
             steering=self.steering,
             after=self.judge_after,
             limit=self.judge,
             seed=seed,
-            ray=self.ray,
-            workers=self.workers,
-            options={"dtype": self.dtype, "device": self.device, "device_map": self.device_map},
-            weights=weights,
+            options=run.where,
+            weights=run.weights,
             progress=progress,
-        ) as center:
-            yield center
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What mechanisms learn from first, and who else takes part: each field is an option."""
+
+    warm: Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")] = None
+    warm_share: Annotated[
+        float, typer.Option(help="Leading share of the stream to learn from first, not in the table.")
+    ] = 0.0
+    warm_beta: Annotated[
+        Path | None, typer.Option(help="A stream that Beta B1 alone learns from first, as in the paper.")
+    ] = None
+    rivals: Annotated[
+        bool, typer.Option("--rivals", help="Also four other libraries (extra 'rivals'); slower.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,52 +190,64 @@ class RunOptions:
     report: Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")] = None
     as_json: Json = False
 
+    def seeds(self, count: int) -> range:
+        """So many seeds, from --seed on."""
+        return range(self.seed, self.seed + count)
+
     @contextmanager
     def experiment(
         self,
         files: Sequence[Path],
         *,
         limit: int | None,
-        warm: Path | None = None,
-        warm_share: float = 0.0,
-        warm_b1: Path | None = None,
-        rivals: bool = False,
+        first: WarmUp | None = None,
         center: CenterChoice | None = None,
+        run: CenterRun | None = None,
     ) -> Iterator[Experiment]:
         """Load, order and encode streams, set the warm-up apart, open the center, and show progress."""
         from sigma_lab.bench.league import Setup
         from sigma_lab.bench.rivals import RIVALS
 
-        choice = center or CenterChoice()
-        choice.check()
+        choice, of_center, warm_up = center or CenterChoice(), run or CenterRun(), first or WarmUp()
+        choice.check(of_center)
         encoder = None if self.by_center(choice) else self.open_encoder(self.phi)
         with progress_bar() as progress:
-            stream, before = self.load(files, limit=limit), None if warm is None else self.load([warm])
-            if not 0.0 <= warm_share < 1.0:
-                raise InputError(f"got --warm-share {warm_share}; expected a number in [0, 1), such as 0.5")
-            if warm_share > 0.0:
-                if before is not None:
-                    raise InputError("got --warm and --warm-share; expected one of them")
-                cut = int(warm_share * len(stream))
-                before = stream.select(limit=cut)
-                stream = replace(stream, events=stream.events[cut:])
+            stream, before = self._with_warm_up(files, limit, warm_up)
             streams = [stream] if before is None else [stream, before]
-            with choice.opened(streams, self.seed, progress) as opened:
+            opened = choice.opened(of_center, streams, self.seed, progress)
 
-                def phis(one: Stream) -> FloatArray:
-                    if encoder is not None:
-                        return encoder.encode([event.question for event in one])
-                    assert opened is not None  # by_center says so
-                    return opened.phis(one)
+            def phis(one: Stream) -> FloatArray:
+                if encoder is not None:
+                    return encoder.encode([event.question for event in one])
+                assert opened is not None  # by_center says so
+                return opened.phis(one)
 
-                setup = Setup(
-                    rivals=tuple(RIVALS) if rivals else (),
-                    warm=None if before is None else (before, phis(before)),
-                    warm_b1=None if warm_b1 is None else self.load([warm_b1]),
-                    seed=self.seed,
-                    progress=progress,
-                )
-                yield Experiment(stream, phis(stream), setup, opened)
+            setup = Setup(
+                rivals=tuple(RIVALS) if warm_up.rivals else (),
+                warm=None if before is None else (before, phis(before)),
+                warm_b1=None if warm_up.warm_beta is None else self.load([warm_up.warm_beta]),
+                seed=self.seed,
+                progress=progress,
+            )
+            yield Experiment(stream, phis(stream), setup, opened)
+
+    def _with_warm_up(
+        self, files: Sequence[Path], limit: int | None, first: WarmUp
+    ) -> tuple[Stream, Stream | None]:
+        """The stream, and what is learned from before it."""
+        stream, before = (
+            self.load(files, limit=limit),
+            None if first.warm is None else self.load([first.warm]),
+        )
+        if not 0.0 <= first.warm_share < 1.0:
+            raise InputError(f"got --warm-share {first.warm_share}; expected a number in [0, 1), such as 0.5")
+        if first.warm_share > 0.0:
+            if before is not None:
+                raise InputError("got --warm and --warm-share; expected one of them")
+            cut = int(first.warm_share * len(stream))
+            before = stream.select(limit=cut)
+            stream = replace(stream, events=stream.events[cut:])
+        return stream, before
 
     def by_center(self, choice: CenterChoice) -> bool:
         """Whether φ is that of the center's steering, so that m-route and m-vote are the center's own."""
@@ -260,22 +296,14 @@ class RunOptions:
             raise InputError(f"got --pool {self.pool}; expected at most {len(peers)}, the number of peers")
         return random.Random(self.pool_seed).sample(sorted(peers), self.pool)
 
-    def show(self, table: Table) -> None:
-        """Write the report where one is asked for, and print one JSON object or a table."""
-        from sigma_lab.bench.table import write_report
-
-        files = [] if self.report is None else write_report(table, self.report)
-        if self.as_json:
-            print_json(table.values())
-        else:
-            print_table(*table.grid(), [*table.remarks(), *map(str, files)])
-
 
 def experiment_command(command: Callable[..., Table]) -> Callable[..., None]:
     """Make an option of each field of every parameter that is a dataclass, and print the command's table."""
 
     @wraps(command)
     def shown(**given: Any) -> None:
-        given["options"].show(command(**given))
+        table, options = command(**given), given["options"]
+        files = [] if options.report is None else table.write(options.report)
+        show_table(table, options.as_json, files)
 
     return grouped_options(shown)

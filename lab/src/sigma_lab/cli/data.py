@@ -1,7 +1,7 @@
 """``sigma-mem data``: from a benchmark's release files to a stream."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -41,7 +41,7 @@ def questions(
     """Build questions: what peers see, what the center sees, and what is right."""
     from collections import Counter
 
-    from sigma_lab.collect.building import build_questions
+    from sigma_lab.collect.question_sets import build_questions
     from sigma_lab.collect.questions import write_questions
 
     check_folder("--out", out)
@@ -72,31 +72,31 @@ def grade(
     ],
     questions: Annotated[Path, typer.Option(help="The file of questions that were asked.")],
     out: Annotated[Path, typer.Option(help="Stream to write: .jsonl, .jsonl.gz or .jsonl.zst.")],
-    f1: Annotated[
-        float | None, typer.Option(help="A span is right from this F1 on.", show_default="exact match")
-    ] = None,
+    match: Annotated[
+        Literal["exact", "contained"],
+        typer.Option(help="A span is right if it equals an accepted answer, or also if it contains one."),
+    ] = "exact",
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Grade answers and write them as a stream. Programs run in a sandbox, or not at all."""
-    from sigma_lab.collect.grading import grade_answers, read_responses
+    from sigma_lab.collect.graded import grade_answers, read_responses
     from sigma_lab.collect.questions import read_questions
     from sigma_mem.streams import save_stream
 
     check_folder("--out", out)
-    if f1 is not None and not 0.0 < f1 <= 1.0:
-        raise InputError(f"got --f1 {f1}; expected a number in (0, 1]")
     name = out.name.split(".")[0]
     with progress_bar() as show:
         graded = grade_answers(
             read_questions(questions),
             read_responses(answers),
             name=name,
-            f1=f1,
+            match=match,
             workers=workers,
             progress=show,
         )
     save_stream(graded.stream, out)
+    graded.save_how(out)
     names = ("right", "wrong", "unread", "failed")
     rows = [(*key, [count[name] for name in names]) for key, count in sorted(graded.counts.items())]
     if as_json:
@@ -104,6 +104,7 @@ def grade(
         print_json(
             {
                 **values,
+                "how": graded.how,
                 "grades": [
                     {"dataset": dataset, "peer": peer, **dict(zip(names, counts, strict=True))}
                     for dataset, peer, counts in rows
@@ -113,6 +114,7 @@ def grade(
         return
     shown = [(*who, *map(str, counts), _share(counts[0], counts[0] + counts[1])) for *who, counts in rows]
     remarks = [f"{out}: {len(graded.stream):,} events, {len(graded.stream.peers)} peers"]
+    remarks += [graded.how["programs"]["bound"]] if graded.how["programs"] else []
     print_table(["dataset", "peer", *names, "accuracy"], shown, remarks)
 
 
@@ -126,8 +128,8 @@ def check(
     """Grade the reference answers and solutions of datasets, and broken forms of them."""
     from dataclasses import asdict
 
-    from sigma_lab.collect.building import build_questions
-    from sigma_lab.collect.checking import check_references
+    from sigma_lab.collect.question_sets import build_questions
+    from sigma_lab.collect.reference_check import check_references
     from sigma_lab.collect.releases import RELEASES
 
     at_hand = [name for name, release in RELEASES.items() if raw is None or release.found(raw)]

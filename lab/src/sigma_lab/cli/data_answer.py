@@ -13,7 +13,7 @@ from sigma_mem.errors import InputError, SigmaMemError
 
 if TYPE_CHECKING:
     from sigma_lab.collect.answer_file import PeerTotals
-    from sigma_lab.collect.answering import PeerRun
+    from sigma_lab.collect.answers import PeerRun
     from sigma_lab.collect.peers import PeerSettings
 
 
@@ -27,9 +27,7 @@ def answer(
     out: Annotated[Path, typer.Option(help="Where the answers go: a .jsonl or .jsonl.gz file.")],
     peer: Annotated[
         list[str] | None,
-        typer.Option(
-            help="NAME=SPEC: openai:BASE_URL#MODEL, hf:MODEL, gguf:FILE, command:PROGRAM or local:SOLVER."
-        ),
+        typer.Option(help="NAME=SPEC: openai:BASE_URL#MODEL, hf:MODEL or command:PROGRAM."),
     ] = None,
     peers: Annotated[Path | None, typer.Option(help="A TOML file that defines peers.")] = None,
     set_: Annotated[
@@ -69,7 +67,7 @@ def answer(
     Run it again after an interruption: what is recorded is not asked again.
     """
     from sigma_lab.collect.answer_file import check_target, read_answers, totals, write_answers
-    from sigma_lab.collect.answering import answer_all, pair_up
+    from sigma_lab.collect.answers import answer_all, pair_up
     from sigma_lab.collect.cache import AnswerCache
     from sigma_lab.collect.task_prompts import read_task_prompts
 

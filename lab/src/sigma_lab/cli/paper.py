@@ -2,8 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sigma_lab.cli.bench_options import numbers_of
+from sigma_lab.cli.bench_options import CenterRun, numbers_of
 from sigma_lab.cli.steering_options import SteeringOptions, train_center
 from sigma_mem.cli.options import Json, grouped_options, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
@@ -21,6 +20,7 @@ from sigma_mem.extras import require
 if TYPE_CHECKING:
     from sigma_lab.bench.center import BenchCenter
     from sigma_lab.bench.paper import CenterRows, PaperPlay
+    from sigma_lab.bench.scores import Scores
     from sigma_mem.streams import Stream
 
 Show = Callable[[str, int, int], None]
@@ -51,24 +51,7 @@ class PaperOptions:
     named: Annotated[
         bool, typer.Option("--named/--no-named", help="Table 1 also with a judge that is told who answered.")
     ] = True
-    w_u: Annotated[float, typer.Option(help="Weight of the utilities in the posterior.")] = 1.0
-    w_g: Annotated[float, typer.Option(help="Weight of G in the posterior.")] = 1.0
-    epsilon: Annotated[float, typer.Option(help="ε of the normalised utility.")] = 1e-8
-    gamma_g: Annotated[float, typer.Option(help="Decay of G.")] = 0.995
-    eta_g: Annotated[float, typer.Option(help="Step of G.")] = 0.005
-    ray: Annotated[str | None, typer.Option(help="Spread the judging over this Ray cluster.")] = None
-    workers: Annotated[int, typer.Option(min=1, help="Centers on the Ray cluster.")] = 2
-    dtype: Annotated[str, typer.Option(help="Of the centers: auto, float32, float16 or bfloat16.")] = "auto"
-    device: Annotated[str | None, typer.Option(help="Of the centers, such as cpu or cuda:0.")] = None
-    device_map: Annotated[str | None, typer.Option(help="'auto' spreads a center over several devices.")] = (
-        None
-    )
     cache: Annotated[Path | None, typer.Option(help="Folder for states and features.")] = None
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """Where a center runs."""
-        return {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
 
 
 Files = Annotated[list[Path] | None, typer.Option(help="Stream; several are played as one.")]
@@ -95,25 +78,26 @@ def paper(
     *,
     options: PaperOptions,
     learning: SteeringOptions,
+    run: CenterRun,
 ) -> None:
     """Every table and figure of the paper from streams: attack, more peers, outside domains, mechanisms.
 
     Run it again after an interruption: nothing is trained or judged twice.
     """
-    from sigma_lab.bench.kept_scores import KeptScores
     from sigma_lab.bench.paper import PaperPlay, open_streams, paper_report
+    from sigma_lab.bench.scores import Scores
 
     started = time.monotonic()
     if center and not train:
         raise InputError("got --center without --train; give the stream to train on, or --steering CKPT")
     if center or steering:
-        _check_extras(figures=bool(ood), ray=options.ray is not None)
+        _check_extras(figures=bool(ood))
     given = [train or [], cf or [], ood or []]
     streams = open_streams(
         *given, peers=names_of(options.peers), trained=options.trained, seed=options.seed, limit=options.limit
     )
     out.mkdir(parents=True, exist_ok=True)
-    kept = KeptScores(out / "scores.bin")
+    kept = Scores(out / "scores.bin")
     with progress_bar() as show:
         play = PaperPlay(
             streams,
@@ -128,11 +112,11 @@ def paper(
         checkpoints: list[tuple[str | None, Path]] = [(None, file) for file in steering or []]
         if center and streams.train is not None:
             checkpoints += [
-                (name, _trained(streams.train, name, out / "steering", options, learning, show))
+                (name, _trained(streams.train, name, out / "steering", options, learning, run, show))
                 for name in center
             ]
         rows = [
-            _played(play, name, file, partial(_opened, streams.questions, options, kept, show), options)
+            _played(play, name, file, partial(_opened, streams.questions, options, run, kept, show), options)
             for name, file in checkpoints
         ]
         about = {
@@ -156,22 +140,26 @@ def paper(
     typer.echo(f"{out / 'paper.md'}, paper.tex, paper.json: {about['seconds']:.0f} seconds")
 
 
-def _check_extras(*, figures: bool, ray: bool) -> None:
+def _check_extras(*, figures: bool) -> None:
     """Miss an extra now rather than after hours of training and judging."""
     from importlib import import_module
 
     import_module("sigma_mem.center")
     if figures:
         require("matplotlib.figure", extra="plot", purpose="drawing figures")
-    if ray:
-        require("ray", extra="ray", distribution="sigma-lab", purpose="scoring on a cluster")
 
 
 def _trained(
-    stream: "Stream", name: str, folder: Path, options: PaperOptions, learning: SteeringOptions, show: Show
+    stream: "Stream",
+    name: str,
+    folder: Path,
+    options: PaperOptions,
+    learning: SteeringOptions,
+    run: CenterRun,
+    show: Show,
 ) -> Path:
     """The checkpoint of a center, trained now unless the same training was done before."""
-    about = repr((name, stream.sha256, asdict(learning), options.seed, options.dtype))
+    about = repr((name, stream.sha256, asdict(learning), options.seed, run.dtype))
     slug = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
     file = folder / f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:8]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
@@ -184,16 +172,17 @@ def _trained(
             seed=options.seed,
             cache=options.cache,
             show=lambda what, n, of: show(f"{name}: {what}", n, of),
-            **options.where,
+            **run.where,
         )
     return file
 
 
-Open = Callable[..., AbstractContextManager["BenchCenter"]]
-
-
 def _played(
-    play: "PaperPlay", name: str | None, file: Path, opened: Open, options: PaperOptions
+    play: "PaperPlay",
+    name: str | None,
+    file: Path,
+    opened: Callable[..., "BenchCenter"],
+    options: PaperOptions,
 ) -> "CenterRows":
     """Everything of one center; it is unloaded before the next one comes."""
     from dataclasses import replace
@@ -201,32 +190,32 @@ def _played(
     from sigma_mem.center.project import Steering
     from sigma_mem.center.prompt import JudgePrompt
 
-    with opened(center=name, steering=file) as bench:
-        rows = play.center(bench.name, bench)
-    prompt = JudgePrompt(**Steering.load(file).info.details["prompt"])
+    bench = opened(center=name, steering=file)
+    rows = play.center(bench.name, bench)
+    info = Steering.load(file).info
+    prompt = JudgePrompt(**info.details["prompt"])
     if options.named and play.streams.cf is not None and not prompt.names_peer:
-        model = name or Steering.load(file).info.model
-        with opened(center=model, prompt=replace(prompt, names_peer=True)) as bench:
-            rows = play.with_named(rows, bench)
+        bench = opened(center=name or info.model, prompt=replace(prompt, names_peer=True))
+        rows = play.with_named(rows, bench)
     return rows
 
 
-@contextmanager
 def _opened(
-    questions: list[str], options: PaperOptions, kept: Any, show: Show, **which: Any
-) -> Iterator["BenchCenter"]:
-    from sigma_lab.bench.center import PosteriorWeights, open_bench_center
+    questions: list[str],
+    options: PaperOptions,
+    run: CenterRun,
+    scores: "Scores",
+    show: Show,
+    **which: Any,
+) -> "BenchCenter":
+    from sigma_lab.bench.center import open_bench_center
 
-    weights = PosteriorWeights(options.w_u, options.w_g, options.epsilon, options.gamma_g, options.eta_g)
-    with open_bench_center(
+    return open_bench_center(
         questions,
-        ray=options.ray,
-        workers=options.workers,
         cache=options.cache,
-        options=options.where,
-        weights=weights,
-        kept=kept,
+        options=run.where,
+        weights=run.weights,
+        scores=scores,
         progress=show,
         **which,
-    ) as bench:
-        yield bench
+    )

@@ -1,13 +1,12 @@
 """``sigma-mem train``: learn from a recorded stream."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sigma_lab.cli.steering_options import SteeringOptions, train_center, what_was_read
-from sigma_lab.replay import replay
 from sigma_mem.cli.options import Json, check_folder, grouped_options, names_of
 from sigma_mem.cli.output import print_json, progress_bar
 from sigma_mem.errors import InputError, MissingExtraError
@@ -106,17 +105,13 @@ def _leading(file: Path, peers: str | None, seed: int, share: float) -> Stream:
 
 def _route_accuracies(phis: FloatArray, stream: Stream, skip: int) -> dict[str, float]:
     """Accuracy behind the first ``skip`` events, in a memory that went through all of them."""
-    from sigma_lab.bench.row import correct_at, domain_oracle, present_peers
+    from sigma_lab.bench.league import memory_choices, oracle_rows, rows_of
 
-    labels = stream.labels()
-    past = replay(phis, labels)
-    tested, domains = labels[skip:], [event.domain for event in stream][skip:]
-    chosen = {
-        "m-route": past.score.argmax(axis=1)[skip:],
-        "calibrated-route": past.prob.argmax(axis=1)[skip:],
-        "domain-oracle": domain_oracle(tested, domains, present_peers(stream)[skip:]),
-    }
-    return {name: float(correct_at(tested, peers).mean()) for name, peers in chosen.items()}
+    tested = replace(stream, events=stream.events[skip:])
+    choices = memory_choices(stream, phis)
+    routes = {name: choices[name][skip:] for name in ("m-route", "calibrated-route")}
+    rows = {**rows_of(tested, routes), "domain-oracle": oracle_rows(tested)["domain-oracle"]}
+    return {name: row.accuracy for name, row in rows.items()}
 
 
 def _finish(trained: "TrainedSteering", out: Path, plot: Path | None, as_json: bool) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.collect.asking import Body, Reply
 from sigma_lab.collect.cache import AnswerCache
 from sigma_lab.collect.peers import PeerSettings
+from sigma_lab.collect.requests import Body, Reply
 from sigma_lab.collect.task_prompts import json_lines
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file

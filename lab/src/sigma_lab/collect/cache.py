@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sigma_lab.collect.asking import Reply
+from sigma_lab.collect.requests import Reply
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.streams.jsonl import file_error
 

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from sigma_lab.collect.asking import Body, Reply, TransientError
 from sigma_lab.collect.peers import PeerSettings
+from sigma_lab.collect.requests import Body, Reply, TransientError
 from sigma_lab.collect.task_prompts import clean_text
 from sigma_mem.errors import InputError
 

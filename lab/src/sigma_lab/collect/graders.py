@@ -5,7 +5,6 @@ function of a question and a response; `GRADERS` names them, but for programs (`
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -21,12 +20,13 @@ class Grade:
 
     right: bool
     canon: str | None
-    f1: float | None = None  # of a span: the best overlap with an accepted answer
+    contained: bool = False  # of a span: whether it holds an accepted answer among other words
     why: str = ""
 
 
 TextGrader = Callable[[Question, str], Grade]
 
+_TELLING = 4  # letters
 _LONGEST = 400  # characters that math-verify is given
 _RUN_ON = re.compile(r"\n\s*(?:Question|Q|Problem)\s*\d*[.:]")  # a model that goes on with another question
 _ANSWER_LINE = re.compile(
@@ -109,24 +109,22 @@ def grade_label(question: Question, text: str) -> Grade:
 
 
 def grade_span(question: Question, text: str) -> Grade:
-    """SQuAD's exact match with an accepted answer or alias; its F1 stands beside."""
+    """SQuAD's exact match with an accepted answer or alias; whether it contains one is told apart."""
     stated = stated_answer(text)
     given = canon(_as_given(stated if stated is not None else text), "text")
     if given is None:
-        return Grade(False, None, 0.0)
+        return Grade(False, None)
     accepted = [canon(_as_given(answer), "text") or "" for answer in question.reference.answers]
-    return Grade(given in accepted, given, max((overlap(given, answer) for answer in accepted), default=0.0))
+    return Grade(given in accepted, given, any(contains(given, answer) for answer in accepted))
 
 
-def overlap(given: str, right: str) -> float:
-    """F1 of the words of two normalised answers, as SQuAD counts it.
+def contains(given: str, right: str) -> bool:
+    """Whether a normalised answer holds another one as whole words, and that has four letters or more.
 
-    >>> overlap("denver broncos", "broncos")
-    0.6666666666666666
+    >>> contains("the denver broncos", "denver broncos"), contains("i cannot compute this", "i")
+    (True, False)
     """
-    first, second = Counter(given.split()), Counter(right.split())
-    common = (first & second).total()
-    return 2 * common / (first.total() + second.total()) if common else 0.0
+    return len(right) >= _TELLING and f" {right} " in f" {given} "
 
 
 def grade_words(question: Question, text: str) -> Grade:

@@ -1,10 +1,10 @@
 """The process around a program that nobody trusts: new namespaces, a throw-away root, limits.
 
-`sandbox` runs it as a script that imports nothing of ours: ``python -I -S jail.py SETTINGS``.
-It makes user, mount, pid, network, ipc, uts and cgroup namespaces, becomes process 1 of them, and moves to a
-small tmpfs that holds a read-only Python, ``/proc`` and an empty folder. Then it reads one request (JSON) per
-line, runs the program in it without any capability on a folder of its own, and answers one line. Process 1
-cannot be signalled, traced or written to by what it runs; when it ends, the kernel ends everything inside.
+`sandbox` runs it as a script that imports nothing of ours: ``python -I -S jail.py SETTINGS``, once for every
+program. It joins a control group if there is one, makes user, mount, pid, network, ipc, uts and cgroup
+namespaces, becomes process 1 of them, and moves to a small tmpfs that holds a read-only Python, ``/proc`` and
+an empty folder. Then it reads a request (JSON) from standard input, runs the program in it without any
+capability, and answers one line. When process 1 ends, the kernel ends everything inside.
 """
 
 import ctypes
@@ -16,7 +16,6 @@ import signal
 import struct
 import sys
 import time
-from contextlib import suppress
 from typing import Any, NoReturn
 
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -30,6 +29,8 @@ _DENIED = {
     "x86_64": (0xC000003E, (319, 447, 29, 68, 248, 249, 250, 101, 321, 298, 323, 425)),
     "aarch64": (0xC00000B7, (279, 447, 194, 186, 217, 218, 219, 117, 280, 241, 282, 425)),
 }
+_MMAP = {"x86_64": 9, "aarch64": 222}
+_SHARED_ANONYMOUS = 0x01 | 0x20
 _INSIDE = 1000  # who the program is, inside
 _HOME = "/home/answer"
 _ERRORS = 2000  # bytes of standard error that are kept, the last ones
@@ -59,6 +60,9 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
 
 def main(settings: dict[str, Any]) -> None:
     """Fork into new namespaces and wait; errors of the setup are reported as one line."""
+    if settings["group"] is not None:
+        with open(settings["group"], "w", encoding="ascii") as file:
+            file.write("0")  # this process, and with it what it starts
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -104,15 +108,14 @@ def _enter(settings: dict[str, Any]) -> NoReturn:
         os._exit(0)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _prctl(_PR_SET_DUMPABLE, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # process 1 gets no signal that it does not handle
     try:
         if os.uname().machine not in _DENIED:
             raise OSError(f"the processor is {os.uname().machine}; known are {', '.join(_DENIED)}")
         _new_root(settings["readable"])
     except OSError as error:
         _fail(error)
-    _say({"status": "ready"})
-    for line in sys.stdin:
-        _say(_run(json.loads(line), settings))
+    _say(_run(json.load(sys.stdin), settings))
     os._exit(0)
 
 
@@ -154,7 +157,7 @@ def _make_read_only(target: str) -> None:
 
 
 def _run(request: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Run one program to its end or its limits, then end whatever it left running and drop its files."""
+    """Run the program to its end or its limits."""
     _mount("none", _HOME, "tmpfs", _MS_SAFE, f"size={settings['files']},nr_inodes=4096,mode=777")
     for name, text in request["files"].items():
         with open(f"{_HOME}/{name}", "w", encoding="utf-8", errors="surrogatepass") as file:
@@ -166,15 +169,14 @@ def _run(request: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         _become(pipes, request, settings)
     for end in (pipes[0][0], pipes[1][1], pipes[2][1]):
         os.close(end)
-    reply = _watch(child, (pipes[0][1], pipes[1][0], pipes[2][0]), request, settings)
-    _kill_all()
-    _call("umount2", _HOME.encode(), _MNT_DETACH)
-    return reply
+    return _watch(child, (pipes[0][1], pipes[1][0], pipes[2][0]), request, settings)
 
 
 def _become(pipes: list[tuple[int, int]], request: dict[str, Any], settings: dict[str, Any]) -> NoReturn:
     """Give up everything and turn into the program."""
     try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")  # where memory ends, it ends first
         for number, end in enumerate((pipes[0][0], pipes[1][1], pipes[2][1])):
             os.dup2(end, number)
         os.closerange(3, 256)
@@ -203,13 +205,19 @@ def _become(pipes: list[tuple[int, int]], request: dict[str, Any], settings: dic
 
 
 def _deny_calls() -> None:
-    """Refuse the system calls that hold memory which no limit counts, or that reach deep into the kernel."""
-    architecture, denied = _DENIED[os.uname().machine]
-    load, equal, above, give = 0x20, 0x15, 0x35, 0x06
+    """Refuse the system calls that hold memory which no limit counts, or that reach deep into the kernel.
+
+    Shared pages without a file are among them: they stay while no process maps them.
+    """
+    machine = os.uname().machine
+    architecture, denied = _DENIED[machine]
+    load, equal, above, masked, give = 0x20, 0x15, 0x35, 0x54, 0x06
     allow, refuse, kill = 0x7FFF0000, 0x00050001, 0x80000000
     code = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, kill), (load, 0, 0, 0)]
     code += [(above, 0, 1, 0x40000000), (give, 0, 0, refuse)]  # another calling convention of x86-64
     code += [step for number in denied for step in ((equal, 0, 1, number), (give, 0, 0, refuse))]
+    code += [(equal, 0, 4, _MMAP[machine]), (load, 0, 0, 40), (masked, 0, 0, _SHARED_ANONYMOUS)]
+    code += [(equal, 0, 1, _SHARED_ANONYMOUS), (give, 0, 0, refuse)]
     packed = b"".join(struct.pack("HBBI", *step) for step in [*code, (give, 0, 0, allow)])
     kept = ctypes.create_string_buffer(packed)
     program = struct.pack("HxxxxxxQ", len(packed) // 8, ctypes.addressof(kept))
@@ -291,18 +299,6 @@ def _resident() -> int:
             except (OSError, IndexError):  # it has ended meanwhile
                 continue
     return total * resource.getpagesize()
-
-
-def _kill_all() -> None:
-    """End everything else in this pid namespace, also what forks while it is being killed."""
-    while True:
-        with suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, 0):
-                pass
-        except ChildProcessError:
-            return
 
 
 def _say(reply: dict[str, Any]) -> None:

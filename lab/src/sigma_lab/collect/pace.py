@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sigma_lab.collect.asking import AnsweringPeer, Body, Reply, TransientError
+from sigma_lab.collect.requests import AnsweringPeer, Body, Reply, TransientError
 
 _LONGEST_WAIT = 60.0
 _LONGEST_RETRY_AFTER = 900.0

@@ -4,24 +4,24 @@ import re
 import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from sigma_mem.errors import InputError
 
-KINDS = ("openai", "hf", "gguf", "command", "local")
-_EXPECTED = "openai:BASE_URL#MODEL, hf:MODEL, gguf:FILE, command:PROGRAM or local:SOLVER"
+KINDS = ("openai", "hf", "command")
+_EXPECTED = "openai:BASE_URL#MODEL, hf:MODEL or command:PROGRAM"
 
 
-@dataclass(frozen=True)
-class PeerSettings:
+class PeerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One peer: its specification, how it is prompted, how it samples, and how hard it may be pressed."""
 
     name: str
     spec: str
-    # --- the prompt (not for commands and local solvers, which get the question itself) ---
+    # --- the prompt (not for commands, which get the question itself) ---
     system: str | None = None
     template: str = "{prompt}"
     examples: str | None = None
@@ -32,7 +32,7 @@ class PeerSettings:
     max_tokens: int = 512
     seed: int = 0
     stop: tuple[str, ...] = ()
-    body: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = {}  # msgspec copies it
     """Further fields of an endpoint's request, such as ``reasoning_effort``."""
     omit: tuple[str, ...] = ()
     """Fields of the request that the endpoint does not accept."""
@@ -58,9 +58,6 @@ class PeerSettings:
     device: str | None = None
     dtype: str = "auto"
 
-    def __post_init__(self) -> None:
-        _check(self)
-
     @property
     def kind(self) -> str:
         """What comes before the first colon of the specification."""
@@ -68,7 +65,7 @@ class PeerSettings:
 
     @property
     def target(self) -> str:
-        """What comes after it: a URL with its model, a name, a file or a command."""
+        """What comes after it: a URL with its model, a name or a command."""
         return self.spec.partition(":")[2]
 
     @property
@@ -80,20 +77,18 @@ class PeerSettings:
 
 def peer_from(name: str, spec: str, values: Mapping[str, Any]) -> PeerSettings:
     """Settings from names and values as TOML gives them; what is not named keeps its default."""
-    allowed = _types()
-    checked: dict[str, Any] = {}
-    for option, value in values.items():
-        if option not in allowed:
-            known = ", ".join(sorted(allowed))
-            raise InputError(f"peer {name!r}: got option {option!r}; expected one of {known}")
-        checked[option] = _as(allowed[option], value, f"peer {name!r}: {option}")
-    return PeerSettings(name, spec, **checked)
+    try:
+        peer = msgspec.convert({**values, "name": name, "spec": spec}, PeerSettings)
+    except msgspec.ValidationError as error:
+        raise InputError(f"peer {name!r}: {error}") from error
+    _check(peer)
+    return peer
 
 
 def read_peers(path: Path, defaults: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
     """The tables ``[peers.NAME]`` of a TOML file, over its table ``[defaults]``, over ``defaults``.
 
-    Paths in it are relative to its folder.
+    The paths of examples are relative to its folder.
     """
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -104,11 +99,12 @@ def read_peers(path: Path, defaults: Mapping[str, Any] | None = None) -> dict[st
         raise InputError(f"{path}: expected a table [peers.NAME] for every peer")
     if unknown := set(found) - {"peers", "defaults"}:
         raise InputError(f"{path}: got {sorted(unknown)}; expected [defaults] and [peers.NAME]")
-    below = {**(defaults or {}), **_located(shared, path)}
-    tables = {name: {**below, **_located(peer, path)} for name, peer in peers.items()}
+    tables = {name: {**(defaults or {}), **shared, **peer} for name, peer in peers.items()}
     for name, table in tables.items():
         if not isinstance(table.get("spec"), str):
             raise InputError(f"{path}: peer {name!r} has no spec; expected spec = '{_EXPECTED}'")
+        if "examples" in {**shared, **peers[name]}:
+            table["examples"] = str(path.parent / str(table["examples"]))
     return tables
 
 
@@ -122,46 +118,6 @@ def toml_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, KeyError):
         return text
-
-
-def _located(table: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The table with the path of its examples, and of a GGUF file, seen from the TOML file's folder."""
-    out = dict(table)
-    if isinstance(out.get("examples"), str):
-        out["examples"] = str(path.parent / out["examples"])
-    spec = out.get("spec")
-    if isinstance(spec, str) and spec.startswith("gguf:"):
-        out["spec"] = f"gguf:{path.parent / spec.removeprefix('gguf:')}"
-    return out
-
-
-def _types() -> dict[str, str]:
-    return {
-        f.name: f.type.__name__ if isinstance(f.type, type) else str(f.type)
-        for f in fields(PeerSettings)
-        if f.name not in ("name", "spec")
-    }
-
-
-def _as(kind: str, value: Any, what: str) -> Any:
-    """The value in the type that a field declares, or InputError."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "bool" and isinstance(value, bool):
-        return value
-    if "float" in kind and number:
-        return float(value)
-    if kind.startswith("int") and number and isinstance(value, int):
-        return value
-    if kind.startswith("str") and isinstance(value, str):
-        return value
-    if kind.startswith("tuple") and isinstance(value, str | list | tuple):
-        texts = [value] if isinstance(value, str) else list(value)
-        if all(isinstance(text, str) for text in texts):
-            return tuple(texts)
-    if "Mapping" in kind and isinstance(value, dict):
-        return dict(value)
-    expected = "a table" if "Mapping" in kind else "texts" if kind.startswith("tuple") else kind
-    raise InputError(f"{what}: got {value!r}; expected {expected.replace(' | None', '')}")
 
 
 def _check(peer: PeerSettings) -> None:
@@ -181,18 +137,12 @@ def _check(peer: PeerSettings) -> None:
         command_words(peer)
     if "{prompt}" not in peer.template:
         raise InputError(f"{where}: got template {peer.template!r}; expected {{prompt}} in it")
-    for option, least in (
-        ("concurrency", 1),
-        ("batch", 1),
-        ("max_tokens", 1),
-        ("retries", 0),
-        ("context", 64),
-    ):
-        if getattr(peer, option) < least:
-            raise InputError(f"{where}: got {option} {getattr(peer, option)}; expected at least {least}")
-    if not (peer.timeout > 0 and peer.backoff >= 0 and (peer.rate is None or peer.rate > 0)):
-        got = f"timeout {peer.timeout}, backoff {peer.backoff}, rate {peer.rate}"
-        raise InputError(f"{where}: got {got}; expected positive numbers")
+    least = {"concurrency": 1, "batch": 1, "max_tokens": 1, "retries": 0, "context": 64, "backoff": 0}
+    for option, least_value in least.items():
+        if getattr(peer, option) < least_value:
+            raise InputError(f"{where}: got {option} {getattr(peer, option)}; expected {least_value} or more")
+    if not (peer.timeout > 0 and (peer.rate is None or peer.rate > 0)):
+        raise InputError(f"{where}: got timeout {peer.timeout}, rate {peer.rate}; expected positive numbers")
     if not 0 <= peer.temperature <= 2 or not 0 < peer.top_p <= 1:
         got = f"temperature {peer.temperature}, top_p {peer.top_p}"
         raise InputError(f"{where}: got {got}; expected 0 to 2, and above 0 up to 1")
@@ -200,15 +150,14 @@ def _check(peer: PeerSettings) -> None:
 
 def _check_endpoint(peer: PeerSettings, where: str) -> None:
     url, model = peer.endpoint
+    expected = "expected openai:http://HOST:PORT/v1#MODEL"
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise InputError(
-            f"{where}: got {peer.spec!r}: {error}; expected openai:http://HOST:PORT/v1#MODEL"
-        ) from error
+        raise InputError(f"{where}: got {peer.spec!r}: {error}; {expected}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not model:
-        raise InputError(f"{where}: got {peer.spec!r}; expected openai:http://HOST:PORT/v1#MODEL")
+        raise InputError(f"{where}: got {peer.spec!r}; {expected}")
     if parts.username is not None or re.search(r"\bsk-\w{8}", peer.spec):
         raise InputError(
             f"{where}: the specification seems to hold a key, which would be recorded with every answer; "

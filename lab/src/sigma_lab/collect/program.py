@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from sigma_lab.collect.asking import Body, Reply
 from sigma_lab.collect.peers import PeerSettings, command_words
+from sigma_lab.collect.requests import Body, Reply
 from sigma_mem.errors import InputError
 
 _LARGEST_OUTPUT = 2**20

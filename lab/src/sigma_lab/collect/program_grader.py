@@ -15,7 +15,7 @@ from typing import Any
 
 from sigma_lab.collect.graders import Grade
 from sigma_lab.collect.questions import Question
-from sigma_lab.collect.sandbox import Sandbox
+from sigma_lab.collect.sandbox import DEFAULT, Limits, run_isolated
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -62,7 +62,7 @@ sys.__stdout__.write("\\n" + request["token"] + json.dumps(value))
 }
 
 
-def grade_program(question: Question, text: str, sandbox: Sandbox) -> Grade:
+def grade_program(question: Question, text: str, limits: Limits = DEFAULT) -> Grade:
     """Run the code of a response on every test until one fails; right if none does."""
     tests = question.reference.tests
     code = code_of(text, tests.get("entry") or tests.get("function", ""))
@@ -72,10 +72,10 @@ def grade_program(question: Question, text: str, sandbox: Sandbox) -> Grade:
     program = _completed(code, tests["head"], entry) if entry else code
     files = {"main.py": _MAINS[form], "answer.py": program, "prelude.py": _PRELUDE}
     if form == "asserts":
-        why = _run_asserts(files | {"tests.py": tests["code"]}, sandbox)
+        why = _run_asserts(files | {"tests.py": tests["code"]}, limits)
     else:
         run = _run_stdin if form == "stdin" else _run_call
-        failures = (run(files, tests, case, sandbox) for case in tests["cases"])
+        failures = (run(files, tests, case, limits) for case in tests["cases"])
         why = next((failure for failure in failures if failure), "")
     return Grade(not why, program_canon(code), why=why)
 
@@ -125,22 +125,22 @@ def _completed(code: str, head: str, entry: str) -> str:
     return head + code
 
 
-def _run_asserts(files: dict[str, str], sandbox: Sandbox) -> str:
+def _run_asserts(files: dict[str, str], limits: Limits) -> str:
     """The token is read only behind the last test: a program that merely exits does not know it."""
     token = secrets.token_hex(16)
-    run = sandbox.run(files, "main.py", token)
+    run = run_isolated(files, "main.py", token, limits)
     return run.failure or ("" if run.stdout.endswith(f"\n{token}") else "it ended before its tests")
 
 
-def _run_stdin(files: dict[str, str], tests: Mapping[str, Any], case: list[Any], sandbox: Sandbox) -> str:
-    run = sandbox.run(files, "main.py", case[0])
+def _run_stdin(files: dict[str, str], tests: Mapping[str, Any], case: list[Any], limits: Limits) -> str:
+    run = run_isolated(files, "main.py", case[0], limits)
     return run.failure or ("" if same_output(run.stdout, case[1]) else f"got {run.stdout[:60]!r}")
 
 
-def _run_call(files: dict[str, str], tests: Mapping[str, Any], case: list[Any], sandbox: Sandbox) -> str:
+def _run_call(files: dict[str, str], tests: Mapping[str, Any], case: list[Any], limits: Limits) -> str:
     token = secrets.token_hex(16)
     request = {"function": tests["function"], "arguments": case[0], "token": token}
-    run = sandbox.run(files, "main.py", json.dumps(request) + "\n")
+    run = run_isolated(files, "main.py", json.dumps(request) + "\n", limits)
     value = run.stdout.rpartition(f"\n{token}")[2]
     if run.failure or not value:
         return run.failure or "it ended before its tests"

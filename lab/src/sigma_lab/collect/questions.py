@@ -10,6 +10,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sigma_lab.collect.task_prompts import json_lines
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
@@ -73,34 +75,13 @@ def read_questions(path: str | PathLike[str]) -> list[Question]:
     """Read and check a file of questions; an InputError names the line."""
     questions: dict[str, Question] = {}
     for number, record in json_lines(Path(fspath(path))):
-        question = _question(place := f"{fspath(path)}, line {number}", record)
+        place = f"{fspath(path)}, line {number}"
+        try:
+            question = msgspec.convert(record, Question)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{place}: no question ({error}); expected a line of data questions") from error
         if questions.setdefault(question.id, question) is not question:
             raise InputError(f"{place}: id {question.id!r} is there twice; ids must differ")
     if not questions:
         raise InputError(f"{fspath(path)}: holds no question; make it with sigma-mem data questions")
     return list(questions.values())
-
-
-_TEXTS = ("id", "dataset", "domain", "kind", "split", "prompt", "center_prompt", "grader")
-
-
-def _question(place: str, record: dict[str, Any]) -> Question:
-    for name in _TEXTS:
-        if not isinstance(record.get(name), str):
-            raise InputError(f"{place}: {name!r} is {record.get(name)!r:.60}; expected a string")
-    reference, choices = record.get("reference"), record.get("choices", [])
-    if not isinstance(reference, dict) or not _strings(reference.get("answers", [])):
-        raise InputError(f"{place}: 'reference' is {reference!r:.60}; expected answers, solution and tests")
-    if not isinstance(choices, list) or not all(_strings(pair) and len(pair) == 2 for pair in choices):
-        raise InputError(f"{place}: 'choices' is {choices!r:.60}; expected pairs of label and text")
-    return Question(
-        **{name: record[name] for name in _TEXTS},
-        reference=Reference(
-            tuple(reference.get("answers", [])), reference.get("solution", ""), reference.get("tests", {})
-        ),
-        choices=tuple((label, text) for label, text in choices),
-    )
-
-
-def _strings(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)

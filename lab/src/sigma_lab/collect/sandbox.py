@@ -6,18 +6,19 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from tempfile import mkdtemp
 
 from sigma_mem.errors import SigmaMemError
 
 _JAIL = Path(__file__).with_name("jail.py")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store")
 _START_SECONDS = 60.0
+_OWN_MEMORY = 48 << 20  # of the jail's three processes, beside the program's
 _REMEDY = "code is graded only where it can be isolated (Linux 5.14 or newer with user namespaces)"
 
 
@@ -31,10 +32,13 @@ class Limits:
 
     cpu: int = 10  # seconds of each process
     wall: float = 60.0  # seconds
-    memory: int = 1 << 30  # bytes of address space of each process, and resident of all together
+    memory: int = 1 << 30  # bytes of address space of each process, and of memory of all together
     processes: int = 16  # and threads
     files: int = 64 << 20  # bytes of all files
     output: int = 8 << 20  # bytes
+
+
+DEFAULT = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,68 +60,75 @@ class Run:
         return (self.stderr.strip().splitlines() or [f"exit code {self.code}"])[-1][:200]
 
 
-class Sandbox:
-    """Runs programs one after the other, each on an empty folder in a world of its own.
+def run_isolated(files: dict[str, str], main: str, stdin: str = "", limits: Limits = DEFAULT) -> Run:
+    """Run the file ``main`` of ``files``, with ``stdin`` as its standard input.
 
-    Raises SandboxError where the kernel refuses; `check_isolation` proves that limits hold. One per thread.
+    Every program has a jail of its own, which ends with it: nothing that it does there is left for the next
+    one. Raises SandboxError if the kernel refuses; `check_isolation` proves that limits hold.
     """
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
-        self._process: subprocess.Popen[str] | None = None
-        self._asking = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def run(self, files: dict[str, str], main: str, stdin: str = "") -> Run:
-        """Run the file ``main`` of ``files``, with ``stdin`` as its standard input."""
-        if self._asking:  # interrupted: the result of an earlier program may still come
-            self.close()
-        if self._process is None:
-            self._process = _start(self.limits)
-        request = {"files": files, "main": main, "stdin": stdin}
-        self._asking = True
-        reply = _ask(self._process, json.dumps(request), self.limits.wall + _START_SECONDS)
-        self._asking = False
-        if reply is None:  # the jail itself has gone; the next run starts another
-            self.close()
-            return Run("time", -1, "", "")
-        return Run(**reply)
-
-    def close(self) -> None:
-        """End the process, and with it everything inside."""
-        if self._process is not None:
-            with suppress(BrokenPipeError), self._process:  # closes its pipes and waits for its end
-                self._process.kill()
-            self._process = None
+    if not sys.platform.startswith("linux"):
+        raise SandboxError(f"this is {sys.platform}; {_REMEDY}")
+    python = os.path.realpath(sys.executable)
+    readable = [path for path in (sys.base_prefix, *_LIBRARIES) if os.path.isdir(path)]
+    request = json.dumps({"files": files, "main": main, "stdin": stdin})
+    with _memory_group(limits.memory + limits.files + _OWN_MEMORY) as group:
+        procs = None if group is None else str(group.folder / "cgroup.procs")
+        settings = {**asdict(limits), "python": python, "readable": readable, "group": procs}
+        with subprocess.Popen(
+            [python, "-I", "-S", str(_JAIL), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            try:
+                said, _ = process.communicate(request.encode(), limits.wall + _START_SECONDS)
+            except subprocess.TimeoutExpired:
+                said = b""
+            finally:
+                process.kill()
+        killed = group is not None and group.killed()
+    reply = json.loads(said) if said.endswith(b"\n") else None
+    if reply is not None and reply["status"] == "refused":
+        raise SandboxError(f"this machine cannot isolate a program ({reply['why']}); {_REMEDY}")
+    if killed:
+        return Run("memory", -1, "", "")
+    # A jail without a word was ended by what its program did to it.
+    return Run("time", -1, "", "") if reply is None else Run(**reply)
 
 
-def check_isolation(limits: Limits | None = None) -> None:
-    """Run a program that tries to break out; raise SandboxError unless every try fails."""
-    with Sandbox(limits) as sandbox:
-        files = {"main.py": _PROBE.format(file=str(_JAIL), processes=sandbox.limits.processes)}
-        run = sandbox.run(files, "main.py")
+def check_isolation(limits: Limits = DEFAULT) -> str:
+    """Run a program that tries to break out; raise SandboxError unless every try fails.
+
+    Returns one sentence: how the memory of programs is bounded on this machine.
+    """
+    files = {"main.py": _PROBE.format(file=str(_JAIL), processes=limits.processes)}
+    run = run_isolated(files, "main.py", limits=limits)
     open_doors = run.stdout.split() if run.failure == "" and run.stdout.endswith("done\n") else ["everything"]
     if open_doors != ["done"]:
-        raise SandboxError(
-            f"this machine does not keep a program from: {', '.join(open_doors[:-1])}; {_REMEDY}"
-        )
+        found = ", ".join(door for door in open_doors if door != "done")
+        raise SandboxError(f"this machine does not keep a program from: {found}; {_REMEDY}")
+    with _memory_group(limits.memory) as group:
+        if group is not None:
+            return "the memory of programs is bounded by a control group"
+    return (
+        "the memory of programs is bounded by looking at it every 50 ms: this process may not make a control "
+        "group (run as root, or in a delegated one such as systemd-run --user --scope -p Delegate=yes)"
+    )
 
 
 _PROBE = """
-import os, socket, time
+import mmap, os, socket, time
 status = open("/proc/self/status").read()
 if os.path.exists({file!r}): print("files")
 if "CapEff:\\t0000000000000000" not in status: print("privileges")
 if "Seccomp:\\t2" not in status: print("system-calls")
 if len(open("/proc/net/dev").readlines()) > 3: print("network")
 if os.getpid() > 100: print("processes-outside")
+try:
+    mmap.mmap(-1, 4096)
+    print("memory-that-nobody-counts")
+except OSError:
+    pass
 try:
     for _ in range({processes} + 1):
         if os.fork() == 0:
@@ -130,44 +141,67 @@ print("done")
 """
 
 
-def _start(limits: Limits) -> subprocess.Popen[str]:
-    if not sys.platform.startswith("linux"):
-        raise SandboxError(f"this is {sys.platform}; {_REMEDY}")
-    python = os.path.realpath(sys.executable)
-    readable = [path for path in (sys.base_prefix, *_LIBRARIES) if os.path.isdir(path)]
-    settings = json.dumps({**asdict(limits), "python": python, "readable": readable})
-    process = subprocess.Popen(
-        [python, "-I", "-S", str(_JAIL), settings],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
-    )
-    reply = _ask(process, None, _START_SECONDS)
-    if reply is None or reply["status"] != "ready":
-        process.kill()
-        with process:
-            pass
-        why = "its setup ended without a word" if reply is None else reply["why"]
-        raise SandboxError(f"this machine cannot isolate a program ({why}); {_REMEDY}")
-    return process
+@dataclass(frozen=True, slots=True)
+class _MemoryGroup:
+    """A control group that bounds the memory of everything inside."""
+
+    folder: Path
+    events: str  # the file that counts kills
+
+    def killed(self) -> bool:
+        """Whether the kernel ended something because the group had no memory left."""
+        lines = (self.folder / self.events).read_text(encoding="ascii").splitlines()
+        return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
 
-def _ask(process: subprocess.Popen[str], request: str | None, wait: float) -> dict[str, Any] | None:
-    """The reply to a request; None if the process has ended, as it must after ``wait`` seconds."""
-    if process.stdin is None or process.stdout is None:
-        return None
-    clock = threading.Timer(wait, process.kill)
-    clock.start()
+# Where the hierarchy is, the limits on memory and on memory with swap, and the file of events.
+_VERSIONS = {
+    "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+               "memory.oom_control"),
+    "": ("/sys/fs/cgroup", "memory.max", "memory.swap.max", "memory.events"),
+}  # fmt: skip
+
+
+@contextmanager
+def _memory_group(most: int) -> Iterator[_MemoryGroup | None]:
+    """A group below that of this process while the ``with`` lasts; None if we may not make one."""
+    group = None
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if group is None and controllers in _VERSIONS:
+                group = _made_group(*_VERSIONS[controllers], path, most)
     try:
-        if request is not None:
-            process.stdin.write(request + "\n")
-            process.stdin.flush()
-        line = process.stdout.readline()
-    except BrokenPipeError:
-        return None
+        yield group
     finally:
-        clock.cancel()
-    reply: dict[str, Any] | None = json.loads(line) if line.endswith("\n") else None
-    return reply
+        if group is not None:
+            _remove(group.folder)
+
+
+def _made_group(root: str, limit: str, swap: str, events: str, path: str, most: int) -> _MemoryGroup | None:
+    parent = Path(root + path)
+    if not parent.is_dir():
+        return None
+    try:
+        folder = Path(mkdtemp(prefix="sigma-lab-", dir=parent))
+    except OSError:
+        return None
+    try:
+        (folder / limit).write_text(str(most), encoding="ascii")
+        with suppress(OSError):  # a kernel that counts no swap
+            (folder / swap).write_text("0" if limit == "memory.max" else str(most), encoding="ascii")
+    except OSError:
+        folder.rmdir()
+        return None
+    return _MemoryGroup(folder, events)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a group; what ran inside has been killed, and may take a moment to go."""
+    for _ in range(200):
+        try:
+            folder.rmdir()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return

@@ -22,7 +22,7 @@ class TaskPrompt:
     dataset: str = ""
 
     def shown(self) -> dict[str, Any]:
-        """What a command or a local solver is given: everything but the dataset."""
+        """What a command is given: everything but the dataset."""
         line: dict[str, Any] = {"id": self.id, "prompt": self.prompt}
         return line | ({"choices": [list(choice) for choice in self.choices]} if self.choices else {})
 

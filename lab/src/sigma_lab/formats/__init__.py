@@ -5,6 +5,6 @@ files to `Row` values. The rows are gathered into events, and a `Report` says wh
 dropped and why.
 """
 
-from sigma_lab.formats.importing import FORMATS, import_stream
+from sigma_lab.formats.imported import FORMATS, import_stream
 
 __all__ = ["FORMATS", "import_stream"]

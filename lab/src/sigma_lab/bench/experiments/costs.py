@@ -7,8 +7,7 @@ best choice of peers within the budget, event by event, which knows all labels a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from sigma_lab.bench import figures
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.row import successes
-from sigma_lab.bench.table import Grid, Table
+from sigma_lab.bench.table import Table, about
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
@@ -56,71 +55,6 @@ class CostlyEvents(NamedTuple):
         return Spent(float(self.right[events, chosen].mean()), float(self.costs[events, chosen].mean()))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostsTable(Table):
-    """What every way of choosing reached, by budget per event: one value per order of the stream."""
-
-    title = "Costs"
-
-    orders: tuple[int, ...]
-    rows: Mapping[float, Mapping[str, Sequence[Spent]]]
-
-    def mean(self, budget: float, name: str) -> Spent:
-        """Mean over the orders."""
-        return Spent(*np.mean(self.rows[budget][name], axis=0).tolist())
-
-    def results(self) -> dict[str, Any]:
-        """Accuracy, cost and regret by budget and way of choosing, and each order's."""
-        found: dict[str, Any] = {}
-        for budget, rows in self.rows.items():
-            best = self.mean(budget, ORACLE).accuracy
-            found[f"{budget:.6g}"] = {
-                name: {
-                    **{key: round(value, 8) for key, value in self.mean(budget, name)._asdict().items()},
-                    "regret": round(best - self.mean(budget, name).accuracy, 6),
-                    "by_order": [[round(x, 8) for x in one] for one in every],
-                }
-                for name, every in rows.items()
-            }
-        return {"orders": list(self.orders), "budgets": found}
-
-    def grid(self) -> Grid:
-        """A line per budget: % right, the share of the budget that was spent, and the regret."""
-        names = list(next(iter(self.rows.values())))
-        body = []
-        for budget in self.rows:
-            best = self.mean(budget, ORACLE).accuracy
-            cells = []
-            for name in names:
-                reached = self.mean(budget, name)
-                regret = "" if name == ORACLE else f", regret {100 * (best - reached.accuracy):.2f}"
-                cells.append(f"{100 * reached.accuracy:.2f} ({100 * reached.cost / budget:.0f}%{regret})")
-            body.append([f"{budget:.3g}", *cells])
-        return ["budget per event", *(f"{name}: % right (spent)" for name in names)], body
-
-    def remarks(self) -> list[str]:
-        """How far the memory is above the others, mean over orders."""
-        lines = [f"Means over the orders {', '.join(map(str, self.orders))}; points of sigma-mem above:"]
-        for other in (RIVAL, FIXED):
-            if other in next(iter(self.rows.values())):
-                points = [
-                    100 * (self.mean(budget, SIGMA).accuracy - self.mean(budget, other).accuracy)
-                    for budget in self.rows
-                ]
-                lines.append(f"- {other}: {', '.join(f'{x:+.2f}' for x in points)}.")
-        return [*lines, *super().remarks()]
-
-    def figures(self, folder: Path) -> list[Path]:
-        """Accuracy against the budget; budgets differ by powers, so their logarithm is drawn."""
-        names = [name for name in next(iter(self.rows.values())) if name != ORACLE]
-        lines = {
-            name: [(float(np.log10(budget)), self.mean(budget, name).accuracy) for budget in self.rows]
-            for name in names
-        }
-        title = f"{self.stream.name}: accuracy against the budget, {len(self.orders)} orders"
-        return [figures.against(lines, {}, "log₁₀ of the budget per event", title, folder / "costs.png")]
-
-
 def costs_table(
     stream: Stream,
     phis: FloatArray,
@@ -128,30 +62,89 @@ def costs_table(
     orders: Sequence[int] = (0, 1, 2),
     rival: bool = True,
     setup: Setup = DEFAULT,
-) -> CostsTable:
+) -> Table:
     """Play the stream under every budget (per event), in every order."""
+    found = spent_by_budget(stream, phis, budgets, orders, rival, setup)
+    names = list(next(iter(found.values())))
+    mean = {b: {name: _mean(rows[name]) for name in names} for b, rows in found.items()}
+    others = [name for name in (RIVAL, FIXED) if name in names]
+    lines = {n: [(float(np.log10(b)), mean[b][n].accuracy) for b in mean] for n in names if n != ORACLE}
+    title = f"{stream.name}: accuracy against the budget, {len(orders)} orders"
+    return Table(
+        title=f"Costs: {stream.name}",
+        values={
+            **about(stream),
+            "orders": list(orders),
+            "budgets": {f"{budget:.6g}": _values(rows) for budget, rows in found.items()},
+        },
+        header=["budget per event", *(f"{name}: % right (spent)" for name in names)],
+        rows=[[f"{budget:.3g}", *(_cell(of, name, budget) for name in names)] for budget, of in mean.items()],
+        remarks=[
+            f"Means over the orders {', '.join(map(str, orders))}; points of sigma-mem above:",
+            *(
+                f"- {other}: "
+                + ", ".join(f"{100 * (of[SIGMA].accuracy - of[other].accuracy):+.2f}" for of in mean.values())
+                for other in others
+            ),
+        ],
+        figures=[  # budgets differ by powers, so their logarithm is drawn
+            lambda folder: figures.against(
+                lines, {}, "log₁₀ of the budget per event", title, folder / "costs.png"
+            )
+        ],
+    )
+
+
+def spent_by_budget(
+    stream: Stream,
+    phis: FloatArray,
+    budgets: Sequence[float] | None,
+    orders: Sequence[int],
+    rival: bool,
+    setup: Setup = DEFAULT,
+) -> dict[float, dict[str, list[Spent]]]:
+    """What every way of choosing reached, by budget per event: one value per order of the stream."""
     events = _costly_events(stream, phis)
     chosen_budgets = default_budgets(events.prices) if budgets is None else list(budgets)
     players: dict[str, Callable[[CostlyEvents, float, int], NDArray[np.intp]]] = {SIGMA: play_memory}
     if rival:
         players[RIVAL] = play_paretobandit
     found: dict[float, dict[str, list[Spent]]] = {budget: {} for budget in chosen_budgets}
-    total, done = len(orders) * len(chosen_budgets), 0
-    for order in orders:
-        place = {event.id: i for i, event in enumerate(stream)}
+    place = {event.id: i for i, event in enumerate(stream)}
+    for done, (order, budget) in enumerate(product(orders, chosen_budgets), start=1):
         places = np.array([place[event.id] for event in stream.select(seed=order)])
         ordered = CostlyEvents(events.peers, events.phis[places], events.right[places], events.costs[places])
-        for budget in chosen_budgets:
-            reached = {name: ordered.spent(play(ordered, budget, order)) for name, play in players.items()}
-            reached[FIXED], reached[ORACLE] = (
-                best_affordable(ordered, budget),
-                best_in_hindsight(ordered, budget),
-            )
-            for name, one in reached.items():
-                found[budget].setdefault(name, []).append(one)
-            done += 1
-            setup.progress(f"order {order}", done, total)
-    return CostsTable(stream=stream, orders=tuple(orders), rows=found)
+        reached = {name: ordered.spent(play(ordered, budget, order)) for name, play in players.items()}
+        reached[FIXED] = best_affordable(ordered, budget)
+        reached[ORACLE] = best_in_hindsight(ordered, budget)
+        for name, one in reached.items():
+            found[budget].setdefault(name, []).append(one)
+        setup.progress(f"order {order}", done, len(orders) * len(chosen_budgets))
+    return found
+
+
+def _mean(orders: Sequence[Spent]) -> Spent:
+    return Spent(*np.mean(orders, axis=0).tolist())
+
+
+def _values(rows: Mapping[str, Sequence[Spent]]) -> dict[str, Any]:
+    """Accuracy, cost and regret by way of choosing, and each order's."""
+    best = _mean(rows[ORACLE]).accuracy
+    return {
+        name: {
+            **{key: round(value, 8) for key, value in _mean(every)._asdict().items()},
+            "regret": round(best - _mean(every).accuracy, 6),
+            "by_order": [[round(x, 8) for x in one] for one in every],
+        }
+        for name, every in rows.items()
+    }
+
+
+def _cell(found: Mapping[str, Spent], name: str, budget: float) -> str:
+    """% right, the share of the budget that was spent, and the regret."""
+    reached, best = found[name], found[ORACLE].accuracy
+    regret = "" if name == ORACLE else f", regret {100 * (best - reached.accuracy):.2f}"
+    return f"{100 * reached.accuracy:.2f} ({100 * reached.cost / budget:.0f}%{regret})"
 
 
 def default_budgets(prices: FloatArray) -> list[float]:
@@ -192,14 +185,9 @@ def play_paretobandit(events: CostlyEvents, budget: float, seed: int) -> NDArray
 
     As in its own demonstration the pacer alone penalizes cost. Absent peers fail a floor of quality.
     """
-    module = require(
-        "pareto_bandit", extra="rivals", distribution="sigma-lab", purpose="the rival of bench costs"
-    )
-    pacer = require(
-        "pareto_bandit.budget_pacer",
-        extra="rivals",
-        distribution="sigma-lab",
-        purpose="the rival of bench costs",
+    module, pacer = (
+        require(name, extra="rivals", distribution="sigma-lab", purpose="the rival of bench costs")
+        for name in ("pareto_bandit", "pareto_bandit.budget_pacer")
     )
     per_token = {str(p): 1e6 * price / _TOKENS for p, price in enumerate(events.prices.tolist())}
     router = module.BanditRouter.create(

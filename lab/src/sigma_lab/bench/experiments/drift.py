@@ -5,26 +5,38 @@ memory with its default settings is played beside one memory per γ; which γ wa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sigma_lab.bench import figures
-from sigma_lab.bench.conditions import ASKED, COMPARED, CONDITIONS, UPDATES, Played, Trial, by_gamma
-from sigma_lab.bench.league import DEFAULT, Setup
-from sigma_lab.bench.naming import Naming, name_changes
-from sigma_lab.bench.table import Grid, Table
-from sigma_lab.bench.updates import Draw, draw_pool
+from sigma_lab.bench.changes import Naming, name_changes
+from sigma_lab.bench.league import DEFAULT, ORACLES, Setup, league, memory_choices, rows_of
+from sigma_lab.bench.row import present_peers
+from sigma_lab.bench.table import Table, about
+from sigma_lab.bench.updates import CONDITIONS, Draw, Update, draw_pool
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.settings import HORIZONS
 from sigma_mem.streams import Stream
 
-MOST = 1.0  # points that may be lost against the best single γ; where nothing changes:
+COMPARED = ("adaptive", "calibrated-route", "calibrated-vote")  # also with every single γ
+MOST = 1.0  # points that may be lost against the best single γ; if nothing changes:
 NOTHING = 0.1
-ASKED_OF_ALL = 200  # events after which all models of the stream are looked at
+ASKED = 50  # events after which it is asked again who changed
+ASKED_OF_ALL = 200  # the same of all models of the stream
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedUpdate:
+    """One draw under one condition: what happened, how right every row was, and who was named as changed."""
+
+    happened: str
+    correct: Mapping[str, FloatArray]  # mechanism → how right it was, event by event
+    naming: Naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +44,19 @@ class Condition:
     """One condition: what happens in it, and how it was played for every seed."""
 
     note: str
-    played: tuple[Played, ...]
+    played: tuple[PlayedUpdate, ...]
 
     @property
-    def naming(self) -> Naming | None:
+    def naming(self) -> Naming:
         """Who was named as changed, over all seeds."""
-        parts = [played.naming for played in self.played if played.naming is not None]
-        return Naming.joined(parts) if parts else None
+        return Naming.joined([played.naming for played in self.played])
 
     @property
     def accuracy(self) -> dict[str, list[float]]:
         """Accuracy of every row, by seed; the best single γ of a read is that of its mean over seeds."""
         names = self.played[0].correct
         found = {name: [float(played.correct[name].mean()) for played in self.played] for name in names}
-        best = {
-            best_row(read): found[by_gamma(read, gamma)] for read, gamma in self.best_gamma(found).items()
-        }
-        return {**found, **best}
-
-    def best_gamma(self, found: Mapping[str, Sequence[float]]) -> dict[str, float]:
-        """The single γ with the largest mean accuracy, by read; none where no single γ was played."""
-        played = [read for read in COMPARED if by_gamma(read, HORIZONS[0]) in found]
-        return {r: max(HORIZONS, key=lambda gamma: np.mean(found[by_gamma(r, gamma)])) for r in played}
+        return {**found, **{f"{r} best γ": found[by_gamma(r, g)] for r, g in _best_gamma(found).items()}}
 
     def against_single(self) -> dict[str, dict[str, float]]:
         """Points of the default above the best single γ in hindsight, by read: mean and worst over seeds.
@@ -62,86 +65,25 @@ class Condition:
         """
         found = self.accuracy
         out = {}
-        for read, gamma in self.best_gamma(found).items():
+        for read, gamma in _best_gamma(found).items():
             ours = np.array(found[read])
             each = 100 * (ours - np.max([found[by_gamma(read, g)] for g in HORIZONS], axis=0))
-            one = 100 * (ours - found[best_row(read)])
-            out[read] = {
-                "gamma": gamma,
-                "difference": float(one.mean()),
-                "worst": float(one.min()),
-                "own": float(each.mean()),
-                "own_worst": float(each.min()),
-            }
+            one = 100 * (ours - found[f"{read} best γ"])
+            numbers = (gamma, one.mean(), one.min(), each.mean(), each.min())
+            keys = ("gamma", "difference", "worst", "own", "own_worst")
+            out[read] = dict(zip(keys, map(float, numbers), strict=True))
         return out
 
 
-def best_row(read: str) -> str:
-    """Row of the best single γ in hindsight."""
-    return f"{read} best γ"
+def by_gamma(read: str, gamma: float) -> str:
+    """Row of a read of the memory with this γ alone."""
+    return f"{read} γ={gamma:g}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DriftTable(Table):
-    """Every condition on one stream, over seeds."""
-
-    title = "Updated models"
-
-    draws: tuple[Draw, ...]
-    conditions: Mapping[str, Condition]
-    left_out: Mapping[str, str]  # conditions that cannot be shown, and why
-    quiet: Naming  # of all models of the stream, in its order, unchanged
-
-    def results(self) -> dict[str, Any]:
-        """Accuracy by condition: mean, lowest and every seed's; and the comparison with single γs."""
-        return {
-            "seeds": [drawn.seed for drawn in self.draws],
-            "pools": [list(drawn.pool) for drawn in self.draws],
-            "conditions": {name: _values(found) for name, found in self.conditions.items()},
-            "left_out": dict(self.left_out),
-            "unchanged_models": self.quiet.values(),
-        }
-
-    def grid(self) -> Grid:
-        """A line per mechanism, a column per condition: mean over seeds, and the lowest."""
-        columns = {name: found.accuracy for name, found in self.conditions.items()}
-        rows = sorted(dict.fromkeys(row for column in columns.values() for row in column), key=_after_default)
-        cells = {
-            (row, name): f"{np.mean(column[row]):.2%} ({min(column[row]):.2%})" if row in column else ""
-            for name, column in columns.items()
-            for row in rows
-        }
-        return ["mechanism", *columns], [[row, *(cells[row, name] for name in columns)] for row in rows]
-
-    def remarks(self) -> list[str]:
-        """What each condition is, what the default gains or loses against single γs, what is not shown."""
-        lines = [f"Mean (lowest) over {len(self.draws)} seeds.", ""]
-        for name, found in self.conditions.items():
-            lines.append(f"- {name}: {found.note}.")
-            happened = zip(self.draws, found.played, strict=True)
-            lines += [f"  seed {draw.seed}: {x.happened}" for draw, x in happened if x.happened]
-        compared = [line for name, found in self.conditions.items() for line in _comparison(name, found)]
-        if compared:
-            lines += ["", "The default memory against the best single γ in hindsight, in points:", *compared]
-        lines += ["", "mem.drift(), with all labels:"]
-        whole = f"all {len(self.stream.peers)} models of the stream in its order, unchanged"
-        lines.append(f"- {whole}, every {ASKED_OF_ALL} events: {self.quiet}.")
-        named = {name: found.naming for name, found in self.conditions.items() if found.naming is not None}
-        lines += [f"- {name}, every {ASKED} events: {naming}." for name, naming in named.items()]
-        lines += [f"- {name} is not shown: {why}." for name, why in self.left_out.items()]
-        return lines
-
-    def figures(self, folder: Path) -> list[Path]:
-        """Accuracy over time in the first seed, where something changes on the way."""
-        label = "accuracy over the last 200 events (%)"
-        drawn = []
-        for name, condition in self.conditions.items():
-            right = condition.played[0].correct
-            if name != "none":
-                shown = {row: _rolling(right[row]) for row in right if " γ=" not in row}
-                title = f"{self.stream.name}: {name}, seed {self.draws[0].seed}"
-                drawn.append(figures.curves(shown, "event", label, title, folder / f"{name}.png"))
-        return drawn
+def _best_gamma(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The single γ with the largest mean accuracy, by read."""
+    played = [read for read in COMPARED if by_gamma(read, HORIZONS[0]) in found]
+    return {r: max(HORIZONS, key=lambda gamma: np.mean(found[by_gamma(r, gamma)])) for r in played}
 
 
 def drift_table(
@@ -152,44 +94,107 @@ def drift_table(
     *,
     size: int = 3,
     seeds: Sequence[int] = (0,),
-) -> DriftTable:
+) -> Table:
     """Play pools of ``size`` models, drawn by every seed, under every condition asked for.
 
-    By default these are the updates that the stream has enough models for, and none at all.
+    By default these are all that the stream has enough models for.
     """
-    _check(conditions, stream, size)
-    names = UPDATES if conditions is None else tuple(conditions)
-    left_out = {name: why for name in names if (why := _too_few(name, len(stream.peers), size))}
-    if conditions is not None and left_out:
-        name, why = next(iter(left_out.items()))
-        raise InputError(f"condition {name!r} cannot be shown: {why}; use a smaller --size, or more --peers")
-    draws = tuple(draw_pool(stream.peers, size, seed) for seed in seeds)
-    shown = [name for name in names if name not in left_out]
-    found: dict[str, list[Played]] = {name: [] for name in shown}
-    for done, (name, drawn) in enumerate([(name, drawn) for name in shown for drawn in draws], start=1):
-        found[name].append(CONDITIONS[name][1](Trial(stream, phis, drawn, setup)))
-        setup.progress(name, done, len(shown) * len(draws))
-    return DriftTable(
-        stream=stream,
-        draws=draws,
-        conditions={name: Condition(CONDITIONS[name][0], tuple(played)) for name, played in found.items()},
-        left_out=left_out,
-        quiet=name_changes(stream, phis, {}, ASKED_OF_ALL),
+    played, left_out = played_conditions(stream, phis, conditions, setup, size, seeds)
+    draws = [draw_pool(stream.peers, size, seed) for seed in seeds]
+    quiet = name_changes(stream, phis, {}, ASKED_OF_ALL)
+    columns = {name: found.accuracy for name, found in played.items()}
+    rows = sorted(dict.fromkeys(row for column in columns.values() for row in column), key=_after_default)
+    return Table(
+        title=f"Updated models: {stream.name}",
+        values={
+            **about(stream),
+            "seeds": list(seeds),
+            "pools": [list(draw.pool) for draw in draws],
+            "conditions": {name: _values(found) for name, found in played.items()},
+            "left_out": left_out,
+            "unchanged_models": quiet.values(),
+        },
+        header=["mechanism", *columns],
+        rows=[
+            [row, *(f"{np.mean(found[row]):.2%} ({min(found[row]):.2%})" for found in columns.values())]
+            for row in rows
+        ],
+        remarks=_remarks(played, draws, left_out, f"all {len(stream.peers)} models of the stream: {quiet}"),
+        figures=[
+            partial(_figure, f"{stream.name}: {name}, seed {seeds[0]}", name, found.played[0].correct)
+            for name, found in played.items()
+            if name != "none"
+        ],
     )
 
 
-def _check(conditions: Sequence[str] | None, stream: Stream, size: int) -> None:
+def played_conditions(
+    stream: Stream,
+    phis: FloatArray,
+    conditions: Sequence[str] | None,
+    setup: Setup,
+    size: int,
+    seeds: Sequence[int],
+) -> tuple[dict[str, Condition], dict[str, str]]:
+    """Every condition as it was played, and those that cannot be shown, with the reason."""
     unknown = [name for name in conditions or () if name not in CONDITIONS]
     if unknown:
         raise InputError(f"no condition {unknown[0]!r}; expected among {', '.join(CONDITIONS)}")
     if not 2 <= size <= len(stream.peers):
         raise InputError(f"got a pool of {size}; expected 2 to {len(stream.peers)}, the peers of the stream")
+    names = tuple(CONDITIONS) if conditions is None else tuple(conditions)
+    left_out = {name: why for name in names if (why := _too_few(name, len(stream.peers), size))}
+    if conditions is not None and left_out:
+        name, why = next(iter(left_out.items()))
+        raise InputError(f"condition {name!r} cannot be shown: {why}; use a smaller --size, or more --peers")
+    shown = [name for name in names if name not in left_out]
+    found: dict[str, Condition] = {}
+    for name in shown:
+        note, make = CONDITIONS[name]
+        played = []
+        for seed in seeds:
+            update = make(stream, draw_pool(stream.peers, size, seed))
+            played.append(_played(update, phis, replace(setup, seed=seed)))
+            setup.progress(name, len(found) * len(seeds) + len(played), len(shown) * len(seeds))
+        found[name] = Condition(note, tuple(played))
+    return found, left_out
+
+
+def _played(update: Update, phis: FloatArray, setup: Setup) -> PlayedUpdate:
+    """Every row, the compared reads of one memory per γ, and who was named as changed."""
+    there = np.array([any(row) for row in present_peers(update.stream)])  # events at which anybody is present
+    kept = tuple(event for event, some in zip(update.stream, there, strict=True) if some)
+    stream, directions = replace(update.stream, events=kept), phis[there]
+    rows = league(stream, directions, replace(setup, progress=DEFAULT.progress))
+    found = {name: row.correct for name, row in rows.items() if name not in ORACLES}
+    for gamma in HORIZONS:
+        single = replace(setup, settings=replace(setup.settings, gamma=gamma, horizons=()))
+        single = replace(single, progress=DEFAULT.progress)
+        of_gamma = rows_of(stream, memory_choices(stream, directions, single), setup.reads)
+        found |= {by_gamma(read, gamma): of_gamma[read].correct for read in COMPARED if read in of_gamma}
+    return PlayedUpdate(update.happened, found, name_changes(update.stream, phis, update.began, ASKED))
 
 
 def _too_few(name: str, n: int, size: int) -> str:
     """Why a condition cannot be shown with n models and a pool of this size; empty if it can."""
     needed = size + {"one": 1, "gradual": 1, "all": size}.get(name, 0)
     return "" if needed <= n else f"a pool of {size} needs {needed} models, and the stream has {n}"
+
+
+def _remarks(
+    played: Mapping[str, Condition], draws: Sequence[Draw], left_out: Mapping[str, str], quiet: str
+) -> list[str]:
+    """What each condition is, what the default gains or loses against single γs, what is not shown."""
+    lines = [f"Mean (lowest) over {len(draws)} seeds.", ""]
+    for name, found in played.items():
+        lines.append(f"- {name}: {found.note}.")
+        happened = zip(draws, found.played, strict=True)
+        lines += [f"  seed {draw.seed}: {x.happened}" for draw, x in happened if x.happened]
+    lines += ["", "The default memory against the best single γ in hindsight, in points:"]
+    lines += [line for name, found in played.items() for line in _comparison(name, found)]
+    lines += ["", "mem.drift(), with all labels:", f"- {quiet}, every {ASKED_OF_ALL} events."]
+    lines += [f"- {name}, every {ASKED} events: {found.naming}." for name, found in played.items()]
+    return [*lines, *(f"- {name} is not shown: {why}." for name, why in left_out.items())]
 
 
 def _comparison(name: str, found: Condition) -> list[str]:
@@ -215,20 +220,22 @@ def _values(found: Condition) -> dict[str, Any]:
     against = {
         read: {key: round(value, 4) for key, value in x.items()} for read, x in found.against_single().items()
     }
-    what = {"note": found.note, "happened": [played.happened for played in found.played]}
-    named = {} if found.naming is None else {"drift": found.naming.values()}
-    return {**what, "mechanisms": rows, "against_best_single_gamma": against, **named}
+    return {
+        "note": found.note,
+        "happened": [played.happened for played in found.played],
+        "mechanisms": rows,
+        "against_best_single_gamma": against,
+        "drift": found.naming.values(),
+    }
+
+
+def _figure(title: str, name: str, right: Mapping[str, FloatArray], folder: Path) -> Path:
+    """Accuracy over time."""
+    shown = {row: figures.rolling(right[row]) for row in right if " γ=" not in row}
+    label = "accuracy over the last 200 events (%)"
+    return figures.curves(shown, "event", label, title, folder / f"{name}.png")
 
 
 def _after_default(row: str) -> bool:
     """Rows of single γs come last."""
     return " γ=" in row or row.endswith(" best γ")
-
-
-def _rolling(right: FloatArray, width: int = 200) -> FloatArray:
-    """Accuracy in percent over the last ``width`` events."""
-    total = np.concatenate(([0.0], np.cumsum(right)))
-    t = np.arange(1, len(right) + 1)
-    start = np.maximum(t - width, 0)
-    rate: FloatArray = 100 * (total[t] - total[start]) / (t - start)
-    return rate

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from sigma_lab.bench.prompts import LANGUAGES, Prompt, everyday_prompts
-from sigma_lab.bench.table import Grid
+from sigma_lab.bench.table import Table
 from sigma_lab.encode.wordllama import raw_means
 from sigma_mem.encode import Encoder
 from sigma_mem.events import FloatArray
@@ -25,50 +24,32 @@ class Shares:
     nearest: float  # prompts whose nearest English prompt is of their kind
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderTable:
-    """Shares by encoder and by part of the prompts."""
-
-    kinds: int
-    shares: Mapping[str, Mapping[str, Shares]]  # by encoder, then part
-
-    def values(self) -> dict[str, Any]:
-        """The object that ``--json`` prints."""
-        found = {
-            name: {part: asdict(shares) for part, shares in parts.items()}
-            for name, parts in self.shares.items()
-        }
-        return {"kinds": self.kinds, "encoders": found}
-
-    def grid(self) -> Grid:
-        """A line per encoder, a column per part."""
-        parts = next(iter(self.shares.values()))
-        header = ["encoder", *(f"{part} ({shares.prompts})" for part, shares in parts.items())]
-        lines = [
-            [name, *(f"{s.nearer:.1%} {s.first:.1%} {s.nearest:.1%}" for s in of_parts.values())]
-            for name, of_parts in self.shares.items()
-        ]
-        return header, lines
-
-    def remarks(self) -> list[str]:
-        """How to read a cell."""
-        languages = "; ".join(f"{name}: {', '.join(codes)}" for name, codes in LANGUAGES.items())
-        return [
-            f"Every prompt beside the English ones other than itself, {self.kinds} kinds. Three shares a "
-            "cell: nearer on average to its own kind than to another; to its own kind than to every other; "
-            "the nearest prompt is of its kind.",
-            f"{languages}. Later: written after the glossary of the static encoder.",
-        ]
-
-
-def encoder_table(encoders: Mapping[str, Encoder]) -> EncoderTable:
+def encoder_table(encoders: Mapping[str, Encoder]) -> Table:
     """Measure encoders by name, behind WordLlama's raw vectors."""
     prompts = everyday_prompts()
-    texts = [prompt.text for prompt in prompts]
+    texts, kinds = [prompt.text for prompt in prompts], len({prompt.kind for prompt in prompts})
     rows = {RAW: raw_means(texts, digit=1.0)}
     rows |= {name: encoder.encode(texts) for name, encoder in encoders.items()}
     shares = {name: measured(found, prompts) for name, found in rows.items()}
-    return EncoderTable(len({prompt.kind for prompt in prompts}), shares)
+    languages = "; ".join(f"{name}: {', '.join(codes)}" for name, codes in LANGUAGES.items())
+    return Table(
+        title="Encoders",
+        values={
+            "kinds": kinds,
+            "encoders": {n: {part: asdict(of) for part, of in parts.items()} for n, parts in shares.items()},
+        },
+        header=["encoder", *(f"{part} ({of.prompts})" for part, of in shares[RAW].items())],
+        rows=[
+            [name, *(f"{s.nearer:.1%} {s.first:.1%} {s.nearest:.1%}" for s in parts.values())]
+            for name, parts in shares.items()
+        ],
+        remarks=[
+            f"Every prompt beside the English ones other than itself, {kinds} kinds. Three shares a "
+            "cell: nearer on average to its own kind than to another; to its own kind than to every other; "
+            "the nearest prompt is of its kind.",
+            f"{languages}. Later: written after the glossary of the static encoder.",
+        ],
+    )
 
 
 def measured(rows: FloatArray, prompts: Sequence[Prompt]) -> dict[str, Shares]:

@@ -6,17 +6,17 @@ those that were asked; then panels explore. Where calls have a price, panels kno
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_lab.bench import figures
-from sigma_lab.bench.bootstrap import Interval, intervals
+from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.row import has_answers
-from sigma_lab.bench.table import Grid, Table
+from sigma_lab.bench.table import Table, about, difference_text, difference_values
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
@@ -43,93 +43,71 @@ class PlayedPanels:
         return float(self.correct.mean())
 
 
-@dataclass(frozen=True, kw_only=True)
-class PanelTable(Table):
-    """Ways of asking by name; `EVERYONE` is first."""
-
-    title = "Asking only as many as needed"
-
-    played: Mapping[str, PlayedPanels]
-
-    def compared(self) -> dict[str, Interval]:
-        """Every way of asking against asking everyone, paired by event."""
-        return intervals({name: way.correct for name, way in self.played.items()}, EVERYONE)
-
-    def results(self) -> dict[str, Any]:
-        """Accuracy, calls and the difference from asking everyone."""
-        n_peers, against = len(self.stream.peers), self.compared()
-        ways = {
-            name: {
-                "accuracy": round(way.accuracy, 6),
-                "calls": round(float(way.calls.mean()), 6),
-                "share_of_calls": round(float(way.calls.mean()) / n_peers, 6),
-                **({} if way.costs is None else {"cost": round(float(way.costs.mean()), 10)}),
-                "labelled": _ASKED if way.asked_only else _ALL,
-                "difference": round(against[name].difference, 6),
-                "interval": [round(against[name].difference_low, 6), round(against[name].difference_high, 6)],
-            }
-            for name, way in self.played.items()
-        }
-        return {"ways": ways}
-
-    def grid(self) -> Grid:
-        """A line per way of asking."""
-        body = [
-            [
-                name,
-                f"{way['accuracy']:.2%}",
-                f"{way['calls']:.2f}",
-                f"{way['share_of_calls']:.1%}",
-                *([f"{way['cost']:.4g}"] if "cost" in way else []),
-                f"{100 * way['difference']:+.2f}",
-                "({:+.2f} … {:+.2f})".format(*(100 * end for end in way["interval"])),
-            ]
-            for name, way in self.results()["ways"].items()
-        ]
-        priced = ["mean cost"] if self.played[EVERYONE].costs is not None else []
-        columns = ["way of asking", "right", "mean calls", "of all", *priced]
-        return [*columns, "against everyone", "95 % interval"], body
-
-    def remarks(self) -> list[str]:
-        """What the names mean."""
-        return [
-            "change ≤ c: ask until the chance that the rest would change the answer is at most c.",
-            "best k: ask the k peers with the largest p̂, then decide.",
-        ]
-
-    def figures(self, folder: Path) -> list[Path]:
-        """Accuracy against mean calls and, where calls have a price, mean cost: a line per kind of asking."""
-        drawn = [
-            self._figure({n: way.calls for n, way in self.played.items()}, "calls", folder / "panel.png")
-        ]
-        costs = {name: way.costs for name, way in self.played.items() if way.costs is not None}
-        if costs:
-            drawn.append(self._figure(costs, "cost", folder / "panel-cost.png"))
-        return drawn
-
-    def _figure(self, spent: Mapping[str, NDArray[Any]], what: str, path: Path) -> Path:
-        lines: dict[str, list[tuple[float, float]]] = {}
-        for name, way in self.played.items():
-            if name != EVERYONE:
-                kind = f"{name.split()[0]}, {_ASKED if way.asked_only else _ALL}"
-                lines.setdefault(kind, []).append((float(spent[name].mean()), way.accuracy))
-        level = {EVERYONE: self.played[EVERYONE].accuracy}
-        return figures.against(
-            lines, level, f"mean {what}", f"{self.stream.name}: accuracy against {what}", path
-        )
-
-
 def panel_table(
     stream: Stream,
     phis: FloatArray,
     changes: Sequence[float] = CHANGES,
     setup: Setup = DEFAULT,
     prices: Mapping[str, float] | None = None,
-) -> PanelTable:
+) -> Table:
     """Play the stream by `decide` on all answers, by `ask` at every limit, and by asking the best k.
 
-    A call costs what the stream says it did or, where `prices` are given, its peer's price.
+    A call costs what the stream says it did or, if `prices` are given, its peer's price.
     """
+    played = played_panels(stream, phis, changes, setup, prices)
+    against = intervals({name: way.correct for name, way in played.items()}, EVERYONE)
+    priced = played[EVERYONE].costs is not None
+    ways, body = {}, []
+    for name, way in played.items():
+        calls, span = float(way.calls.mean()), against[name]
+        cost = None if way.costs is None else float(way.costs.mean())
+        ways[name] = {
+            "accuracy": round(way.accuracy, 6),
+            "calls": round(calls, 6),
+            "share_of_calls": round(calls / len(stream.peers), 6),
+            **({} if cost is None else {"cost": round(cost, 10)}),
+            "labelled": _ASKED if way.asked_only else _ALL,
+            **difference_values(span),
+        }
+        line = [name, f"{way.accuracy:.2%}", f"{calls:.2f}", f"{calls / len(stream.peers):.1%}"]
+        body.append([*line, *([] if cost is None else [f"{cost:.4g}"]), difference_text(span)])
+    return Table(
+        title=f"Asking only as many as needed: {stream.name}",
+        values={**about(stream), "ways": ways},
+        header=["way of asking", "right", "mean calls", "of all", *(["mean cost"] if priced else []),
+                "against everyone (95 % interval)"],
+        rows=body,
+        remarks=[
+            "change ≤ c: ask until the chance that the rest would change the answer is at most c.",
+            "best k: ask the k peers with the largest p̂, then decide.",
+        ],
+        figures=[
+            partial(_figure, stream.name, played, what) for what in ("calls", *(["cost"] if priced else []))
+        ],
+    )  # fmt: skip
+
+
+def _figure(stream: str, played: Mapping[str, PlayedPanels], what: str, folder: Path) -> Path:
+    """Accuracy against mean calls or mean cost: a line per kind of asking."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for name, way in played.items():
+        spent = way.calls if what == "calls" else way.costs
+        if name != EVERYONE and spent is not None:
+            kind = f"{name.split()[0]}, {_ASKED if way.asked_only else _ALL}"
+            lines.setdefault(kind, []).append((float(spent.mean()), way.accuracy))
+    level = {EVERYONE: played[EVERYONE].accuracy}
+    title, path = f"{stream}: accuracy against {what}", folder / f"panel-{what}.png"
+    return figures.against(lines, level, f"mean {what}", title, path)
+
+
+def played_panels(
+    stream: Stream,
+    phis: FloatArray,
+    changes: Sequence[float] = CHANGES,
+    setup: Setup = DEFAULT,
+    prices: Mapping[str, float] | None = None,
+) -> dict[str, PlayedPanels]:
+    """What every way of asking came to, by name; `EVERYONE` is first."""
     if not has_answers(stream):
         raise InputError(f"{stream.name} has no readable answers; expected a stream with answers to vote on")
     half = (len(stream.peers) + 1) // 2
@@ -138,10 +116,7 @@ def panel_table(
     ways |= {f"change ≤ {c:g}": _Way(change=c) for c in changes}
     ways |= {f"change ≤ {c:g}, {_ASKED}": _Way(change=c, asked_only=True) for c in changes}
     costs = _call_costs(stream, prices)
-    return PanelTable(
-        stream=stream,
-        played={name: _played(stream, phis, way, setup.part(name), costs) for name, way in ways.items()},
-    )
+    return {name: _played(stream, phis, way, setup.part(name), costs) for name, way in ways.items()}
 
 
 def _call_costs(stream: Stream, prices: Mapping[str, float] | None) -> FloatArray | None:

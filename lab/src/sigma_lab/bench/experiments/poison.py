@@ -4,26 +4,24 @@ Real sessions are played. The liars say that the worst peer is right and every o
 points of accuracy, against the same memory with honest feedback only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sigma_lab.bench import figures
-from sigma_lab.bench.bootstrap import Interval, intervals
+from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup, rows_of
 from sigma_lab.bench.play import Choices, MemoryPlayer, play
 from sigma_lab.bench.row import Present
-from sigma_lab.bench.table import Grid, Table
+from sigma_lab.bench.table import Table, about, difference_values
 from sigma_lab.bench.updates import strongest
 from sigma_lab.reveal import Dishonest, Everything, Reveal, Revealed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
-from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
@@ -111,102 +109,8 @@ _ATTACKS = {
 ATTACKS = tuple(_ATTACKS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoisonTable(Table):
-    """How right each mechanism was under every attack, for every way to treat sources."""
-
-    title = "Lying sources"
-
-    worst: str  # the peer that liars favour
-    correct: Mapping[str, Mapping[str, Correct]]  # way → attack → mechanism
-    differences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # way → attack, once revoked
-    silent: Mapping[str, Mapping[str, Correct]] = field(default_factory=dict)  # the same with silent liars
-
-    def costs(self, way: str, row: str) -> dict[str, Interval]:
-        """Accuracy of a mechanism under every attack, and the paired difference to honest feedback."""
-        return intervals({attack: rows[row] for attack, rows in self.correct[way].items()}, CLEAN)
-
-    def silent_costs(self, way: str, attack: str) -> dict[str, float]:
-        """What the attack costs without its lies: honest labels that are missing, and decay."""
-        clean, silent = self.correct[way][CLEAN], self.silent[way][attack]
-        return {row: round(float((silent[row] - clean[row]).mean()), 6) for row in clean}
-
-    def results(self) -> dict[str, Any]:
-        """Accuracy and cost by way, attack and mechanism, and what revoking the liars leaves."""
-        ways: dict[str, Any] = {}
-        for way, row, attack, found in self._each():
-            cost = {
-                "accuracy": round(found.mean, 6),
-                "cost": round(found.difference, 6),
-                "interval": [round(found.difference_low, 6), round(found.difference_high, 6)],
-            }
-            ways.setdefault(way, {}).setdefault(attack, {})[row] = cost
-        revoked: dict[str, Any] = {}
-        if self.differences:
-            silent = {
-                way: {attack: self.silent_costs(way, attack) for attack in attacks}
-                for way, attacks in self.silent.items()
-            }
-            revoked = {"revoked": self.differences, "silent": silent}
-        return {"favoured": self.worst, "sources": ways, **revoked}
-
-    def _each(self) -> Iterator[tuple[str, str, str, Interval]]:
-        for way, attacks in self.correct.items():
-            for row in attacks[CLEAN]:
-                for attack, found in self.costs(way, row).items():
-                    yield way, row, attack, found
-
-    def grid(self) -> Grid:
-        """A line per way and attack: accuracy, and its difference to honest feedback in points."""
-        body: dict[tuple[str, str], list[str]] = {}
-        for way, _, attack, found in self._each():
-            span = 50 * (found.difference_high - found.difference_low)
-            line = body.setdefault((way, attack), [way, attack])
-            cost = "" if attack == CLEAN else f"{100 * found.difference:+.2f} ± {span:.2f}"
-            line += [f"{found.mean:.2%}", cost]
-        header = ["sources", "attack"]
-        for row in next(iter(self.correct.values()))[CLEAN]:
-            header += [row, "− clean"]
-        if self.differences:
-            header.append("revoked")
-            for (way, attack), line in body.items():
-                left = self.differences[way].get(attack)
-                line.append("" if left is None else f"{left:.1e}")
-        return header, list(body.values())
-
-    def remarks(self) -> list[str]:
-        """What the ways and the attacks are, and what costs most."""
-        said = [f"Liars favour {self.worst}, the worst peer.", ""]
-        said += [f"- {way}: {_WAYS[way]}." for way in self.correct]
-        attacks = next(iter(self.correct.values()))
-        said += [f"- {name}: {_ATTACKS[name].note}." for name in attacks]
-        if self.differences:
-            said.append(
-                "- revoked: largest difference in M, N and G, once the liars are revoked, to a memory "
-                "in which they never spoke."
-            )
-            for way, attacks_ in self.silent.items():
-                for name in attacks_:
-                    costs = self.silent_costs(way, name).items()
-                    cost = ", ".join(f"{row} {100 * points:+.2f}" for row, points in costs)
-                    said.append(f"- {way}, {name}, with silent liars: {cost}.")
-        return said
-
-    def figures(self, folder: Path) -> list[Path]:
-        """Cost in points by attack, way and mechanism."""
-        rows = list(next(iter(self.correct.values()))[CLEAN])
-        attacks = [name for name in next(iter(self.correct.values())) if name != CLEAN]
-        if not attacks:
-            return []
-        columns = [(way, row, self.costs(way, row)) for way in self.correct for row in rows]
-        values = 100 * np.array([[costs[a].difference for _, _, costs in columns] for a in attacks])
-        names = [f"{way}: {row}" for way, row, _ in columns]
-        title = f"{self.stream.name}: cost of lying sources (points)"
-        return [figures.heatmap(values, attacks, names, title, folder / "poison.png", signed=True)]
-
-
 _NAMED = "named"
-_WAYS = {
+WAYS = {
     _NAMED: "the honest source is named as trusted",
     "none named": "no source is named as trusted",
 }
@@ -219,7 +123,7 @@ def poison_table(
     setup: Setup = DEFAULT,
     *,
     revoke: bool = False,
-) -> PoisonTable:
+) -> Table:
     """Play the stream under every attack asked for (all by default), for every way to treat sources.
 
     Parameters
@@ -232,20 +136,98 @@ def poison_table(
         raise InputError(f"no attack {unknown[0]!r}; expected among {', '.join(ATTACKS)}")
     names = ATTACKS if attacks is None else (CLEAN, *(name for name in attacks if name != CLEAN))
     play_ = _Poisoned(stream, phis, setup, strongest(stream)[-1])
-    correct: dict[str, dict[str, Correct]] = {}
-    differences: dict[str, dict[str, float]] = {}
-    silent: dict[str, dict[str, Correct]] = {}
-    for way in _WAYS:
+    ways: dict[str, dict[str, dict[str, Any]]] = {}
+    left: dict[str, dict[str, float]] = {}
+    silent: dict[str, dict[str, dict[str, float]]] = {}
+    for way in WAYS:
+        correct: dict[str, Correct] = {}
         for name in names:
             memory, choices = play_.attacked(way, name)
-            correct.setdefault(way, {})[name] = play_.correct(choices)
-            if revoke and play_.liars(way, name):
-                clean, choices = play_.attacked(way, name, silent=play_.liars(way, name))
-                silent.setdefault(way, {})[name] = play_.correct(choices)
-                differences.setdefault(way, {})[name] = play_.left_of_lies(memory, clean, way, name)
-    return PoisonTable(
-        stream=stream, worst=play_.worst, correct=correct, differences=differences, silent=silent
+            correct[name] = play_.correct(choices)
+            liars = play_.liars(way, name) if revoke else ()
+            if liars:
+                clean, choices = play_.attacked(way, name, silent=liars)
+                left.setdefault(way, {})[name] = play_.left_of_lies(memory, clean, liars)
+                silent.setdefault(way, {})[name] = _differences(play_.correct(choices), correct[CLEAN])
+        ways[way] = _costs(correct)
+    rows = list(ways[_NAMED][CLEAN])
+    costs = 100 * np.array(
+        [[ways[way][a][row]["cost"] for way in WAYS for row in rows] for a in names if a != CLEAN]
     )
+    titles = [f"{way}: {row}" for way in WAYS for row in rows]
+    return Table(
+        title=f"Lying sources: {stream.name}",
+        values={
+            **about(stream),
+            "favoured": play_.worst,
+            "sources": ways,
+            **({"revoked": left, "silent": silent} if left else {}),
+        },
+        header=["sources", "attack", *(x for row in rows for x in (row, "− clean (95 % interval)")),
+                *(["revoked"] if left else [])],
+        rows=[
+            [way, attack, *_cells(attack, found), *([_left(left, way, attack)] if left else [])]
+            for way, attacked in ways.items()
+            for attack, found in attacked.items()
+        ],
+        remarks=_remarks(play_.worst, names, silent),
+        figures=[
+            lambda folder: figures.heatmap(
+                costs, names[1:], titles, f"{stream.name}: cost of lying sources (points)",
+                folder / "poison.png", signed=True,
+            )
+        ] if len(names) > 1 else [],
+    )  # fmt: skip
+
+
+def _costs(correct: Mapping[str, Correct]) -> dict[str, dict[str, Any]]:
+    """Accuracy of every mechanism under every attack, and the paired difference to honest feedback."""
+    found: dict[str, dict[str, Any]] = {attack: {} for attack in correct}
+    for row in correct[CLEAN]:
+        spans = intervals({attack: rows[row] for attack, rows in correct.items()}, CLEAN)
+        for attack, span in spans.items():
+            values = difference_values(span)
+            cost = {"cost": values["difference"], "interval": values["interval"]}
+            found[attack][row] = {"accuracy": round(span.mean, 6), **cost}
+    return found
+
+
+def _differences(found: Correct, clean: Correct) -> dict[str, float]:
+    """What an attack costs without its lies: honest labels that are missing, and decay."""
+    return {row: round(float((found[row] - clean[row]).mean()), 6) for row in clean}
+
+
+def _cells(attack: str, found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    cells = []
+    for of_row in found.values():
+        low, high = (100 * end for end in of_row["interval"])
+        cost = "" if attack == CLEAN else f"{100 * of_row['cost']:+.2f} ({low:+.2f} … {high:+.2f})"
+        cells += [f"{of_row['accuracy']:.2%}", cost]
+    return cells
+
+
+def _left(left: Mapping[str, Mapping[str, float]], way: str, attack: str) -> str:
+    found = left.get(way, {}).get(attack)
+    return "" if found is None else f"{found:.1e}"
+
+
+def _remarks(
+    worst: str, attacks: Sequence[str], silent: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> list[str]:
+    """What the ways and the attacks are, and what silent liars would have cost."""
+    said = [f"Liars favour {worst}, the worst peer.", ""]
+    said += [f"- {way}: {note}." for way, note in WAYS.items()]
+    said += [f"- {name}: {_ATTACKS[name].note}." for name in attacks]
+    if silent:
+        said.append(
+            "- revoked: largest difference in M, N and G, once the liars are revoked, to a memory "
+            "in which they never spoke."
+        )
+    for way, of_attacks in silent.items():
+        for name, costs in of_attacks.items():
+            cost = ", ".join(f"{row} {100 * points:+.2f}" for row, points in costs.items())
+            said.append(f"- {way}, {name}, with silent liars: {cost}.")
+    return said
 
 
 class FloodedPlayer(MemoryPlayer):
@@ -268,7 +250,7 @@ class FloodedPlayer(MemoryPlayer):
         """`SigmaMem.decide`, after the invented events."""
         for invented in islice(self._invented, FAKES):
             decision = self.memory.route(phi=invented)
-            if LIAR not in self.revoked:
+            if LIAR not in self.silenced:
                 self.memory.feedback(decision.id, self._said, source=LIAR)
         return super().decide(event, phi, present)
 
@@ -289,14 +271,13 @@ class _Poisoned:
         """The memory after the stream, and what it chose; sources that are ``silent`` never speak."""
         attack, stream, setup = _ATTACKS[name], self.stream, self.setup
         reveal = attack.reveal if way == _NAMED or attack.unnamed is None else attack.unnamed
-        memory = replace(setup, settings=_settings(way, setup.settings)).memory(
-            stream.peers, self.phis.shape[1]
-        )
+        settings = replace(setup.settings, trusted=(HONEST,) if way == _NAMED else ())
+        memory = replace(setup, settings=settings).memory(stream.peers, self.phis.shape[1])
         player = MemoryPlayer(memory, setup.reads)
         if attack.fakes:
             drawn = np.random.default_rng(setup.seed).integers(len(stream), size=attack.fakes * len(stream))
             player = FloodedPlayer(memory, setup, self.phis[drawn], lies(stream.peers, self.worst))
-        player.revoked.update(silent)
+        player.silenced.update(silent)
         progress = partial(setup.progress, f"{way}: {name}")
         return memory, play(stream, self.phis, player, reveal(self.worst, setup.seed), progress)
 
@@ -305,15 +286,9 @@ class _Poisoned:
         rows = rows_of(self.stream, choices, self.setup.reads)
         return {name: rows[name].correct for name in ROWS if name in rows}
 
-    def left_of_lies(self, memory: SigmaMem, clean: SigmaMem, way: str, name: str) -> float:
+    def left_of_lies(self, memory: SigmaMem, clean: SigmaMem, liars: Iterable[str]) -> float:
         """Revoke the liars; the largest difference in M, N and G to a memory in which they never spoke."""
-        for liar in self.liars(way, name):
+        for liar in liars:
             memory.revoke(liar)
-        states = memory.state, clean.state
-        parts = [[state.M, state.N, state.G] for state in states]
+        parts = [[state.M, state.N, state.G] for state in (memory.state, clean.state)]
         return max(float(np.abs(a - b).max()) for a, b in zip(*parts, strict=True))
-
-
-def _settings(way: str, settings: Settings) -> Settings:
-    """Settings of a memory that treats sources this way."""
-    return replace(settings, trusted=(HONEST,) if way == _NAMED else ())

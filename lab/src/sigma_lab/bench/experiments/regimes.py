@@ -12,24 +12,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from sigma_lab.bench.baselines import LinearThompson
+from sigma_lab.bench.forecast import Forecast
 from sigma_lab.bench.league import Setup, routers, rows_of
-from sigma_lab.bench.play import ExploringPlayer, MemoryPlayer, Player, RouterPlayer, play
-from sigma_lab.bench.row import has_answers
-from sigma_lab.bench.table import Grid, Table
+from sigma_lab.bench.play import MemoryPlayer, Player, RoutePlayer, RouterPlayer, play
+from sigma_lab.bench.row import has_answers, successes
+from sigma_lab.bench.table import Table, about
 from sigma_lab.reveal import Bandit, Everything, Reveal, Revealed, Share
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import SigmaState
-from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
 RIVALS = ("paretobandit", "mabwiser-linucb")
 COMPARED = ("leader", "linear-thompson", *RIVALS)
-_BINS = 10
 _SIMULATED, _EVENTS, _FROM, _EVERY = 4, 400, 60, 5  # peers, events, and which of them are looked at
 
 
@@ -78,78 +76,57 @@ class PlayedRegime:
     width: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegimesTable(Table):
-    """Every regime, means over seeds."""
-
-    title = "Regimes"
-
-    played: Sequence[PlayedRegime]
-
-    def results(self) -> dict[str, Any]:
-        """What was played, by regime."""
-        return {
-            p.name: {
-                "accuracy": {k: round(v, 6) for k, v in p.accuracy.items()},
-                "ece": round(p.ece, 6),
-                "interval": {"covered": round(p.covered, 6), "width_to_beta": round(p.width, 6)},
-            }
-            for p in self.played
-        }
-
-    def grid(self) -> Grid:
-        """A line for every regime."""
-        names = list(dict.fromkeys(name for p in self.played for name in p.accuracy))
-        header = ["% right", *names, "ECE of p̂", "95 % interval holds", "width / Beta's"]
-        lines = []
-        for p in self.played:
-            shown = [f"{100 * p.accuracy[n]:.2f}" if n in p.accuracy else "–" for n in names]
-            lines.append([p.name, *shown, f"{100 * p.ece:.2f}", f"{100 * p.covered:.1f} %", f"{p.width:.2f}"])
-        return header, lines
-
-    def remarks(self) -> list[str]:
-        """How far the route is from the best of the others."""
-        lines = []
-        for p in self.played:
-            best = max((name for name in COMPARED if name in p.accuracy), key=lambda name: p.accuracy[name])
-            gap = 100 * (p.accuracy["route"] - p.accuracy[best])
-            lines.append(f"- {p.name}: the route is {gap:+.2f} points from {best}.")
-        return [*lines, *super().remarks()]
-
-
-def regimes_table(stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int]) -> RegimesTable:
+def regimes_table(stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int]) -> Table:
     """Play every regime with every seed."""
+    played = played_regimes(stream, phis, setup, seeds)
+    names = list(dict.fromkeys(name for p in played for name in p.accuracy))
+    values, lines, remarks = {}, [], []
+    for p in played:
+        values[p.name] = {
+            "accuracy": {k: round(v, 6) for k, v in p.accuracy.items()},
+            "ece": round(p.ece, 6),
+            "interval": {"covered": round(p.covered, 6), "width_to_beta": round(p.width, 6)},
+        }
+        shown = [f"{100 * p.accuracy[n]:.2f}" if n in p.accuracy else "–" for n in names]
+        lines.append([p.name, *shown, f"{100 * p.ece:.2f}", f"{100 * p.covered:.1f} %", f"{p.width:.2f}"])
+        best = max((name for name in COMPARED if name in p.accuracy), key=lambda name: p.accuracy[name])
+        gap = 100 * (p.accuracy["route"] - p.accuracy[best])
+        remarks.append(f"- {p.name}: the route is {gap:+.2f} points from {best}.")
+    return Table(
+        title=f"Regimes: {stream.name}",
+        values={**about(stream), **values},
+        header=["% right", *names, "ECE of p̂", "95 % interval holds", "width / Beta's"],
+        rows=lines,
+        remarks=remarks,
+    )
+
+
+def played_regimes(
+    stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int]
+) -> list[PlayedRegime]:
+    """Every regime, means over seeds."""
     by_domain = _kinds(stream, phis)
-    played = []
+    played: list[PlayedRegime] = []
     for name in regimes(len(stream), 0):
-        runs = [_played(stream, phis, setup, name, seed) for seed in seeds]
+        runs = [_played(stream, phis, replace(setup, seed=seed), name) for seed in seeds]
         covered, width = np.mean([_intervals(by_domain, name, seed) for seed in seeds], axis=0)
         mean = {k: fmean(accuracy[k] for accuracy, _ in runs) for k in runs[0][0]}
         played.append(PlayedRegime(name, mean, fmean(ece for _, ece in runs), float(covered), float(width)))
         setup.progress("regimes", len(played), len(regimes(len(stream), 0)))
-    return RegimesTable(stream=stream, played=played)
+    return played
 
 
-def _played(
-    stream: Stream, phis: FloatArray, setup: Setup, regime: str, seed: int
-) -> tuple[dict[str, float], float]:
+def _played(stream: Stream, phis: FloatArray, setup: Setup, regime: str) -> tuple[dict[str, float], float]:
     """Accuracy of every row, and the calibration error of p̂."""
-    reveal = regimes(len(stream), seed)[regime]
-    memory = SigmaMem(
-        stream.peers,
-        rank=phis.shape[1],
-        settings=setup.settings,
-        keep_text=False,
-        seed=seed,
-        reads=setup.reads,
-    )
+    reveal = regimes(len(stream), setup.seed)[regime]
+    memory = setup.memory(stream.peers, phis.shape[1])
     served = regime == "served"
     ours: Player = MemoryPlayer(memory, setup.reads)
     if served or not has_answers(stream):
-        ours = ExploringPlayer(memory, explore=served)
-    others = routers(stream, phis, replace(setup, rivals=RIVALS, seed=seed), explore=served)
+        ours = RoutePlayer(memory, explore=served)
+    others = routers(stream, phis, replace(setup, rivals=RIVALS), explore=served)
     made = {name: router for name, router in others.items() if name in COMPARED}
-    made["linear-thompson"] = LinearThompson(len(stream.peers), phis.shape[1], seed, explore=served)
+    made["linear-thompson"] = LinearThompson(len(stream.peers), phis.shape[1], setup.seed, explore=served)
     choices = dict(play(stream, phis, ours, reveal))
     choices["route"] = choices.pop("exploring-route" if served else "calibrated-route")
     for name, router in made.items():
@@ -157,17 +134,10 @@ def _played(
     rows = rows_of(stream, choices, setup.reads)
     shown = ("route", "adaptive", *COMPARED)
     probs = np.array([[d.probs[p] for p in stream.peers] for d in memory.decisions()])[::-1]
-    return {n: rows[n].accuracy for n in shown if n in rows}, _calibration_error(probs, stream.labels())
-
-
-def _calibration_error(probs: FloatArray, labels: FloatArray) -> float:
-    """Mean distance of p̂ from how often peers were right, over bins of p̂."""
-    known = ~np.isnan(labels)
-    p, r = probs[known], 0.5 + 0.5 * labels[known]
-    bins = np.minimum((p * _BINS).astype(int), _BINS - 1)
-    counts = np.bincount(bins, minlength=_BINS)
-    away = np.abs(np.bincount(bins, p - r, minlength=_BINS))
-    return float(away.sum() / counts.sum())
+    right = successes(stream.labels())
+    known = ~np.isnan(right)
+    ece = Forecast(probs[known], right[known]).calibration_error
+    return {n: rows[n].accuracy for n in shown if n in rows}, ece
 
 
 def _kinds(stream: Stream, phis: FloatArray) -> list[FloatArray]:

@@ -3,15 +3,13 @@
 import math
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sigma_lab import spectrum as spectra
 from sigma_lab.bench import figures
 from sigma_lab.bench.league import DEFAULT, Setup
-from sigma_lab.bench.table import Grid, Table
+from sigma_lab.bench.table import Table
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Competence, SigmaState
 from sigma_mem.streams import Stream
@@ -45,67 +43,48 @@ class WeylCheck:
     holds: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class TheoryTable(Table):
-    """Both checks."""
-
-    title = "Theory"
-
-    bounds: tuple[BoundCheck, ...]
-    weyl: WeylCheck
-    trajectory: FloatArray  # (events, leading eigenvalues) of the first peer, for the figure
-
-    def results(self) -> dict[str, Any]:
-        """Theorem 1 by setting, and Weyl's bound."""
-        return {"theorem1": [asdict(check) for check in self.bounds], "weyl": asdict(self.weyl)}
-
-    def values(self) -> dict[str, Any]:
-        """No rows of peers at events, so neither of them is listed."""
-        return {"stream": self.stream.name, **self.results()}
-
-    def grid(self) -> Grid:
-        """A line per setting of Theorem 1."""
-        formats = {
-            "μ": "{0.mu:g}",
-            "γ": "{0.gamma:g}",
-            "T": "{0.horizon}",
-            "bound": "{0.bound:+.4f}",
-            "lowest λ_max": "{0.lowest:.4f}",
-            "mean λ_max": "{0.mean:.4f}",
-            "below the bound": "{0.violations:.2%} (δ = {0.delta:.0%})",
-            "SNR": "{0.snr:.2f}",
-            "SNR simulated": "{0.snr_simulated:.2f}",
-        }
-        return list(formats), [[cell.format(check) for cell in formats.values()] for check in self.bounds]
-
-    def remarks(self) -> list[str]:
-        """Whether Weyl's bound holds on the stream."""
-        w = self.weyl
-        return [
-            f"Weyl over {w.events} events: largest |λᵢ(M′) − γλᵢ(M)| − η is {w.worst_excess:+.2e}, of G "
-            f"{w.worst_excess_relation:+.2e} (at most 0 up to rounding); ‖M‖₂ ≤ {w.largest_norm:.4f} of "
-            f"{w.norm_bound:.4f}: {'holds' if w.holds else 'VIOLATED'}."
-        ]
-
-    def figures(self, folder: Path) -> list[Path]:
-        """How the spectrum of the first peer's M moves along the stream."""
-        names = ("λ₁", "λ₂", "λ₃", "smallest λ")
-        paths = {name: self.trajectory[:, i] for i, name in enumerate(names)}
-        title = f"spectrum of M, {self.stream.peers[0]}"
-        return [figures.curves(paths, "event", "eigenvalue", title, folder / "spectrum.png")]
-
-
 def theory_table(
     stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, *, simulations: int = 1000
-) -> TheoryTable:
+) -> Table:
     """Simulate Theorem 1 over a grid of μ, γ and T, then walk the stream event by event."""
     grid = list(product((0.1, 0.4, 0.8), (0.9, 0.99, 0.999), (20, 5000)))
     bounds = []
     for done, (mu, gamma, horizon) in enumerate(grid, start=1):
         bounds.append(simulate_bound(mu, gamma, horizon, 0.05, simulations, setup.seed))
         setup.progress("theorem 1", done, len(grid))
-    weyl, trajectory = weyl_on_stream(stream, phis, setup)
-    return TheoryTable(stream=stream, bounds=tuple(bounds), weyl=weyl, trajectory=trajectory)
+    weyl, path = weyl_on_stream(stream, phis, setup)
+    names = ("λ₁", "λ₂", "λ₃", "smallest λ")
+    paths = {name: path[:, i] for i, name in enumerate(names)}
+    title = f"spectrum of M, {stream.peers[0]}"
+    return Table(
+        title=f"Theory: {stream.name}",
+        values={
+            "stream": stream.name,
+            "theorem1": [asdict(check) for check in bounds],
+            "weyl": asdict(weyl),
+        },
+        header=list(_COLUMNS),
+        rows=[[cell.format(check) for cell in _COLUMNS.values()] for check in bounds],
+        remarks=[
+            f"Weyl over {weyl.events} events: largest |λᵢ(M′) − γλᵢ(M)| − η is {weyl.worst_excess:+.2e}, of "
+            f"G {weyl.worst_excess_relation:+.2e} (at most 0 up to rounding); ‖M‖₂ ≤ {weyl.largest_norm:.4f} "
+            f"of {weyl.norm_bound:.4f}: {'holds' if weyl.holds else 'VIOLATED'}."
+        ],
+        figures=[lambda folder: figures.curves(paths, "event", "eigenvalue", title, folder / "spectrum.png")],
+    )
+
+
+_COLUMNS = {
+    "μ": "{0.mu:g}",
+    "γ": "{0.gamma:g}",
+    "T": "{0.horizon}",
+    "bound": "{0.bound:+.4f}",
+    "lowest λ_max": "{0.lowest:.4f}",
+    "mean λ_max": "{0.mean:.4f}",
+    "below the bound": "{0.violations:.2%} (δ = {0.delta:.0%})",
+    "SNR": "{0.snr:.2f}",
+    "SNR simulated": "{0.snr_simulated:.2f}",
+}
 
 
 def simulate_bound(

@@ -14,12 +14,11 @@ from sigma_lab.attack import counterfactual
 from sigma_lab.bench import row
 from sigma_lab.bench.baselines import Beta
 from sigma_lab.bench.center import BenchCenter, judged_events
-from sigma_lab.bench.league import MAJORITY, Progress, rows_of, silent
+from sigma_lab.bench.league import MAJORITY, Progress, Setup, memory_choices, rows_of, silent
 from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name
 from sigma_lab.bench.paper.published import RATIOS, SHARES
-from sigma_lab.bench.replayed import replayed
 from sigma_lab.bench.row import TableRow
-from sigma_lab.reveal import Share
+from sigma_lab.reveal import Reveal, Share, shown_events
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
@@ -112,14 +111,16 @@ class PaperPlay:
         bench: BenchCenter,
         stream: Stream,
         *,
-        shown: NDArray[np.bool_] | None = None,
+        reveal: Reveal | None = None,
         judged: Sequence[str] = JUDGED,
         more: bool = False,
     ) -> dict[str, TableRow]:
         """A center's rows and the direct reads on its φ, about the judged events."""
         limited = self._limited(bench, more=more)
+        shown = None if reveal is None else shown_events(stream, reveal)
         found = limited.judge(stream, shown=shown, rows=judged)
-        choices = replayed(stream, limited.phis(stream), self._settings(bench), shown)
+        setup = Setup(settings=self._settings(bench), seed=self.seed)
+        choices = memory_choices(stream, limited.phis(stream), setup, reveal)
         direct = rows_of(stream, {name: choices[name] for name in DIRECT})
         places = limited.places(stream)
         return {**found, **{name: direct[name].at(places) for name in DIRECT}}
@@ -151,10 +152,9 @@ class PaperPlay:
             by_name: dict[str, list[float]] = {name: [] for name in names}
             for mask in range(self.masks):
                 reveal = Share(share, self.seed + mask)
-                shown = np.array([bool(reveal.reveal(t, e, stream.peers[0])) for t, e in enumerate(stream)])
-                key = shown.tobytes()
+                key = shown_events(stream, reveal).tobytes()
                 if key not in known:
-                    known[key] = self.rows(bench, stream, shown=shown, judged=("base", "sigma"), more=True)
+                    known[key] = self.rows(bench, stream, reveal=reveal, judged=("base", "sigma"), more=True)
                 for name in names:
                     by_name[name].append(known[key][name].accuracy)
             found[share] = by_name

@@ -69,7 +69,7 @@ class RequestWriter:
     def request(self, task: TaskPrompt) -> Body:
         """Everything that the answer may depend on, as it is sent and recorded."""
         peer = self._peer
-        if peer.kind in ("command", "local"):
+        if peer.kind == "command":
             return {"peer": peer.spec, "input": task.shown()}
         if peer.kind == "openai":
             return {"peer": peer.spec, "body": self._body(task)}

@@ -9,19 +9,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from sigma_lab.collect.answer_file import AskedPair, cost_of
-from sigma_lab.collect.asking import AnsweringPeer, Body, Reply, RequestWriter, request_key
 from sigma_lab.collect.cache import AnswerCache
-from sigma_lab.collect.interrupting import delayed_interrupt
 from sigma_lab.collect.pace import Pace, Stopped, ask_with_retries
 from sigma_lab.collect.peers import PeerSettings
+from sigma_lab.collect.requests import AnsweringPeer, Body, Reply, RequestWriter, request_key
 from sigma_lab.collect.task_prompts import TaskPrompt
-from sigma_mem.errors import InputError
 
 Progress = Callable[[str, int, int], None]
 Item = tuple[str, Body]
-_ONE_BY_ONE = ("hf", "gguf", "local")  # one thread; the library computes with as many as it likes
 GIVE_UP_AFTER = 10
-_LOOK = 0.1  # seconds until the next look at whether the run was interrupted
 
 
 @dataclass
@@ -88,20 +84,14 @@ def answer_all(
         if run.peer.kind == "hf":
             run.todo = deque(sorted(run.todo, key=lambda item: _alike(item[1])))
     opened = [(run, open_peer(run.peer)) for run in busy]
-    with delayed_interrupt() as interrupt:
-        try:
-            _ask_all(opened, cache, progress, lambda: interrupt.came)
-        finally:
-            save()
+    try:
+        _ask_all(opened, cache, progress)
+    finally:
+        save()
     return runs
 
 
-def _ask_all(
-    opened: Sequence[tuple[PeerRun, AnsweringPeer]],
-    cache: AnswerCache,
-    progress: Progress,
-    interrupted: Callable[[], bool],
-) -> None:
+def _ask_all(opened: Sequence[tuple[PeerRun, AnsweringPeer]], cache: AnswerCache, progress: Progress) -> None:
     """Ask every peer its questions, each in threads of its own, until all is done or interrupted."""
     arrived: Arrivals = queue.SimpleQueue()
     runs = [run for run, _ in opened]
@@ -114,8 +104,8 @@ def _ask_all(
                 pace = Pace(run.peer.rate, run.stop)
                 workers += [pool.submit(_work, run, peer, pace, arrived) for _ in range(_threads(run.peer))]
             waiting = {recorder, *workers}
-            while waiting - {recorder} and not interrupted():
-                finished, waiting = wait(waiting, _LOOK, return_when=FIRST_COMPLETED)
+            while waiting - {recorder}:
+                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for one in finished:  # raises what ended it
                     one.result()
         finally:
@@ -151,22 +141,13 @@ def open_peer(peer: PeerSettings) -> AnsweringPeer:
         from sigma_lab.collect.program import Program
 
         return Program(peer)
-    if peer.kind in ("hf", "gguf"):
-        from sigma_lab.collect.models import GgufFile, HuggingFaceModel
+    from sigma_lab.collect.models import HuggingFaceModel
 
-        return HuggingFaceModel(peer) if peer.kind == "hf" else GgufFile(peer)
-    if peer.kind == "local":
-        from sigma_lab.collect.local import LocalSolver
-
-        return LocalSolver(peer.target)
-    raise InputError(f"peer {peer.name!r}: got {peer.spec!r}, of no known kind")
+    return HuggingFaceModel(peer)
 
 
 def _alike(request: Body) -> tuple[bool, str, int]:
-    """Requests that follow each other by this make good batches.
-
-    What a batch begins with alike, such as its examples, is read once, and it is padded to its longest.
-    """
+    """Requests that follow each other by this make good batches: one kind, the same examples, like length."""
     *examples, question = (message["content"] for message in request["messages"])
     return "choices" in request, "\n".join(examples), len(question)
 
@@ -179,7 +160,7 @@ def _fits(first: Body, other: Body) -> bool:
 
 
 def _threads(peer: PeerSettings) -> int:
-    return 1 if peer.kind in _ONE_BY_ONE else peer.concurrency
+    return 1 if peer.kind == "hf" else peer.concurrency  # torch computes with as many as it likes
 
 
 def _work(run: PeerRun, peer: AnsweringPeer, pace: Pace, arrived: Arrivals) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sigma_lab.bench.timing import Timing, Timings, measure_speed
+from sigma_lab.bench.speed import Timing, measure_speed, speed_table
 
 
 def test_ratios_point_the_way_their_target_does() -> None:
@@ -14,8 +14,7 @@ def test_ratios_point_the_way_their_target_does() -> None:
     assert (half.ratio, half.met) == (0.5, True)
     slow = Timing("ours", "theirs", ours=3.0, theirs=2.0, target=1.0)
     assert (slow.ratio, slow.met) == (1.5, False)
-    speedup = Timing("replay", "loop", ours=1.0, theirs=4.0, target=5.0, faster=True)
-    assert (speedup.ratio, speedup.met) == (4.0, False)
+    assert speed_table([half, slow], {1000: 2.0, 10000: 3.0}).values["flat"] == 1.5
 
 
 def test_a_short_run_has_every_row() -> None:
@@ -25,7 +24,7 @@ def test_a_short_run_has_every_row() -> None:
     torch.set_num_threads(1)  # threads that wait for each other make a busy machine slow
     found = measure_speed(rounds=1, longest=1000)
     torch.set_num_threads(threads)
-    assert [t.what.split(",")[0] for t in found.rows] == [
+    assert [t["what"].split(",")[0] for t in found.values["timings"]] == [
         "state read",
         "state write",
         "SigmaMem.route(phi=…)",
@@ -33,12 +32,11 @@ def test_a_short_run_has_every_row() -> None:
         "from text to decision",
         "vote on 5 answers of 100 words",
     ]
-    assert all(t.ours > 0 and t.theirs > 0 for t in found.rows)
-    json.dumps(found.values())
-    header, rows = found.grid()
-    assert all(len(row) == len(header) for row in rows)
-    assert rows[0][2] == "ParetoBandit route, d = 26"
-    assert "last/first" in found.remarks()[0]
+    assert all(t["ours_us"] > 0 and t["theirs_us"] > 0 for t in found.values["timings"])
+    json.dumps(found.values)
+    assert all(len(row) == len(found.header) for row in found.rows)
+    assert found.rows[0][2] == "ParetoBandit route, d = 26"
+    assert "last/first" in found.remarks[0]
 
 
 def test_without_the_rival_the_rest_is_still_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,10 +44,6 @@ def test_without_the_rival_the_rest_is_still_timed(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setitem(sys.modules, "pareto_bandit", None)
     found = measure_speed(rounds=1, longest=1000)
-    assert found.rows == ()
-    assert found.per_event
-    assert "sigma-lab[rivals]" in found.notes[0]
-
-
-def test_flat_compares_the_last_mark_with_the_first() -> None:
-    assert Timings((), {1000: 2.0, 10000: 3.0}, ()).flat == 1.5
+    assert found.rows == []
+    assert found.values["per_event_us"]
+    assert "sigma-lab[rivals]" in found.values["notes"][0]

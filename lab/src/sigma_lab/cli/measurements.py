@@ -1,25 +1,13 @@
 """``sigma-mem bench encoder``, ``speed``, ``age`` and ``gateway``: what is measured without a stream."""
 
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated
 
 import typer
 
+from sigma_lab.cli.bench_options import show_table
 from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import print_json, print_table, progress_bar
-
-
-class Measured(Protocol):
-    """Figures that can be printed as a table or as JSON."""
-
-    def values(self) -> dict[str, Any]:
-        """What JSON has."""
-
-    def grid(self) -> tuple[list[str], list[list[str]]]:
-        """Head and rows of the table."""
-
-    def remarks(self) -> list[str]:
-        """Lines below it."""
+from sigma_mem.cli.output import progress_bar
 
 
 def encoder(
@@ -32,8 +20,7 @@ def encoder(
     from sigma_lab.bench.experiments.encoder import encoder_table
     from sigma_mem.encode import open_encoder
 
-    found = encoder_table({name: open_encoder(name) for name in names_of(names) or ()})
-    _show(found, as_json)
+    show_table(encoder_table({name: open_encoder(name) for name in names_of(names) or ()}), as_json)
 
 
 def speed(
@@ -41,12 +28,12 @@ def speed(
     events: Annotated[int, typer.Option(min=1000, help="Longest stream for the cost per event.")] = 1_000_000,
     as_json: Json = False,
 ) -> None:
-    """Time reads, writes, routes and feedback beside ParetoBandit's, replay beside the loop."""
-    from sigma_lab.bench.timing import measure_speed
+    """Time reads, writes, routes and feedback compared with ParetoBandit's."""
+    from sigma_lab.bench.speed import measure_speed
 
     with progress_bar() as progress:
         found = measure_speed(rounds=rounds, longest=events, progress=progress)
-    _show(found, as_json)
+    show_table(found, as_json)
 
 
 def age(
@@ -65,7 +52,7 @@ def age(
 
     with progress_bar() as progress:
         found = measure_age(events, progress, folder)
-    _show(found, as_json)
+    show_table(found, as_json)
 
 
 def gateway(
@@ -75,16 +62,9 @@ def gateway(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Time what the gateway adds to a call of an upstream, beside LiteLLM's proxy."""
+    """Time what the gateway adds to a call of an upstream, compared with LiteLLM's proxy."""
     from sigma_lab.bench.gateway import measure_gateway
 
     with progress_bar() as progress:
         found = measure_gateway(calls, litellm, progress)
-    _show(found, as_json)
-
-
-def _show(found: Measured, as_json: bool) -> None:
-    if as_json:
-        print_json(found.values())
-    else:
-        print_table(*found.grid(), found.remarks())
+    show_table(found.table(), as_json)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sigma_lab.collect.grading import grade_all
+from sigma_lab.collect.graded import grade_all
 from sigma_lab.collect.questions import Question
 from sigma_mem.answers.canon import Kind, canon
 
@@ -42,7 +42,7 @@ def check_references(
         for n, question in enumerate(own)
     }
     pairs = [(q, text) for q in questions for text in (good[q.id], bad[q.id]) if text]
-    grades = grade_all(pairs, workers=workers, progress=progress)
+    grades, _ = grade_all(pairs, workers=workers, progress=progress)
     rows = []
     for dataset, own in by_dataset.items():
         wrong = [(q.id, g.why or f"read as {g.canon!r:.80}") for q in own

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal
 
 from sigma_lab.collect.graders import GRADERS, Grade
 from sigma_lab.collect.program_grader import grade_program
 from sigma_lab.collect.questions import Question
-from sigma_lab.collect.sandbox import Limits, Sandbox, check_isolation
+from sigma_lab.collect.sandbox import DEFAULT, Limits, check_isolation
 from sigma_lab.collect.task_prompts import json_lines
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
+from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream
 
 Progress = Callable[[str, int, int], None]
+Match = Literal["exact", "contained"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,22 @@ class Graded:
 
     stream: Stream
     counts: Mapping[tuple[str, str], Counter[str]]
+    how: Mapping[str, Any]  # what decided which answers are right
+
+    def save_how(self, stream: Path) -> None:
+        """Write how the answers were graded beside the file of the stream, for reports."""
+        text = json.dumps({"sha256": self.stream.sha256, **self.how}, indent=1) + "\n"
+        with replace_file(how_graded(stream)) as temporary:
+            Path(temporary).write_text(text, encoding="utf-8")
+
+
+def how_graded(stream: Path) -> Path:
+    """The file that says how the answers of a stream were graded.
+
+    >>> how_graded(Path("data/ood.jsonl.gz")).name
+    'ood.grading.json'
+    """
+    return stream.with_name(f"{stream.name.split('.')[0]}.grading.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +84,15 @@ def grade_answers(
     responses: Sequence[Response],
     *,
     name: str = "graded",
-    f1: float | None = None,
-    limits: Limits | None = None,
+    match: Match = "exact",
+    limits: Limits = DEFAULT,
     workers: int | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Graded:
     """Grade every response, and gather those of a question into an event that shows what the center sees.
 
-    A peer that failed is absent from the event: no answer, no label. With ``f1`` a span is right from this
-    overlap on, and otherwise if it matches exactly.
+    A peer that failed is absent from the event: no answer, no label. A span is right if it equals an
+    accepted answer, or with ``match="contained"`` also if it contains one.
     """
     by_id = {question.id: question for question in questions}
     if unknown := next((r.question for r in responses if r.question not in by_id), None):
@@ -82,7 +100,7 @@ def grade_answers(
             f"an answer is to question {unknown!r}, which is not among the questions; give their file"
         )
     asked = [(by_id[r.question], r.text) for r in responses if not r.failed]
-    grades = grade_all(asked, limits, workers, progress)
+    grades, memory = grade_all(asked, limits, workers, progress)
     peers = tuple(dict.fromkeys(response.peer for response in responses))
     answers: dict[str, dict[str, Answer]] = {}
     labels: dict[str, dict[str, float]] = {}
@@ -94,13 +112,19 @@ def grade_answers(
             count["failed"] += 1
             continue
         grade = grades[response.question, response.text]
-        right = grade.right or (f1 is not None and grade.f1 is not None and grade.f1 >= f1)
+        right = grade.right or (match == "contained" and grade.contained)
         count["right" if right else "wrong"] += 1
         count["unread"] += grade.canon is None
         answers.setdefault(question.id, {})[response.peer] = Answer(response.text, grade.canon)
         labels.setdefault(question.id, {})[response.peer] = 1.0 if right else -1.0
     events = tuple(_event(q, answers[q.id], labels[q.id], peers) for q in questions if q.id in answers)
-    return Graded(Stream(name, peers, events), counts)
+    graders = sorted({question.grader for question, _ in asked})
+    how = {
+        "spans": match,
+        "graders": graders,
+        "programs": {**asdict(limits), "bound": memory} if memory else {},
+    }
+    return Graded(Stream(name, peers, events), counts, how)
 
 
 def _event(
@@ -120,16 +144,15 @@ def _event(
 
 def grade_all(
     asked: Iterable[tuple[Question, str]],
-    limits: Limits | None = None,
+    limits: Limits = DEFAULT,
     workers: int | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> dict[tuple[str, str], Grade]:
-    """Grades by (question's id, response): programs side by side in sandboxes, the rest one by one."""
+) -> tuple[dict[tuple[str, str], Grade], str]:
+    """Grades by (question's id, response), programs side by side in sandboxes; and how these are bounded."""
     todo = {(question.id, text): question for question, text in asked}
     programs = [key for key, question in todo.items() if question.grader == "program"]
     grades: dict[tuple[str, str], Grade] = {}
-    if programs:
-        check_isolation(limits)  # before any work is done
+    memory = check_isolation(limits) if programs else ""  # before any work is done
     texts = [key for key, question in todo.items() if question.grader != "program"]
     for number, key in enumerate(texts):
         question = todo[key]
@@ -140,30 +163,9 @@ def grade_all(
             )
         progress("answers", number, len(texts))
         grades[key] = GRADERS[question.grader](question, key[1])
-    with _Sandboxes(limits) as sandboxes, ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        running = {pool.submit(sandboxes.grade, todo[key], key[1]): key for key in programs}
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        running = {pool.submit(grade_program, todo[key], key[1], limits): key for key in programs}
         for number, done in enumerate(as_completed(running)):
             progress("programs", number, len(programs))
             grades[running[done]] = done.result()
-    return grades
-
-
-class _Sandboxes:
-    """One sandbox for every thread that grades."""
-
-    def __init__(self, limits: Limits | None) -> None:
-        self._limits, self._local, self._all = limits, threading.local(), list[Sandbox]()
-
-    def grade(self, question: Question, text: str) -> Grade:
-        sandbox: Sandbox | None = getattr(self._local, "sandbox", None)
-        if sandbox is None:
-            sandbox = self._local.sandbox = Sandbox(self._limits)
-            self._all.append(sandbox)
-        return grade_program(question, text, sandbox)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for sandbox in self._all:
-            sandbox.close()
+    return grades, memory

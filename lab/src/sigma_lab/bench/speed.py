@@ -4,7 +4,7 @@ Ours and theirs are timed in turns, block by block, and the best block counts: w
 adds falls on both. Ratios, not microseconds, are compared with the targets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sigma_lab.bench.league import Progress, silent
-from sigma_lab.bench.table import Grid
+from sigma_lab.bench.table import Table
 from sigma_mem.encode.base import unit
 from sigma_mem.errors import MissingExtraError
 from sigma_mem.events import FloatArray
@@ -29,96 +29,78 @@ _QUESTION = (
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of ours and of what it stands beside; ``target`` bounds ours/theirs (or theirs/ours)."""
+    """Seconds of ours and of what it stands beside; ``target`` bounds ours/theirs."""
 
     what: str
     beside: str
     ours: float
     theirs: float
     target: float
-    faster: bool = False  # the target is a speed-up, theirs/ours, at least
 
     @property
     def ratio(self) -> float:
         """The number that the target speaks of."""
-        return self.theirs / self.ours if self.faster else self.ours / self.theirs
+        return self.ours / self.theirs
 
     @property
     def met(self) -> bool:
         """Whether the target is met."""
-        return self.ratio >= self.target if self.faster else self.ratio <= self.target
+        return self.ratio <= self.target
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """All of them, and the seconds of one event after so many events."""
-
-    rows: tuple[Timing, ...]
-    per_event: dict[int, float]
-    notes: tuple[str, ...]
-
-    def values(self) -> dict[str, Any]:
-        """The object that ``bench speed --json`` prints."""
-        timings = [
-            {
-                "what": t.what,
-                "beside": t.beside,
-                "ours_us": 1e6 * t.ours,
-                "theirs_us": 1e6 * t.theirs,
-                "ratio": t.ratio,
-                "target": t.target,
-                "target_is": "at least" if t.faster else "at most",
-                "met": t.met,
-            }
-            for t in self.rows
-        ]
-        return {
-            "timings": timings,
-            "per_event_us": {str(n): 1e6 * seconds for n, seconds in self.per_event.items()},
-            "flat": self.flat,
-            "notes": list(self.notes),
-        }
-
-    @property
-    def flat(self) -> float:
-        """Cost of an event at the end over that at the start."""
-        seconds = list(self.per_event.values())
-        return seconds[-1] / seconds[0]
-
-    def grid(self) -> Grid:
-        """A line per timing."""
-        body = []
-        for t in self.rows:
-            target = f"≥ {t.target:g}×" if t.faster else f"≤ {t.target:g}"
-            ours, theirs = f"{1e6 * t.ours:.1f}", f"{1e6 * t.theirs:.1f}"
-            met = "met" if t.met else "NOT met"
-            body.append([t.what, ours, t.beside, theirs, f"{t.ratio:.2f}", target, met])
-        return ["what", "µs", "beside", "µs", "ratio", "target", ""], body
-
-    def remarks(self) -> list[str]:
-        """How the cost of an event grows, and what could not be timed."""
-        costs = ", ".join(f"{n:,}: {1e6 * seconds:.1f} µs" for n, seconds in self.per_event.items())
-        grows = f"read and write of one event after so many events: {costs} (last/first {self.flat:.2f})"
-        return [grows, *self.notes]
-
-
-def measure_speed(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Timings:
+def measure_speed(rounds: int = 5, longest: int = 1_000_000, progress: Progress = silent) -> Table:
     """Run all timings."""
     rng = np.random.default_rng(0)
     phis = unit(rng.normal(size=(4096, RANK)))
     labels = rng.choice([-1.0, 1.0], size=(4096, len(PEERS)))
-    rows, notes = [], []
+    timed: list[Timing] = []
+    notes: list[str] = []
     progress("memory", 0, 3)
     try:
         timed, floor = _beside_pareto(phis, labels, rounds)
-        rows += timed
         notes.append(floor)
         progress("from text", 1, 3)
-        rows += _from_text(rounds)
+        timed += _from_text(rounds)
     except MissingExtraError as error:
         notes.append(str(error))
     progress("cost per event", 2, 3)
-    return Timings(tuple(rows), _per_event(phis, labels, longest, progress), tuple(notes))
+    return speed_table(timed, _per_event(phis, labels, longest, progress), notes)
+
+
+def speed_table(timed: Sequence[Timing], per_event: Mapping[int, float], notes: Sequence[str] = ()) -> Table:
+    """All timings, and the seconds of one event after so many events."""
+    seconds = list(per_event.values())
+    flat = seconds[-1] / seconds[0]
+    costs = ", ".join(f"{n:,}: {1e6 * cost:.1f} µs" for n, cost in per_event.items())
+    return Table(
+        title="Speed",
+        values={
+            "timings": [
+                {
+                    "what": t.what,
+                    "beside": t.beside,
+                    "ours_us": 1e6 * t.ours,
+                    "theirs_us": 1e6 * t.theirs,
+                    "ratio": t.ratio,
+                    "target": t.target,
+                    "met": t.met,
+                }
+                for t in timed
+            ],
+            "per_event_us": {str(n): 1e6 * cost for n, cost in per_event.items()},
+            "flat": flat,
+            "notes": list(notes),
+        },
+        header=["what", "µs", "beside", "µs", "ratio", "target", ""],
+        rows=[
+            [t.what, f"{1e6 * t.ours:.1f}", t.beside, f"{1e6 * t.theirs:.1f}", f"{t.ratio:.2f}",
+             f"≤ {t.target:g}", "met" if t.met else "NOT met"]
+            for t in timed
+        ],
+        remarks=[
+            f"read and write of one event after so many events: {costs} (last/first {flat:.2f})", *notes
+        ],
+    )  # fmt: skip
 
 
 def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int) -> dict[str, float]:
@@ -134,7 +116,7 @@ def _best(calls: dict[str, Callable[[int], object]], rounds: int, block: int) ->
 
 
 def _compared(found: dict[str, float], *targets: tuple[str, str, float]) -> list[Timing]:
-    """What stands beside what, and the target of the ratio."""
+    """What is compared with what, and the target of the ratio."""
     return [Timing(what, beside, found[what], found[beside], target) for what, beside, target in targets]
 
 

@@ -18,7 +18,7 @@ CLEAR = 0.1  # a change of the rate that a person would call one
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdatedPeer:
     """One updated peer: by how much its rate moved; if named, how many labelled events later, how far off."""
 
     moved: float
@@ -32,7 +32,7 @@ class Naming:
 
     unchanged: int
     alarms: int
-    updates: tuple[Update, ...] = ()
+    updates: tuple[UpdatedPeer, ...] = ()
 
     @classmethod
     def joined(cls, parts: Sequence[Naming]) -> Naming:
@@ -79,7 +79,8 @@ def name_changes(stream: Stream, phis: FloatArray, began: Mapping[str, int], eve
             else:
                 unchanged, alarms = unchanged + 1, alarms + named
     updates = [
-        Update(_moved(labels[:, stream.peers.index(p)], at), *first.get(p, ())) for p, at in began.items()
+        UpdatedPeer(_moved(labels[:, stream.peers.index(p)], at), *first.get(p, ()))
+        for p, at in began.items()
     ]
     return Naming(unchanged, alarms, tuple(updates))
 
@@ -92,5 +93,5 @@ def _moved(labels: FloatArray, began: int) -> float:
     return float(abs(np.nanmean(after) - np.nanmean(before)) / 2.0)
 
 
-def _count(updates: Sequence[Update]) -> str:
+def _count(updates: Sequence[UpdatedPeer]) -> str:
     return f"{sum(u.delay is not None for u in updates)} of {len(updates)}"
