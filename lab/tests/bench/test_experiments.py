@@ -23,7 +23,7 @@ from sigma_lab.bench.experiments.cf import (
 from sigma_lab.bench.experiments.confidence import confidence_table
 from sigma_lab.bench.experiments.drift import drift_table
 from sigma_lab.bench.experiments.feedback import (
-    comparisons,
+    paired_with_reference,
     feedback_table,
     gain_kept,
     masked_rows,
@@ -137,7 +137,7 @@ def test_feedback_has_every_row_and_says_where_adaptive_stands() -> None:
     assert list(rows[0.1]) == [*fair, *AGGREGATIONS]
     flat = ("majority", *AGGREGATIONS)
     assert all(rows[0.1][name][0].accuracy == rows[1.0][name][1].accuracy for name in flat)
-    found = comparisons(rows[0.1])["adaptive − majority"]
+    found = paired_with_reference(rows[0.1])["adaptive − majority"]
     of = {n: np.mean([row.correct for row in rows[0.1][n]], axis=0) for n in ("adaptive", "majority")}
     assert found.difference == pytest.approx((of["adaptive"] - of["majority"]).mean())
     assert found.difference_low < found.difference < found.difference_high
@@ -145,7 +145,7 @@ def test_feedback_has_every_row_and_says_where_adaptive_stands() -> None:
     nothing = {1.0: {**rows[1.0], "adaptive": rows[1.0]["beta-b1"]}}
     assert gain_kept(nothing, 1.0) is None  # nothing was gained
     wrong = row_of(np.zeros(300, dtype=np.intp), np.zeros(300), stream.peers)
-    assert comparisons({**rows[1.0], "adaptive": [wrong]})["adaptive − majority"].difference_high < 0
+    assert paired_with_reference({**rows[1.0], "adaptive": [wrong]})["adaptive − majority"].difference_high < 0
     table = feedback_table(stream, phis, shares=(0.1,), seeds=(0, 1))
     assert "in hindsight" in "\n".join(table.remarks)
     assert table.values["comparisons"]["0.1"]["adaptive − majority"]["significantly_below"] is False

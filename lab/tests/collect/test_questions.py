@@ -51,10 +51,10 @@ RECORD = asdict(Question("a/1", "a", "rag", "", "dev", "p", "c", "span", Referen
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prompt": None}, "line 2: 'prompt' is None; expected a string"),
-        ({"reference": "x"}, "line 2: 'reference' is 'x'; expected answers"),
-        ({"reference": {"answers": [1]}}, "line 2: 'reference' is"),
-        ({"choices": [["A"]]}, "line 2: 'choices' is"),
+        ({"prompt": None}, "line 2: no question .Expected `str`, got `null` - at `.*prompt`"),
+        ({"reference": "x"}, "line 2: no question .Expected `object`, got `str` - at `.*reference`"),
+        ({"reference": {"answers": [1]}}, "line 2: no question .Expected `str`, got `int`"),
+        ({"choices": [["A"]]}, "line 2: no question .Expected `array` of length 2"),
         ({"id": "b"}, "line 2: id 'b' is there twice"),
     ],
 )

@@ -102,7 +102,7 @@ def masked_rows(
     return found
 
 
-def comparisons(masks: Masks) -> dict[str, Interval]:
+def paired_with_reference(masks: Masks) -> dict[str, Interval]:
     """`adaptive` against fair majority, and the route against following the leader, by their names.
 
     The masks are pooled: an event counts with its mean over them.
@@ -127,7 +127,7 @@ def compared_values(rows: Mapping[float, Masks], share: float) -> dict[str, Any]
     """The comparisons at a share, as plain values."""
     found: dict[str, Any] = {
         name: {**difference_values(span), "significantly_below": span.difference_high < 0.0}
-        for name, span in comparisons(rows[share]).items()
+        for name, span in paired_with_reference(rows[share]).items()
     }
     kept = gain_kept(rows, share)
     return {**found, "gain_kept": None if kept is None else round(kept, 6)}
@@ -136,7 +136,7 @@ def compared_values(rows: Mapping[float, Masks], share: float) -> dict[str, Any]
 def _standings(rows: Mapping[float, Masks], share: float) -> list[str]:
     said = [
         f"{name} {difference_text(span)}{' SIGNIFICANTLY BELOW' if span.difference_high < 0.0 else ''}"
-        for name, span in comparisons(rows[share]).items()
+        for name, span in paired_with_reference(rows[share]).items()
     ]
     kept = gain_kept(rows, share)
     return said if kept is None else [*said, f"{kept:.0%} of what full labels gain over majority"]
