@@ -23,10 +23,10 @@ from sigma_lab.bench.experiments.cf import (
 from sigma_lab.bench.experiments.confidence import confidence_table
 from sigma_lab.bench.experiments.drift import drift_table
 from sigma_lab.bench.experiments.feedback import (
-    paired_with_reference,
     feedback_table,
     gain_kept,
     masked_rows,
+    paired_with_reference,
 )
 from sigma_lab.bench.experiments.panel import panel_table
 from sigma_lab.bench.experiments.poison import poison_table
@@ -145,7 +145,9 @@ def test_feedback_has_every_row_and_says_where_adaptive_stands() -> None:
     nothing = {1.0: {**rows[1.0], "adaptive": rows[1.0]["beta-b1"]}}
     assert gain_kept(nothing, 1.0) is None  # nothing was gained
     wrong = row_of(np.zeros(300, dtype=np.intp), np.zeros(300), stream.peers)
-    assert paired_with_reference({**rows[1.0], "adaptive": [wrong]})["adaptive − majority"].difference_high < 0
+    assert (
+        paired_with_reference({**rows[1.0], "adaptive": [wrong]})["adaptive − majority"].difference_high < 0
+    )
     table = feedback_table(stream, phis, shares=(0.1,), seeds=(0, 1))
     assert "in hindsight" in "\n".join(table.remarks)
     assert table.values["comparisons"]["0.1"]["adaptive − majority"]["significantly_below"] is False
