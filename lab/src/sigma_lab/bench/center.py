@@ -256,7 +256,7 @@ def open_bench_center(
         shown = partial(progress, "features")
         phis = trained.encoder.phi(cached_features(trained.encoder.source, texts, folder, progress=shown))
         of_steering = {"fast": trained.fast, "gamma": trained.gamma}
-    known = scores or Scores()
+    known = Scores() if scores is None else scores  # an empty one is false
     return BenchCenter(
         name=name,
         steering=None if steering is None else str(steering),
