@@ -36,6 +36,12 @@ def test_shares_are_nested(low: float, high: float, seed: int) -> None:
             assert Share(high, seed).reveal(0, event, "a")
 
 
+def test_both_orders_of_a_pair_are_shown_or_neither() -> None:
+    for i in range(200):
+        one, other = (Event(f"{i}-{order}", "?", {}, {"a": 1.0}) for order in ("ab", "ba"))
+        assert bool(Share(0.5).reveal(0, one, "a")) == bool(Share(0.5).reveal(1, other, "a"))
+
+
 def test_bandit_shows_the_chosen_peer_only() -> None:
     assert Bandit().reveal(0, EVENTS[0], "c") == [Revealed(0, {"c": 0.5})]
     assert Bandit().reveal(0, EVENTS[0], "unlabelled") == []

@@ -63,6 +63,20 @@ def test_the_order_of_the_file_plays_no_part_in_a_shuffle(stream: Stream) -> Non
     assert backwards.select(seed=1).events == stream.select(seed=1).events
 
 
+def test_both_orders_of_a_pair_stay_together() -> None:
+    ids = ["c", *(f"{i}-{order}" for order in ("ab", "ba") for i in range(20))]
+    answers = {"a": Answer("1", "1")}
+    stream = Stream("pairs", ("a",), tuple(Event(id, "?", answers, {}) for id in ids)).select(seed=3)
+    places = {event.id: place for place, event in enumerate(stream)}
+    ends = stream.pair_ends()
+    for i in range(20):
+        assert (
+            places[f"{i}-ba"] == places[f"{i}-ab"] + 1 == ends[places[f"{i}-ab"]] == ends[places[f"{i}-ba"]]
+        )
+    assert ends[places["c"]] == places["c"]
+    assert [event.id for event in stream] != sorted(ids)
+
+
 def test_events_without_a_chosen_peer_are_dropped() -> None:
     only_b = Event("z", "?", {"b": Answer("u", "u")}, {})
     stream = Stream("s", ("a", "b"), (*tiny(2).events, only_b))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
-from sigma_mem.streams.stream import Stream, chance
+from sigma_mem.streams.stream import Stream, chance, pair_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ class Everything:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The labels of a share of the events, drawn by seed; the events of 5 % are among those of 10 %."""
+    """The labels of a share of the events, drawn by seed; the events of 5 % are among those of 10 %.
+
+    Both orders of a pair (`pair_of`) are drawn together.
+    """
 
     share: float
     seed: int = 0
@@ -65,7 +68,7 @@ class Share:
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Show the event's labels if it was drawn, else nothing."""
-        drawn = chance(self.seed, "share", event.id) < self.share
+        drawn = chance(self.seed, "share", pair_of(event.id)) < self.share
         return self.of.reveal(index, event, chosen) if drawn else []
 
 

@@ -88,3 +88,30 @@ def test_routers_learn_the_made_up_domains() -> None:
     assert accuracy["beta-cluster"] > 0.7
     assert accuracy["knn"] > 0.7
     assert accuracy["beta-b1"] < 0.65  # blind to the question
+
+
+def paired(stream: Stream) -> Stream:
+    """The same events, every two of which are one pair in both orders."""
+    orders = ("ab", "ba")
+    events = [replace(event, id=f"{place // 2}-{orders[place % 2]}") for place, event in enumerate(stream)]
+    return Stream(stream.name, stream.peers, tuple(events))
+
+
+def test_the_label_of_one_order_reaches_the_other_after_its_decision(
+    small: tuple[Stream, FloatArray],
+) -> None:
+    stream, phis = paired(small[0]), small[1]
+    heard: list[tuple[int, int]] = []
+
+    class Clocked:
+        now = -1
+
+        def decide(self, event: Event, phi: FloatArray, present: object) -> dict[str, int]:
+            self.now += 1
+            return {"first": 0}
+
+        def hear(self, place: int, labels: object, source: str) -> None:
+            heard.append((place, self.now))
+
+    play(stream, phis, Clocked())
+    assert heard[:4] == [(0, 1), (1, 1), (2, 3), (3, 3)]

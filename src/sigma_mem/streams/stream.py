@@ -10,9 +10,12 @@ from hashlib import blake2b, sha256
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
+
+_ORDERS = ("-ab", "-ba")  # how ids of the two orders of a pair end
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,18 @@ class Stream:
         rows = [[e.costs.get(p, np.nan) for p in self.peers] for e in self.events]
         return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
 
+    def pair_ends(self) -> NDArray[np.intp]:
+        """For every event the place at which its pair (`pair_of`) ends: its own, if it is none of a pair.
+
+        Labels of an event may be shown once the event at that place is decided.
+        """
+        pairs = [pair_of(event.id) for event in self.events]
+        ends = list(range(len(pairs)))
+        for place in range(len(pairs) - 2, -1, -1):
+            if pairs[place] == pairs[place + 1]:
+                ends[place] = ends[place + 1]
+        return np.array(ends, dtype=np.intp)
+
     def select(
         self,
         *,
@@ -82,8 +97,9 @@ class Stream:
         """Return the part asked for: peers and domains first, then the order, then the limit.
 
         With a ``seed`` the events are shuffled; the place of an event depends on its id and
-        the seed only, so two selections keep their common events in the same relative order.
-        Without one the order stays. An event left without any answer is dropped.
+        the seed only, so two selections keep their common events in the same relative order. Both orders
+        of a pair (`pair_of`) stay together. Without a seed the order stays. An event left without any
+        answer is dropped.
         """
         if limit is not None and limit < 0:
             raise InputError(f"got limit {limit}; expected 0 or more")
@@ -98,7 +114,7 @@ class Stream:
                 raise InputError(f"got peers {list(peers)}; expected at least one, each once")
             events = tuple(e for e in (_of_peers(e, chosen) for e in events) if e.answers)
         if seed is not None:
-            events = tuple(sorted(events, key=lambda e: chance(seed, "order", e.id)))
+            events = tuple(sorted(events, key=lambda e: (chance(seed, "order", pair_of(e.id)), e.id)))
         return Stream(self.name, chosen, events[:limit])
 
 
@@ -118,6 +134,18 @@ def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
     costs = {p: event.costs[p] for p in peers if p in event.costs}
     latency = {p: event.latency[p] for p in peers if p in event.latency}
     return replace(event, answers=answers, correct=correct, costs=costs, latency=latency)
+
+
+def pair_of(id: str) -> str:
+    """What an event's id shares with that of the same task in the other order: all but a last -ab or -ba.
+
+    Judges are asked twice which of two outputs is better, with the outputs swapped. Those are two events of
+    one task, so neither may be labelled before both are decided.
+
+    >>> pair_of("natural-007-ab"), pair_of("natural-007-ba"), pair_of("natural-007")
+    ('natural-007', 'natural-007', 'natural-007')
+    """
+    return id[:-3] if id.endswith(_ORDERS) else id
 
 
 def chance(seed: int, *key: str) -> float:

@@ -45,12 +45,13 @@ def play(
 ) -> Choices:
     """Play a stream with φ of its events, (T, rank); return what every mechanism chose at every event.
 
-    By default all labels are revealed right after the decision. ``progress`` is told (done, total).
+    By default all labels are revealed right after the decision; those of a pair in two orders
+    (`Stream.pair_ends`) after both are decided. ``progress`` is told (done, total).
     """
     shown = reveal or Everything()
     waiting: dict[int, list[tuple[int, Revealed]]] = {}
     chosen: dict[str, list[int]] = {}
-    present = present_peers(stream)
+    present, ends = present_peers(stream), stream.pair_ends().tolist()
     for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
         decided = player.decide(replace(event, correct={}, reference=None), phi, present[place])
         for name, peer in decided.items():
@@ -58,7 +59,7 @@ def play(
         first = next(iter(decided.values()))
         acted = "" if first == NOBODY else stream.peers[first]
         for revealed in shown.reveal(place, event, acted):
-            waiting.setdefault(revealed.due, []).append((place, revealed))
+            waiting.setdefault(max(revealed.due, ends[place]), []).append((place, revealed))
         for about, revealed in waiting.pop(place, ()):
             player.hear(about, revealed.labels, revealed.source)
         if progress is not None and (place % 64 == 63 or place + 1 == len(stream)):
