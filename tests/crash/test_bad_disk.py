@@ -153,7 +153,7 @@ def test_threads_on_a_disk_that_fills_and_empties_agree_with_the_ledger(tmp_path
         told = {id for ids in pool.map(work, range(8)) for id in ids}
     limit(mem, 1_000_000)
     assert 0 < len(told) < 8 * 150
-    assert mem.store.epoch > 0
+    assert mem.store.epoch("default") > 0
     mem.store.flush()
     records = list(mem.store.records("default"))
     decided = {r.id for r in records if r.kind == "decision"}

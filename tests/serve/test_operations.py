@@ -52,9 +52,8 @@ def test_a_store_that_drops_what_was_written_is_not_acknowledged(monkeypatch):
         made = http.post("/v1/memory/default/route", json={"question": "x"}).json()
         store = http.context.memories.store
 
-        def when_settled(call):
-            monkeypatch.setattr(type(store), "epoch", 1)
-            return []
+        def when_settled(namespace, call):
+            monkeypatch.setattr(type(store), "epoch", lambda self, namespace: 1)
 
         monkeypatch.setattr(store, "when_settled", when_settled)
         body = {"decision": made["id"], "labels": {"ann": True}}

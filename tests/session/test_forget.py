@@ -191,8 +191,9 @@ def test_a_kill_before_the_bytes_are_gone_is_made_good_by_the_next_start(tmp_pat
     script = f"""
 import os, signal
 from sigma_mem import SigmaMem
-from sigma_mem.store.tables import Tables
-Tables.finish_erasure = lambda self: os.kill(os.getpid(), signal.SIGKILL) if self.read("erasures") else None
+from sigma_mem.store.sqlite import SqliteTables
+end = lambda: os.kill(os.getpid(), signal.SIGKILL)
+SqliteTables.finish_erasure = lambda self: end() if self.read("erasures") else None
 SigmaMem(path={str(path)!r}).forget({ids[11]!r})
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
@@ -206,7 +207,7 @@ SigmaMem(path={str(path)!r}).forget({ids[11]!r})
 
 def test_a_reader_in_the_middle_of_the_file_is_said(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "memory.db"
-    monkeypatch.setattr("sigma_mem.store.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("sigma_mem.store.file.BUSY_SECONDS", 0.1)
     with memory(path) as mem, closing(sqlite3.connect(path)) as reader:
         ids = play(mem, 4, secret=1)
         mem.store.flush()

@@ -59,7 +59,7 @@ def test_bad_input_is_one_error_and_changes_nothing(tmp_path: Path, kept: str) -
             other.feedback(other.route(phi=PHI).id, {"a": True})
         assert len(list(mem.store.records("default"))) == lines
         assert other.events == len(CALLS)
-        assert mem.store.epoch == 0
+        assert mem.store.epoch("default") == 0
 
 
 @pytest.mark.parametrize("encoder", ["static", "hashed"])

@@ -10,8 +10,8 @@ def test_served_can_leave_the_wait_to_others(tmp_path, monkeypatch):
     with SigmaMem(["ann", "bob"], path, encoder="hashed") as mem:
         decision = mem.route("which?")
         mem.store.flush()
-        disk, commit = threading.Event(), mem.store._tables.commit
-        monkeypatch.setattr(mem.store._tables, "commit", lambda records: disk.wait(60) and commit(records))
+        disk, commit = threading.Event(), mem.store._writer._write
+        monkeypatch.setattr(mem.store._writer, "_write", lambda taken: disk.wait(60) and commit(taken))
         said = mem.served(decision, "bob", cost=2.0, wait=False)  # returns although the disk does not
         assert (said.served, said.cost) == ("bob", 2.0)
         assert mem.spent().total == 2.0

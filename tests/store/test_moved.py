@@ -31,7 +31,7 @@ def test_nothing_is_acknowledged_into_a_file_that_another_one_was_copied_over(tm
         db.execute("PRAGMA wal_checkpoint(PASSIVE)")
     shutil.copyfile(backup, path)
     for _ in range(2):
-        with pytest.raises(StoreError, match="changed or replaced by another program"):
+        with pytest.raises(StoreError, match="changed, replaced or removed"):
             mem.feedback(mem.route(phi=PHI).id, {"a": True})
     with suppress(StoreError):
         mem.close()

@@ -18,7 +18,11 @@ from sigma_mem.errors import (
     StoreVersionError,
 )
 from sigma_mem.store import PostgresStore, Snapshot, open_store
-from sigma_mem.store.postgres import PostgresAddress, migration, shown_path, upgrade_postgres
+from sigma_mem.store.base import Erased
+from sigma_mem.store.open import shown_path
+from sigma_mem.store.postgres import tables as migration
+from sigma_mem.store.postgres.address import PostgresAddress
+from sigma_mem.store.postgres.tables import upgrade_postgres
 
 SECRET = "secret-of-tests"
 
@@ -67,12 +71,11 @@ def test_the_database_refuses_to_change_the_ledger(filled, raw, change):
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        ("UPDATE record SET body = body || 'x' WHERE line = 7", "record 7 is damaged"),
-        ("DELETE FROM record WHERE line = 7", "line 7 is missing"),
-        ("DELETE FROM record WHERE line = 40", "found 39 lines, expected the 40"),
-        ("DELETE FROM source", "a source of namespace 1 is missing"),
+        ("UPDATE record SET body = body || 'x' WHERE seq = 7", "record 7 is damaged"),
+        ("DELETE FROM record WHERE seq = 7", "line 7 of 'ns' is missing"),
+        ("DELETE FROM record WHERE seq = 40", "line 40 of 'ns' is missing"),
         ("UPDATE namespace SET lines = 39", "namespace 1 is damaged"),
-        ("DELETE FROM namespace", "a namespace that is missing"),
+        ("DELETE FROM namespace", "no namespace counts"),
     ],
 )
 def test_damage_is_found_and_named(filled, raw, damage, what):
@@ -99,7 +102,7 @@ def test_an_older_snapshot_replaces_no_later_one(filled):
 
 def test_no_snapshot_from_before_a_forgetting_is_used(filled, record):
     one, two = PostgresStore(filled), PostgresStore(filled)
-    one.erase("ns", {2: b"gone"}, record("forget", kind="forget", event=""))
+    one.erase("ns", {2: Erased("2", b"gone")}, record("forget", kind="forget", event=""))
     assert one.load_snapshot("ns") is None
     two.save_snapshot("ns", Snapshot(40, b"holds what was forgotten"))  # by a process that does not know yet
     assert one.load_snapshot("ns") is None
@@ -123,15 +126,16 @@ def test_forgotten_bytes_leave_the_tables_files(postgres_server, postgres, recor
         return any(needle in path.read_bytes() for path in tables)
 
     assert holds(b"PRIVATE-")
-    store.erase("ns", {place: b"gone"}, record("forget", kind="forget", event=""))
+    store.erase("ns", {place: Erased("forgotten", b"gone")}, record("forget", kind="forget", event=""))
     assert not holds(b"PRIVATE-")
-    assert store.find("ns", "note", "private").body == b"gone"
+    assert store.find("ns", "note", "private") is None
+    assert store.find("ns", "note", "forgotten").body == b"gone"
     assert store.verify() == 42
     store.close()
 
 
 def test_many_lines_at_once_are_one_unit(postgres, record, monkeypatch):
-    monkeypatch.setattr("sigma_mem.store.postgres.turn._ROWS", 100)
+    monkeypatch.setattr("sigma_mem.store.postgres.turns._ROWS", 100)
     store = PostgresStore(postgres)
     assert store.append("ns", [record(n) for n in range(250)])[0] == 250
     assert store.verify() == 250
@@ -260,11 +264,10 @@ def test_without_the_driver_the_error_names_the_extra(postgres, monkeypatch):
 def test_who_waits_too_long_for_a_turn_is_told_so(postgres, record, monkeypatch):
     monkeypatch.setattr("sigma_mem.store.postgres.connections.LOCK_SECONDS", 0.1)
     one, two = PostgresStore(postgres), PostgresStore(postgres)
-    seat = one.enter_turn("ns")
-    with pytest.raises(StoreBusyError, match="held the lock"):
-        two.append("ns", [record(1)])
-    assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
-    one.leave_turn("ns", seat)
+    with one.turn("ns"):
+        with pytest.raises(StoreBusyError, match="held the lock"):
+            two.append("ns", [record(1)])
+        assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
     assert two.append("ns", [record(1)])[0] == 1
     one.close()
     two.close()
@@ -272,7 +275,7 @@ def test_who_waits_too_long_for_a_turn_is_told_so(postgres, record, monkeypatch)
 
 def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(postgres, record):
     one, two = PostgresStore(postgres), PostgresStore(postgres)
-    seat = one.enter_turn("ns")
+    seat = one._tail("ns")._enter(False)
     del seat  # as when a signal's exception ends the frame that held it
     assert two.append("ns", [record(1)])[0] == 1
     one.close()
@@ -299,14 +302,13 @@ def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(postgres,
 def test_an_interrupt_at_any_line_of_an_append_leaves_no_gap_and_holds_up_nobody(postgres, record):
     store, interrupted = PostgresStore(postgres), 0
     for lines in itertools.count():
-        seat = store.enter_turn("ns")  # one turn: the next one would ask the ledger again
-        try:
-            with interrupt_after(lines):
-                store.append_after("ns", [record(f"interrupted {lines}")], None, None)
-        except Interrupted:
-            interrupted += 1
-        last, ticket = store.append_after("ns", [record(lines)], None, store._writer("ns").newest())
-        store.leave_turn("ns", seat)
+        with store.turn("ns"):  # one turn: the next one would ask the ledger again
+            try:
+                with interrupt_after(lines):
+                    store.append("ns", [record(f"interrupted {lines}")])
+            except Interrupted:
+                interrupted += 1
+            last, ticket = store.append("ns", [record(lines)])
         ticket.wait()
         assert [r.seq for r in store.records("ns")] == list(range(1, last + 1))
         if interrupted == lines:
@@ -319,9 +321,9 @@ def test_what_was_made_from_an_older_state_is_refused(postgres, record):
     one, two = PostgresStore(postgres), PostgresStore(postgres)
     one.append("ns", [record(1)])[1].wait()
     two.append("ns", [record(2)])[1].wait()
-    with pytest.raises(StoreError, match="appended to 'ns' meanwhile; nothing was changed"):
-        one.append_after("ns", [record(3)], one.epoch, 1)
-    assert one.append_after("ns", [record(3)], one.epoch, 2)[0] == 3
+    with pytest.raises(StoreError, match="others appended to 'ns' meanwhile; nothing was changed"):
+        one.append("ns", [record(3)], one.epoch("ns"), 1)
+    assert one.append("ns", [record(3)], one.epoch("ns"), 2)[0] == 3
     one.close()
     two.close()
 
@@ -331,7 +333,7 @@ def test_a_commit_is_on_the_disk_when_it_is_acknowledged(postgres_server, postgr
         db.execute("ALTER ROLE postgres SET synchronous_commit = off")
     try:
         store = PostgresStore(postgres)
-        with store._tables.writers.borrow("look at") as db:
+        with store._tables.connections.borrow("look at") as db:
             assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
         store.close()
     finally:
@@ -367,7 +369,7 @@ def test_a_call_waits_for_a_server_that_comes_back(postgres_server, postgres, re
     assert store.append("ns", [record(2)])[0] == 2
     back.join()
     assert [r.id for r in store.records("ns")] == ["1", "2"]
-    assert store.epoch == 0  # nothing was dropped
+    assert store.epoch("ns") == 0  # nothing was dropped
     store.close()
 
 
@@ -401,31 +403,31 @@ def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
     postgres_server, postgres, record, done, monkeypatch
 ):
     """The connection ends just before or just after the server commits; the ledger is asked which it was."""
-    from sigma_mem.store.postgres.turn import NamespaceTurn
+    from sigma_mem.store.postgres.turns import SharedTail
 
     store = PostgresStore(postgres)
     store.append("ns", [record(1)])[1].wait()
-    write, broken = NamespaceTurn._write, []
+    write, broken = SharedTail._write, []
 
-    def break_once(turn, records, made):
+    def break_once(turn, *values):
         if broken:
-            return write(turn, records, made)
+            return write(turn, *values)
         broken.append(True)
         if done:
-            write(turn, records, made)
+            write(turn, *values)
         with postgres_server.connect() as db:
             db.execute("SELECT pg_terminate_backend(%s)", [turn._db.info.backend_pid])
         turn._drop()
         raise StoreUnavailableError("the connection is gone")
 
-    monkeypatch.setattr(NamespaceTurn, "_write", break_once)
+    monkeypatch.setattr(SharedTail, "_write", break_once)
     seq, ticket = store.append("ns", [record(2)])
     ticket.wait()
     assert broken
     assert seq == 2
     assert [r.id for r in store.records("ns")] == ["1", "2"]
     assert store.verify() == 2
-    assert store.epoch == 0
+    assert store.epoch("ns") == 0
     store.close()
 
 
@@ -437,7 +439,7 @@ def test_nobody_waits_for_a_writer_that_ended(postgres, record, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("a fault of this package")
 
-    monkeypatch.setattr("sigma_mem.store.postgres.turn.NamespaceTurn.commit", fail)
+    monkeypatch.setattr("sigma_mem.store.postgres.turns.SharedTail._commit", fail)
     with pytest.raises(StoreError, match="has ended"):
         store.append("ns", [record(2)])[1].wait()
     with pytest.raises(StoreError, match="open it again"):

@@ -110,11 +110,8 @@ def test_a_reader_follows_both(postgres, two):
 def test_tenants_do_not_wait_for_each_other(postgres, two):
     one, other = two
     mine = one.namespace("mine", PEERS, rank=8)
-    seat = other.store.enter_turn("default")
-    try:
+    with other.store.turn("default"):
         mine.feedback(mine.route(phi=PHI).id, {"ann": True})
-    finally:
-        other.store.leave_turn("default", seat)
     assert mine.events == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
 from sigma_mem.store import SqliteStore
-from sigma_mem.store.database import migrations
+from sigma_mem.store.file import migrations
 
 
 def refused(path, error, match):

@@ -30,11 +30,11 @@ def test_nothing_queued_is_nothing_to_wait_for(tmp_path):
     told = Told()
     with_file, without = SqliteStore(tmp_path / "m.db"), InMemoryStore()
     without.append("a", [line(1)])
-    assert with_file.when_settled(told) == without.when_settled(told) == []
+    assert with_file.when_settled("a", told) is without.when_settled("a", told) is None
     assert told.calls == []
     with_file.close()
     with pytest.raises(StoreError):
-        with_file.when_settled(told)
+        with_file.when_settled("a", told)
 
 
 def test_a_listener_is_told_once_of_a_batch_that_is_then_durable(tmp_path):
@@ -42,8 +42,8 @@ def test_a_listener_is_told_once_of_a_batch_that_is_then_durable(tmp_path):
     store.append("a", [line(0)])[1].wait()
     store.append("a", [line(1)])
     store.append("a", [line(2)])
-    (batch,) = store.when_settled(told)
-    store.when_settled(told)
+    batch = store.when_settled("a", told)
+    store.when_settled("a", told)
     assert told.rang.wait(20.0)
     assert told.calls == [(batch, None)]
     reader = SqliteStore(tmp_path / "m.db", readonly=True)
@@ -53,13 +53,13 @@ def test_a_listener_is_told_once_of_a_batch_that_is_then_durable(tmp_path):
 
 
 def test_a_listener_is_told_why_a_batch_was_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr("sigma_mem.store.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("sigma_mem.store.file.BUSY_SECONDS", 0.05)
     store, told = SqliteStore(tmp_path / "m.db"), Told()
     store.append("a", [line(0)])[1].wait()
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         store.append("a", [line(1)])
-        (batch,) = store.when_settled(told)
+        batch = store.when_settled("a", told)
         assert told.rang.wait(20.0)
     assert told.calls[0][0] is batch
     assert isinstance(told.calls[0][1], StoreError)

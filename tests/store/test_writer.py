@@ -10,37 +10,36 @@ from invariants.keeping import Interrupted, interrupt_after
 from sigma_mem.errors import StoreError
 from sigma_mem.store import InMemoryStore
 from sigma_mem.store.base import Record
-from sigma_mem.store.rows import Queued
+from sigma_mem.store.rows import Space
 from sigma_mem.store.writer import Writer
 
 
 class Gate:
-    """A small stand-in of the tables: a list behind a gate that the test opens, shuts and breaks."""
+    """A small stand-in of the tables: lists behind a gate that the test opens, shuts and breaks."""
 
     def __init__(self):
-        self.rows = []
-        self.batches = []
+        self.rows, self.commits = {}, []
         self.open = threading.Event()
         self.entered = threading.Semaphore(0)
-        self.broken = None
-        self.closed = 0
+        self.broken = {}  # errors by namespace
+        self.ended = 0
 
-    def commit(self, records):
+    def write(self, taken):
         self.entered.release()
         assert self.open.wait(10)
-        if self.broken is not None:
-            raise self.broken
-        self.batches.append(len(records))
-        self.rows.extend(records)
+        for tail, _ in taken:
+            if tail.namespace in self.broken:
+                raise self.broken[tail.namespace]
+        self.commits.append({tail.namespace: len(batch.records) for tail, batch in taken})
+        for tail, batch in taken:
+            self.rows.setdefault(tail.namespace, []).extend(batch.records.values())
+        return [Space(1, tail.namespace, len(self.rows[tail.namespace])) for tail, _ in taken]
 
-    def last(self):
-        return len(self.rows)
+    def end(self):
+        self.ended += 1
 
-    def exists(self, namespace, kind, id):
-        return any(ns == namespace and (r.kind, r.id) == (kind, id) for ns, r, *_ in self.rows)
-
-    def close(self):
-        self.closed += 1
+    def sizes(self):
+        return [sum(commit.values()) for commit in self.commits]
 
 
 @pytest.fixture
@@ -50,26 +49,31 @@ def gate():
 
 @pytest.fixture
 def writer(gate):
-    made = Writer(gate, lambda: None, capacity=4)
+    made = Writer(gate.write, gate.end)
+    made.tail("ns").capacity = 4
     made.start()
     yield made
     gate.open.set()
     made.stop()
 
 
-def append(writer, id):
-    return writer.append([Queued("ns", Record("decision", id, id, b""))], None)
+def append(writer, id, namespace="ns"):
+    tail = writer.tail(namespace)
+    if tail.space is None:  # as a store does: nothing was written yet, or a commit failed
+        tail.space = Space(1, namespace, 0)
+    return tail.append([Record("decision", id, id, b"")], None, None, lambda *_: False)
 
 
 def test_what_gathers_during_a_commit_is_written_together(writer, gate):
     append(writer, "0")
     gate.entered.acquire()
     tickets = [append(writer, str(n))[1] for n in (1, 2, 3)]
+    tickets.append(append(writer, "1", "other")[1])
     gate.open.set()
     for ticket in tickets:
         ticket.wait()
-    assert gate.batches == [1, 3]
-    assert [r.seq for _, r, *_ in gate.rows] == [1, 2, 3, 4]
+    assert gate.commits == [{"ns": 1}, {"ns": 3, "other": 1}]
+    assert [r.seq for r in gate.rows["ns"]] == [1, 2, 3, 4]
 
 
 def test_append_returns_before_the_commit_and_wait_after_it(writer, gate):
@@ -82,23 +86,24 @@ def test_append_returns_before_the_commit_and_wait_after_it(writer, gate):
     gate.open.set()
     waited.join(10)
     assert not waited.is_alive()
-    assert gate.last() == 1
 
 
-def test_append_waits_while_the_queue_is_full(writer, gate):
+@pytest.mark.parametrize("error", [None, StoreError("disk full")])
+def test_append_waits_while_the_queue_is_full(writer, gate, error):
+    if error is not None:
+        gate.broken["ns"] = error
     append(writer, "0")
     gate.entered.acquire()
     for n in range(1, 5):
         append(writer, str(n))
-    blocked = threading.Thread(target=append, args=(writer, "5"))
+    results = []
+    blocked = threading.Thread(target=lambda: results.append(append(writer, "5")[0]))
     blocked.start()
     blocked.join(0.1)
     assert blocked.is_alive()
     gate.open.set()
     blocked.join(10)
-    assert not blocked.is_alive()
-    writer.flush()
-    assert gate.last() == 6
+    assert results == ([1] if error else [6])
 
 
 def test_a_failed_batch_drops_itself_and_everything_behind_it_only(writer, gate):
@@ -106,123 +111,94 @@ def test_a_failed_batch_drops_itself_and_everything_behind_it_only(writer, gate)
     append(writer, "kept")[1].wait()
     gate.entered.acquire()
     gate.open.clear()
-    gate.broken = StoreError("disk full")
-    seq_a, a = append(writer, "a")
-    gate.entered.acquire()
+    gate.broken["ns"] = StoreError("disk full")
+    tail = writer.tail("ns")
+    (seq_a, a), _ = append(writer, "a"), gate.entered.acquire()
     seq_b, b = append(writer, "b")
     assert (seq_a, seq_b) == (2, 3)
-    assert writer.find("ns", "decision", "a").seq == 2
+    assert tail.find("decision", "a").seq == 2
     gate.open.set()
     for ticket in (a, b, a):
         with pytest.raises(StoreError, match="disk full"):
             ticket.wait()
-    assert gate.batches == [1]
-    assert writer.find("ns", "decision", "a") is None
-    assert writer.of_event("ns", "b") == []
-    assert writer.position() == (1, 1)
-    gate.broken = None
+    assert (tail.find("decision", "a"), tail.of_event("b"), tail.epoch) == (None, [], 1)
+    assert tail.space is None  # a commit can fail after it was done: the ledger is asked
+    tail.space = Space(1, "ns", 1)
+    gate.broken.clear()
     seq, again = append(writer, "a")
     again.wait()
     assert seq == 2
-    assert [(r.id, r.seq) for _, r, *_ in gate.rows] == [("kept", 1), ("a", 2)]
-    assert writer.epoch == 1
+    assert [(r.id, r.seq) for r in gate.rows["ns"]] == [("kept", 1), ("a", 2)]
+
+
+def test_a_namespace_that_cannot_be_written_fails_alone(writer, gate):
+    append(writer, "0")
+    gate.entered.acquire()
+    gate.broken["poison"] = StoreError("UNIQUE constraint failed")
+    good = [append(writer, str(n), f"tenant{n}")[1] for n in range(3)]
+    bad = append(writer, "1", "poison")[1]
+    gate.open.set()
+    for ticket in good:
+        ticket.wait()
+    with pytest.raises(StoreError, match="UNIQUE"):
+        bad.wait()
+    assert [writer.tail(f"tenant{n}").epoch for n in range(3)] == [0, 0, 0]
+    assert writer.tail("poison").epoch == 1
 
 
 def test_flush_raises_what_the_batch_met_and_drain_does_not(writer, gate):
-    gate.broken = StoreError("disk full")
+    gate.broken["ns"] = StoreError("disk full")
     append(writer, "a")
     gate.entered.acquire()
     append(writer, "b")
     threading.Timer(0.05, gate.open.set).start()
     with pytest.raises(StoreError, match="disk full"):
-        writer.flush()
-    gate.open.clear()
+        writer.tail("ns").flush()
     append(writer, "c")
-    gate.entered.acquire()
-    threading.Timer(0.05, gate.open.set).start()
-    writer.drain()
-    assert writer.position() == (0, 2)
+    writer.tail("ns").drain()
+    assert writer.tail("ns").epoch == 2
 
 
-def test_who_waits_for_room_goes_on_when_the_queue_is_dropped(writer, gate):
-    gate.broken = StoreError("disk full")
-    append(writer, "0")
-    gate.entered.acquire()
-    for n in range(1, 5):
-        append(writer, str(n))
-    results = []
-    blocked = threading.Thread(target=lambda: results.append(append(writer, "5")))
-    blocked.start()
-    time.sleep(0.05)
-    gate.open.set()
-    blocked.join(10)
-    assert results[0][0] == 1
-
-
-def test_numbers_follow_the_ledger_when_a_commit_failed_after_it_was_done(writer, gate):
-    gate.open.set()
-
-    def commit(records):
-        gate.rows.extend(records)
-        raise StoreError("the disk went away after the write")
-
-    writer._durable.commit = commit
-    _, ticket = append(writer, "a")
-    with pytest.raises(StoreError):
-        ticket.wait()
-    assert writer.position() == (1, 1)
-    del writer._durable.commit
-    assert append(writer, "b")[0] == 2
-
-
-def test_a_writer_that_dies_leaves_nobody_waiting(gate, monkeypatch):
-    crashes = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: crashes.append(args.exc_type))
-    released = []
-    writer = Writer(gate, lambda: released.append(True))
-    writer.start()
-    gate.broken = ZeroDivisionError("a bug")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_dies_leaves_nobody_waiting(writer, gate):
+    gate.broken["ns"] = ZeroDivisionError("a bug")
     gate.open.set()
     _, ticket = append(writer, "a")
     with pytest.raises(StoreError, match="the writer has ended"):
         ticket.wait()
     writer.stop()
-    with pytest.raises(StoreError, match="closed"):
-        append(writer, "b")
-    assert crashes == [ZeroDivisionError]
-    assert released == [True]
-    assert gate.closed == 1
+    for namespace in ("ns", "new"):
+        with pytest.raises(StoreError, match="closed"):
+            append(writer, "b", namespace)
+    assert gate.ended == 1
 
 
-def test_stop_writes_what_is_queued_then_closes_once(writer, gate):
+def test_stop_writes_what_is_queued_then_ends_once(writer, gate):
     append(writer, "a")
     gate.open.set()
     append(writer, "b")
     writer.stop()
     writer.stop()
-    assert gate.last() == 2
-    assert gate.closed == 1
+    assert len(gate.rows["ns"]) == 2
+    assert gate.ended == 1
 
 
-def test_the_collector_may_stop_it_in_its_own_thread(gate):
+def test_the_collector_may_stop_it_in_its_own_thread():
     """A store that is garbage can be collected while its writer runs: no join with itself."""
-    stopped = threading.Event()
-    writer = Writer(gate, stopped.set)
+    ended = threading.Event()
+    writer = Writer(lambda taken: [writer.stop() and Space(1, "ns", 1) for _ in taken], ended.set)
     writer.start()
-    gate.open.set()
-    gate.commit = lambda records: (gate.rows.extend(records), writer.stop())
     append(writer, "a")[1].wait()
-    assert stopped.wait(10)
-    assert gate.last() == 1
+    assert ended.wait(10)
 
 
 def test_what_nobody_waits_for_is_written_with_what_comes_meanwhile(writer, gate):
     gate.open.set()
     for n in range(3):
         append(writer, str(n))
-    while not gate.batches:
+    while not gate.commits:
         time.sleep(0.005)
-    assert gate.batches == [3]
+    assert gate.sizes() == [3]
 
 
 def test_who_waits_does_not_linger(writer, gate, monkeypatch):
@@ -230,22 +206,22 @@ def test_who_waits_does_not_linger(writer, gate, monkeypatch):
     gate.open.set()
     append(writer, "0")
     append(writer, "1")[1].wait()
-    assert gate.batches == [2]
     append(writer, "2")
-    writer.flush()
-    assert gate.batches == [2, 1]
+    writer.tail("ns").flush()
+    assert gate.sizes() == [2, 1]
 
 
 def test_a_job_is_done_after_what_was_queued_before_it_and_says_how_it_failed(writer, gate):
     done, errors = [], []
+    tail = writer.tail("ns")
 
     def fail():
         raise StoreError("no room")
 
-    assert not writer.after_commit(lambda: done.append("at once"), errors.append)
+    assert not tail.after_commit(lambda: done.append("at once"), errors.append)
     append(writer, "0")
-    assert writer.after_commit(lambda: done.append(len(gate.rows)), errors.append)
-    assert writer.after_commit(fail, errors.append)
+    assert tail.after_commit(lambda: done.append(len(gate.rows["ns"])), errors.append)
+    assert tail.after_commit(fail, errors.append)
     gate.open.set()
     append(writer, "1")[1].wait()
     append(writer, "2")[1].wait()
@@ -275,20 +251,15 @@ def test_an_interrupt_at_any_line_of_a_wait_keeps_nobody_else_waiting(writer, ga
         assert returns_in_time(ticket.wait)
 
 
-def waiting(ticket):
-    """A thread that waits for a ticket."""
-    thread = threading.Thread(target=ticket.wait)
-    thread.start()
-    return thread
-
-
-@pytest.mark.parametrize(("waits", "batches"), [(3, [1, 3, 2]), (1, [1, 3, 1, 1])])
-def test_where_several_waited_for_a_batch_the_next_one_gathers(writer, gate, monkeypatch, waits, batches):
+@pytest.mark.parametrize(("waits", "sizes"), [(3, [1, 3, 2]), (1, [1, 3, 1, 1])])
+def test_where_several_waited_for_a_commit_the_next_one_gathers(writer, gate, monkeypatch, waits, sizes):
     monkeypatch.setattr("sigma_mem.store.writer._PAUSE_SECONDS", 1.0)
     append(writer, "0")
     gate.entered.acquire()
     tickets = [append(writer, str(n))[1] for n in (1, 2, 3)]
-    threads = [waiting(ticket) for ticket in tickets[:waits]]
+    threads = [threading.Thread(target=ticket.wait) for ticket in tickets[:waits]]
+    for thread in threads:
+        thread.start()
     while tickets[0].wanted < waits:
         time.sleep(0.001)
     gate.open.set()
@@ -299,4 +270,4 @@ def test_where_several_waited_for_a_batch_the_next_one_gathers(writer, gate, mon
         if waits == 1:
             ticket.wait()  # nobody else came: it is written at once, as is the next
     ticket.wait()
-    assert gate.batches == batches
+    assert gate.sizes() == sizes

@@ -12,11 +12,9 @@ def check(memory: MemoryFile, json: Json = False) -> None:
     Examples:
     sigma-mem check --memory memory.db
     """
-    from sigma_mem.store import PostgresStore, SqliteStore
-    from sigma_mem.store.postgres import is_postgres
+    from sigma_mem.store.open import open_store
 
-    kind = PostgresStore if is_postgres(memory) else SqliteStore
-    with closing(kind(existing(memory), readonly=True)) as store:
+    with closing(open_store(existing(memory), readonly=True)) as store:
         lines, names = store.verify(), store.namespaces()
     values = {"memory": str(memory), "lines": lines, "namespaces": names}
     say(json, values, f"{memory} is whole: {lines} lines in {len(names)} namespace{'s' * (len(names) != 1)}")

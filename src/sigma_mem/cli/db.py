@@ -29,22 +29,15 @@ def upgrade(
     ],
     json: Json = False,
 ) -> None:
-    """Bring a memory's tables to this version. A file is upgraded when it is opened, too, after a backup.
+    """Bring a memory's tables to this version. A file is upgraded when it is opened, too.
 
     Examples:
     sigma-mem db upgrade postgresql://sigma@db.example/memory
 
     sigma-mem db upgrade memory.db
     """
-    from sigma_mem.store.postgres import is_postgres, upgrade_postgres
-    from sigma_mem.store.sqlite import upgrade_file
+    from sigma_mem.store.open import upgrade_store
 
-    backup = None
-    if is_postgres(memory):
-        before, after = upgrade_postgres(memory)
-    else:
-        before, after, backup = upgrade_file(existing(memory))
-    values = {"before": before, "after": after, "backup": None if backup is None else str(backup)}
-    kept = "" if backup is None else f"; the file as it was: {backup}"
+    before, after = upgrade_store(existing(memory))
     said = f"has version {after} already" if before == after else f"went from version {before} to {after}"
-    say(json, values, f"{memory} {said}{kept}")
+    say(json, {"before": before, "after": after}, f"{memory} {said}")

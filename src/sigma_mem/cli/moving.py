@@ -40,8 +40,7 @@ def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
     """
     from contextlib import closing
 
-    from sigma_mem.store.backup import backup_store
-    from sigma_mem.store.open import open_store
+    from sigma_mem.store.open import backup_store, open_store
 
     with closing(open_store(existing(memory), readonly=True)) as store:
         backup_store(store, target)

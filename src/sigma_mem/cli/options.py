@@ -21,7 +21,7 @@ class MemoryUrl(os.PathLike[str]):
     """The address of a memory in PostgreSQL, where commands expect a file; it prints without credentials."""
 
     def __init__(self, url: str) -> None:
-        from sigma_mem.store.postgres import shown_path
+        from sigma_mem.store.open import shown_path
 
         self._url, self._shown = url, shown_path(url)
 
@@ -41,9 +41,9 @@ class MemoryUrl(os.PathLike[str]):
 
 def memory_path(text: str) -> Path:
     """What ``--memory`` names: a file, or the address of a PostgreSQL database."""
-    from sigma_mem.store.postgres import is_postgres
+    from sigma_mem.store.open import file_of
 
-    return cast(Path, MemoryUrl(text)) if is_postgres(text) else Path(text)
+    return file_of(text) or cast(Path, MemoryUrl(text))
 
 
 MemoryFile = Annotated[

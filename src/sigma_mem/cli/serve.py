@@ -73,7 +73,7 @@ def config(
     sigma-mem config --config production.toml --json
     """
     from sigma_mem.serve.config import load_config
-    from sigma_mem.store.postgres import shown_path
+    from sigma_mem.store.open import shown_path
 
     loaded = load_config(file, flags={"host": host, "port": port, "path": path, "keys": keys})
     values = _flat(asdict(loaded.config))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from time import monotonic
-from types import TracebackType
 from typing import Any
 
 from sigma_mem.decide import Reads
@@ -19,7 +18,7 @@ from sigma_mem.ledger.lines import Body, ForgottenLine, Line, OpenLine
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.ledger.records import Ledger, encoded, record_of
 from sigma_mem.ledger.snapshot import pack_fold, unpack_fold
-from sigma_mem.store.base import Failed, Snapshot, Store, Ticket, Turns
+from sigma_mem.store.base import Erased, Failed, Snapshot, Store, Ticket
 from sigma_mem.store.fork import tell_after_fork
 
 _STALE = -1  # an epoch that no store has
@@ -66,7 +65,6 @@ class Journal:
         self.ledger = Ledger(store, namespace)
         self._fold = Fold(self.ledger, opening, reads)
         self._boot, self._ids = "", count(1)
-        self._turns = store.turns
         self._followed = 0.0  # when the state was last known to hold everything
         tell_after_fork(self)
 
@@ -77,8 +75,8 @@ class Journal:
     def __enter__(self) -> Fold:
         try:
             self._lock.acquire()
-            if self.store.epoch != self._epoch:
-                self._load()  # the first time, after an interrupt, and where the store had to drop lines
+            if self.store.epoch(self.namespace) != self._epoch:
+                self._load()  # the first time, after an interrupt, and if the store had to drop lines
             elif self.store.readonly or self._is_old():
                 self._follow()
             return self._fold
@@ -92,17 +90,29 @@ class Journal:
         return self._lock.__exit__
 
     def writing(self) -> AbstractContextManager[Fold]:
-        """The state to append to, as ``with journal``, in this process's turn where there are others."""
-        return self if self._turns is None else _Writing(self, self._turns)
+        """The state to append to, as ``with journal``, in this process's turn if there are others."""
+        return self._in_turn() if self.store.shared else self
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[Fold]:
+        """The turn is taken before the lock, so that reads need not wait for it.
+
+        A thread that has the lock already takes its turn at once, since others may wait for the lock.
+        """
+        inside = self._lock._is_owned()  # type: ignore[attr-defined]
+        with self.store.turn(self.namespace, inside), self:
+            yield self._current()
 
     def _is_old(self) -> bool:
         """Whether other processes may have appended a while ago what is not in the state."""
-        return self._turns is not None and monotonic() - self._followed > _FRESH_SECONDS
+        return self.store.shared and monotonic() - self._followed > _FRESH_SECONDS
 
     def _current(self) -> Fold:
         """The state after every line of the ledger. Holds the lock, in this process's turn."""
-        if self._turns is not None and not self._turns.is_current(self.namespace, self._fold.seq):
+        if not self.store.is_current(self.namespace, self._fold.seq):
             self._follow()
+        elif self._epoch != self.store.epoch(self.namespace):
+            self._load()
         return self._fold
 
     def append(self, *lines: Line[Body]) -> Ticket:
@@ -113,10 +123,7 @@ class Journal:
         records = [record_of(line) for line in lines]
         epoch, self._epoch = self._epoch, _STALE
         try:
-            if self._turns is None:
-                seq, ticket = self.store.append(self.namespace, records, epoch)
-            else:
-                seq, ticket = self._turns.append_after(self.namespace, records, epoch, self._fold.seq)
+            seq, ticket = self.store.append(self.namespace, records, epoch, self._fold.seq)
         except SigmaMemError:
             self._epoch = epoch  # nothing was appended
             raise
@@ -128,15 +135,15 @@ class Journal:
             self.snapshot_if_possible(later=True)
         return ticket
 
-    def erase(self, left: Mapping[int, ForgottenLine], line: Line[Body]) -> None:
-        """Append a line and keep only what is left of earlier ones; the state starts from the ledger again.
+    def erase(self, left: Mapping[int, tuple[str, ForgottenLine]], line: Line[Body]) -> None:
+        """Append a line and keep only id and body of earlier ones; the state starts from the ledger again.
 
         Returns once it is durable. Holds the lock already.
         """
-        if self._turns is not None and not self._turns.is_current(self.namespace, self._fold.seq):
+        if not self.store.is_current(self.namespace, self._fold.seq):
             raise StoreError("another process appended meanwhile; nothing was forgotten. Try again")
         self._epoch = _STALE
-        small = {seq: encoded(body) for seq, body in left.items()}
+        small = {seq: Erased(id, encoded(body)) for seq, (id, body) in left.items()}
         self.store.erase(self.namespace, small, record_of(line))
 
     def new_id(self) -> str:
@@ -178,7 +185,7 @@ class Journal:
         return fold
 
     def _load(self) -> None:
-        epoch = self.store.epoch
+        epoch = self.store.epoch(self.namespace)
         fold = Fold(self.ledger, self._opening, self.reads)
         saved = self.store.load_snapshot(self.namespace)
         self._followed = monotonic()
@@ -196,12 +203,13 @@ class Journal:
     def _follow(self) -> None:
         """Apply what another process appended meanwhile."""
         now = monotonic()
-        if self._turns is not None and self._turns.is_current(self.namespace, self._fold.seq):
-            self._followed = now
-            return
+        current = self.store.is_current(self.namespace, self._fold.seq)
         epoch, self._epoch = self._epoch, _STALE
-        if epoch != self.store.epoch:  # lines that were applied are gone
+        if epoch != self.store.epoch(self.namespace):  # lines that were applied are gone
             self._load()
+            return
+        if current:
+            self._epoch, self._followed = epoch, now
             return
         try:
             for line in self.ledger.lines(after=self._fold.seq):
@@ -213,6 +221,9 @@ class Journal:
         except StoreCorruptError:  # other lines than those that were applied lead there, or it is damaged
             self._load()
             return
+        if epoch != self.store.epoch(self.namespace):
+            self._load()
+            return
         self._epoch, self._followed = epoch, now
 
     def _replay(self, fold: Fold) -> int:
@@ -222,44 +233,6 @@ class Journal:
             fold.apply(line, line.seq)
             lines += 1
         return lines
-
-
-class _Writing:
-    """``with journal.writing()`` where other processes append as well.
-
-    The turn is taken before the journal's lock, so that reads need not wait for it; a thread that has the
-    lock already takes its turn at once, since others may wait for the lock.
-    """
-
-    def __init__(self, journal: Journal, turns: Turns) -> None:
-        self._journal, self._turns = journal, turns
-        self._seat: object = None
-
-    def __enter__(self) -> Fold:
-        journal = self._journal
-        inside = journal._lock._is_owned()  # type: ignore[attr-defined]
-        self._seat = self._turns.enter_turn(journal.namespace, inside)
-        try:
-            journal.__enter__()
-            try:
-                return journal._current()
-            except BaseException:
-                journal._lock.release()
-                raise
-        except BaseException:
-            self._turns.leave_turn(journal.namespace, self._seat)
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self._journal.__exit__(kind, error, traceback)
-        finally:
-            self._turns.leave_turn(self._journal.namespace, self._seat)
 
 
 class _Journals:

@@ -299,6 +299,10 @@ class FeedbackLine(Body, tag=2, frozen=True):
 class RefLine(Body, tag=3, frozen=True):
     """The caller's own name of an event: the line's id, so that a store finds it and keeps it unique."""
 
+    def left(self) -> ForgottenLine:
+        """Nothing but that there was one."""
+        return ForgottenLine(0.0)
+
 
 class ServedLine(Body, tag=4, frozen=True):
     """Who really answered the task of a decision; the last such line of a decision counts.

@@ -26,8 +26,7 @@ from sigma_mem.ledger.lines import (
     RevokeLine,
     ServedLine,
 )
-from sigma_mem.store.base import Record, Store
-from sigma_mem.store.writer import refuse_unwritable
+from sigma_mem.store.base import Record, Store, refuse_unwritable
 
 AnyBody = (
     OpenLine | DecisionLine | FeedbackLine | RefLine | ServedLine | PriceLine | PeerLine | ResetLine
@@ -47,7 +46,7 @@ KINDS: Mapping[str, type[Body]] = {
     "unrevoke": RevokeLine,
     "forget": ForgetLine,
 }
-FORGETTABLE = ("decision", "feedback", "served")  # kinds of lines that are forgotten with their event
+FORGETTABLE = ("decision", "feedback", "served", "ref")  # kinds of lines that are forgotten with their event
 
 
 class Ledger:

@@ -45,7 +45,7 @@ def add_feedback(routes: MemoryRoutes) -> None:
         if None not in (body.id, idempotency_key) and body.id != idempotency_key:
             raise InputError("id and the header Idempotency-Key differ; expected one of them")
         taken = take(namespace, body, request, body.id or idempotency_key)
-        return body_response(feedback_body(await memories.durable(taken)))
+        return body_response(feedback_body(await memories.durable(namespace, taken)))
 
     @routes.post(
         "feedback/batch",
@@ -69,7 +69,7 @@ def add_feedback(routes: MemoryRoutes) -> None:
                     results.append({"error": refusal(error)[1]["error"]})
             return results
 
-        return body_response({"results": await memories.durable(take_all())})
+        return body_response({"results": await memories.durable(namespace, take_all())})
 
     async def revise(request: Request, namespace: str, revoked: bool, source: str) -> Response:
         call = SigmaMem.revoke if revoked else SigmaMem.unrevoke

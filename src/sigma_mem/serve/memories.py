@@ -48,7 +48,7 @@ class ServedMemory:
         self._threads, self._limits = threads, limits
         self._turns = asyncio.Semaphore(limits.threads)
         self._waiting = 0
-        self._long = 0 if mem.store.turns is None else 1
+        self._long = 1 if mem.store.shared else 0
 
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what takes microseconds and waits for no disk: decide, or write without waiting."""
@@ -153,17 +153,19 @@ class Memories:
             await found.slow(lambda mem, peer=peer: _add_missing(mem, peer))  # type: ignore[misc]
         return found
 
-    def flush(self) -> asyncio.Future[Any]:
-        """Have everything recorded so far written from now on; done once it is on disk.
+    def flush(self, namespace: str) -> asyncio.Future[Any]:
+        """Have everything that a namespace recorded so far written from now on; done once it is on disk.
 
-        Who waits for the same batch shares one wait.
+        Callers that wait for the same batch share one wait.
         """
         self._loop = asyncio.get_running_loop()
-        futures = []
-        for batch in self.store.when_settled(self._on_settled):
-            futures.append(self._loop.create_future())
-            self._waiting.setdefault(batch, []).append(futures[-1])
-        return futures[0] if len(futures) == 1 else asyncio.gather(*futures)
+        future: asyncio.Future[None] = self._loop.create_future()
+        batch = self.store.when_settled(namespace, self._on_settled)
+        if batch is None:
+            future.set_result(None)
+        else:
+            self._waiting.setdefault(batch, []).append(future)
+        return future
 
     async def check_store(self) -> None:
         """Return if the store can be written and read; StoreError if not. Callers at once share one look."""
@@ -176,12 +178,12 @@ class Memories:
         await loop.run_in_executor(self._looking, self.store.flush)
         await loop.run_in_executor(self._looking, self.store.namespaces)
 
-    async def durable(self, write: Coroutine[Any, Any, T]) -> T:
+    async def durable(self, namespace: str, write: Coroutine[Any, Any, T]) -> T:
         """Await a write that does not wait for the disk, and then the disk."""
-        epoch = self.store.epoch
+        epoch = self.store.epoch(namespace)
         done = await write
-        await self.flush()
-        if self.store.epoch != epoch:
+        await self.flush(namespace)
+        if self.store.epoch(namespace) != epoch:
             raise StoreError("the store had to drop what was just written; try again")
         return done
 

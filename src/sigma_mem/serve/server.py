@@ -16,7 +16,7 @@ from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.connection import BoundedProtocol
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.logs import log_event, start_log
-from sigma_mem.store.postgres import shown_path
+from sigma_mem.store.open import shown_path
 
 try:
     import resource

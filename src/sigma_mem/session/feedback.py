@@ -19,7 +19,7 @@ from sigma_mem.ledger.logs import LOG
 from sigma_mem.ledger.records import Ledger
 from sigma_mem.session.names import DECISION_ID
 from sigma_mem.session.peers import current_names, known_names
-from sigma_mem.store.writer import refuse_unwritable
+from sigma_mem.store.base import refuse_unwritable
 
 _AMENDED = re.compile(r"~[0-9]+$")  # ends the id of a line that amends
 
@@ -45,7 +45,7 @@ def append_feedback(
                 f"source {source!r} was revoked; expected another source, or unrevoke({source!r}) first"
             )
         event_id, event = fold.event_of(decision)
-        _check_id(id, event_id, fold)
+        _check_id(id, event_id, fold, ledger)
         feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
         repeated = id is not None and was_taken(ledger, feedback)
         ticket = None
@@ -54,7 +54,7 @@ def append_feedback(
             tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
             ticket = journal.append(feedback_line(feedback, line, tick, fold.standing(source, event)))
     if wait and ticket is None:
-        journal.store.flush()  # the earlier feedback may still be on its way to the disk
+        journal.store.flush(journal.namespace)  # the earlier feedback may still be on its way to the disk
     elif wait and ticket is not None:
         ticket.wait()
     return feedback
@@ -99,19 +99,21 @@ def _check_source(source: str, labels: Mapping[str, float]) -> None:
     refuse_unwritable(source)
 
 
-def _check_id(id: str | None, event: str, fold: Fold) -> None:
-    """Raise for an id that the memory gives itself: to feedback on another event, or to an amendment."""
+def _check_id(id: str | None, event: str, fold: Fold, ledger: Ledger) -> None:
+    """Raise for an id that the memory gives itself, unless it gave it to feedback on this event already."""
     if id is None:
         return
-    if not isinstance(id, str) or not id:
-        raise InputError(f"id is {id!r:.80}; expected a text, or None")
+    if not isinstance(id, str) or not id or "\0" in id:
+        raise InputError(f"id is {id!r:.80}; expected a text without NUL, or None")
     refuse_unwritable(id)
-    named, slash, number = id.rpartition("/")
-    given = slash and named != event and number.isdigit()
-    if _AMENDED.search(id) or (given and (DECISION_ID.fullmatch(named) or fold.event(named) is not None)):
+    named, _, number = id.rpartition("/")
+    given = number.isdigit() and (DECISION_ID.fullmatch(named) or fold.event(named) is not None)
+    if given and named == event and ledger.find("feedback", id) is not None:
+        return
+    if _AMENDED.search(id) or given:
         raise InputError(
             f"id is {id!r}, which the memory may give to other feedback; expected one that ends neither in "
-            "~ and a number, nor is the id of another decision with / and a number"
+            "~ and a number, nor is the id of a decision with / and a number"
         )
 
 

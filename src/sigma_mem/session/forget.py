@@ -6,6 +6,7 @@ events' ages and all ids stay as they are. The state is folded again from what t
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
@@ -40,7 +41,11 @@ def forget_events(
         else:
             events = _matching(journal, _with_text(text or ""))
         lines = (line for event in events for line in journal.ledger.of_event(event))
-        left = {line.seq: small for line in lines if (small := left_of(line, fold)) is not None}
+        left = {
+            line.seq: (erased_id(line), small)
+            for line in lines
+            if not line.is_forgotten and (small := left_of(line, fold)) is not None
+        }
         if not left:
             return 0
         journal.erase(left, forget_line(events, time))
@@ -55,6 +60,11 @@ def left_of(line: Line[Body], fold: Fold) -> ForgottenLine | None:
     if left is None or event is None or not event.charges:
         return left
     return replace(left, charges=dict(event.charges))
+
+
+def erased_id(line: Line[Body]) -> str:
+    """The id that a forgotten line keeps: a ref's and a feedback's may be a name that its caller chose."""
+    return f"\0{line.event}/{line.seq}" if line.kind in ("ref", "feedback") else line.id
 
 
 def _named(fold: Fold, decisions: str | Decision | Iterable[str | Decision]) -> list[str]:
@@ -73,5 +83,10 @@ def _decided_before(seconds: float) -> Callable[[Line[DecisionLine]], bool]:
 
 
 def _with_text(text: str) -> Callable[[Line[DecisionLine]], bool]:
-    wanted = text.casefold()
-    return lambda line: any(wanted in found.casefold() for found in line.body.texts())
+    wanted = _folded(text)
+    return lambda line: any(wanted in _folded(found) for found in line.body.texts())
+
+
+def _folded(text: str) -> str:
+    """A text without case, and in one of the forms that Unicode has for it."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

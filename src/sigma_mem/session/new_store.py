@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 from sigma_mem.errors import InputError
@@ -12,8 +11,7 @@ from sigma_mem.files import replace_file
 from sigma_mem.ledger.lines import OpenLine, open_line
 from sigma_mem.ledger.records import record_of
 from sigma_mem.store.base import Store
-from sigma_mem.store.open import open_store
-from sigma_mem.store.postgres import is_postgres
+from sigma_mem.store.open import file_of, open_store
 
 T = TypeVar("T")
 
@@ -39,12 +37,12 @@ def build_store(
     if path is None:
         store = open_store(None)
         return store, made(store)
-    if is_postgres(path):
+    target = file_of(path)
+    if target is None:
         raise InputError(
             "got the address of a PostgreSQL database; expected a new file. Make the file, then export it "
             "and restore it into the database"
         )
-    target = Path(path)
     if target.exists():
         raise InputError(f"got {target}, which exists; expected a new file")
     if not target.absolute().parent.is_dir():

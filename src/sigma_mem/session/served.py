@@ -50,7 +50,7 @@ def append_served(
             ticket = journal.append(said)
         now = as_served(fold, recorded)
     if wait and ticket is None:
-        journal.store.flush()  # the earlier line may still be on its way to the disk
+        journal.store.flush(journal.namespace)  # the earlier line may still be on its way to the disk
     elif wait and ticket is not None:
         ticket.wait()
     return now

@@ -36,10 +36,8 @@ from sigma_mem.session.new_store import build_store
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.peers import checked_pool, other_pool_error, sync_pool
 from sigma_mem.session.refold import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
-from sigma_mem.store.backup import backup_store
 from sigma_mem.store.base import Store
-from sigma_mem.store.open import open_store
-from sigma_mem.store.postgres import is_postgres
+from sigma_mem.store.open import backup_store, file_of, open_store
 from sigma_mem.streams import Stream
 
 _NEVER = 2**62  # lines until a snapshot
@@ -127,7 +125,8 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         self._warned: set[str] = set()
         self._owns_store = store is None
         self._closed = False
-        made = path is not None and not readonly and not is_postgres(path) and not os.path.exists(path)
+        file = None if path is None or readonly else file_of(path)
+        made = file if file is not None and not file.exists() else None
         self.store = open_store(path, readonly, create=peers is not None) if store is None else store
         self._namespace = namespace
         try:
@@ -149,10 +148,10 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
             self._warn([rank_advice(opening.rank)])
         except BaseException:
             if self._owns_store:
-                unused = made and not self.store.namespaces()
+                unused = made is not None and not self.store.namespaces()
                 self.store.close()
-                if unused and path is not None:
-                    os.unlink(path)  # no memory came of it
+                if unused and made is not None:
+                    made.unlink()  # no memory came of it
             raise
 
     def namespace(

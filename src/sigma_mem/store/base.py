@@ -1,14 +1,15 @@
 """What a store must do: keep an append-only ledger and a snapshot per namespace.
 
 The ledger is the truth; a snapshot is derived state that a replay must reproduce. The store knows nothing of
-what a record means, but that feedback has a source: bodies are bytes.
+what a record means, except that feedback has a source: bodies are bytes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from sigma_mem.errors import StoreError
+from sigma_mem.errors import ConflictError, InputError, StoreError
 
 LEDGER_FORMAT = 1  # of exported files, and the version that the numbered SQL scripts lead to
 SNAPSHOT_FORMAT = 1
@@ -19,10 +20,20 @@ class Record(NamedTuple):
 
     kind: str  # "decision", "feedback" …
     id: str  # unique within (namespace, kind)
-    event: str  # the event it belongs to, "" where it belongs to none
+    event: str  # the event it belongs to, "" if it belongs to none
     body: bytes
     source: str | None = None  # who gave feedback
-    seq: int = 0  # position in the store's ledger, or in its namespace's, from 1, given by `append`
+    seq: int = 0  # position in its namespace's ledger, from 1, given by `append`
+
+
+class Erased(NamedTuple):
+    """What is left of a line that was forgotten; its kind, its event and its place stay.
+
+    A decision keeps its id, which is the event's.
+    """
+
+    id: str
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,66 +54,49 @@ class Ticket(Protocol):
 Failed = Callable[[StoreError], None]
 
 
-class Turns(Protocol):
-    """Who may append now, where several processes write one ledger."""
-
-    def enter_turn(self, namespace: str, urgent: bool = False) -> object:
-        """Wait until this process may append to a namespace, and keep others out until it is left.
-
-        Returns what `leave_turn` takes. With `urgent`, a turn that is about to end is joined: for a thread
-        that others of this process may wait for. Raises StoreError where it takes too long.
-        """
-
-    def leave_turn(self, namespace: str, seat: Any) -> None:
-        """Let others append once what was queued is written."""
-
-    def is_current(self, namespace: str, seq: int) -> bool:
-        """Whether line `seq` of a namespace, as this process read or wrote it, is still the last one."""
-
-    def append_after(
-        self, namespace: str, records: Sequence[Record], epoch: int | None, after: int | None
-    ) -> tuple[int, Ticket]:
-        """`Store.append`, refused with StoreError where another line than `after` is the last one.
-
-        Who gives `after` knows all lines so far, and that no (kind, id) is among them; it is not looked up.
-        """
-
-
 class Store(Protocol):
     """Append-only ledger plus snapshots, for any number of namespaces. Thread-safe.
 
     `append` gives sequence numbers at once and in call order, and returns before the bytes are durable:
-    writers batch (group commit), and who needs durability waits on the ticket. If a batch cannot be written,
-    every ticket of that batch and of everything queued behind it fails, nothing of them is in the ledger, and
-    later appends work again once the cause (a full disk, say) is gone; they get the sequence numbers that
-    follow what is durable. Reads see every record appended so far that has not failed. A closed store raises
-    StoreError.
+    writers batch (group commit), and callers that need durability wait on the ticket. If a namespace's
+    records cannot be written, every ticket of them and of what is queued behind them there fails, nothing of
+    them is in the ledger, and later appends work again once the cause (a full disk, say) is gone; they get
+    the sequence numbers that follow what is durable. Other namespaces go on. Reads see every record appended
+    so far that has not failed. A closed store raises StoreError.
     """
-
-    @property
-    def epoch(self) -> int:
-        """How often appended records had to be dropped because they could not be written.
-
-        Whoever derives state from what it appended rebuilds it from the ledger when this moved,
-        also if it waits on no ticket.
-        """
 
     @property
     def readonly(self) -> bool:
         """Whether another process may be appending, and this one cannot."""
 
     @property
-    def turns(self) -> Turns | None:
-        """Who gives turns to append, where other processes append as well; None where none can."""
+    def shared(self) -> bool:
+        """Whether other processes may append while this one can."""
+
+    def epoch(self, namespace: str) -> int:
+        """How often records of a namespace were dropped, or lost by a database that failed over.
+
+        Whoever derives state from records rebuilds it from the ledger when this moved.
+        """
+
+    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
+        """Keep other processes from appending to a namespace meanwhile; needed if the store is `shared`.
+
+        With `urgent`, a turn that is about to end is joined: for a thread that others of this process may
+        wait for. Raises StoreError if it takes too long.
+        """
+
+    def is_current(self, namespace: str, seq: int) -> bool:
+        """Whether line `seq` of a namespace is still the last one."""
 
     def append(
-        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None, after: int | None = None
     ) -> tuple[int, Ticket]:
         """Queue records as one unit; return the sequence number of the last, and a ticket.
 
-        Raises ConflictError, and appends none of them, if a (kind, id) is already there. With the epoch in
-        which they were derived, records that may depend on dropped ones are refused with StoreError; and
-        since who gives it knows all records so far and chose new ids, durable ones need not be looked up.
+        Raises ConflictError, and appends none of them, if a (kind, id) is already there. Callers that derived
+        the records from all lines so far give the epoch and the last line: if it is no longer the last one,
+        or lines were dropped meanwhile, StoreError. They chose new ids, so durable ones are not looked up.
         """
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
@@ -123,34 +117,95 @@ class Store(Protocol):
     def save_snapshot(
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
     ) -> None:
-        """Replace the namespace's snapshot, after all records up to its seq are durable.
+        """Replace the namespace's snapshot by a later one, after all records up to its seq are durable.
 
-        With the epoch in which the state was derived, a snapshot of records that were dropped
-        since is refused with StoreError, although others have their numbers by now. With ``failed`` it may
-        return before that is done, and ``failed`` gets a StoreError that comes later.
+        With the epoch in which the state was derived, a snapshot of records that are gone since is refused
+        with StoreError. With ``failed`` it may return before that is done, and ``failed`` gets a StoreError
+        that comes later.
         """
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
-        """The last snapshot, CRC-checked; None where there is none or it is damaged (replay then)."""
+        """The last snapshot; None if there is none, it is damaged, or it is not of this ledger."""
 
-    def erase(self, namespace: str, bodies: Mapping[int, bytes], record: Record) -> None:
-        """Replace the bodies of lines by smaller ones, and append the line that says so.
+    def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
+        """Leave only this of some lines, and append the record that says so.
 
-        One unit, durable when it returns. The lines keep number, kind, id and event, and their place in the
-        chain. The namespace's snapshot is dropped, and no byte of the old bodies is left in a file.
+        One unit, durable when it returns. The namespace's snapshot is dropped, and no byte of what was erased
+        is left in a file of the store.
         """
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""
 
-    def flush(self) -> None:
-        """Return once everything queued now is durable; raise StoreError if it cannot be."""
+    def verify(self) -> int:
+        """Check every line, and what the database says of itself; return how many lines there are."""
 
-    def when_settled(self, call: Callable[[Any, StoreError | None], None]) -> list[Any]:
-        """What is queued now, in batches; a thread calls ``call`` with each once it is durable or dropped.
+    def flush(self, namespace: str | None = None) -> None:
+        """Return once everything queued now, of a namespace or of all, is durable; else StoreError."""
 
-        The second argument says why it was dropped, and is None where it is durable. For who cannot wait.
+    def when_settled(self, namespace: str, call: Callable[[Any, StoreError | None], None]) -> Any | None:
+        """What a namespace has queued now; a thread calls ``call`` with it once it is durable or dropped.
+
+        The second argument says why it was dropped, and is None if it is durable. For callers that cannot
+        wait. Returns None if nothing is queued.
         """
 
     def close(self) -> None:
         """Flush and release; idempotent."""
+
+
+# --- arguments ---------------------------------------------------------------------------
+
+
+def refuse_unwritable(*names: object) -> None:
+    """InputError for a name that is no text, or has no UTF-8 form."""
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"got {name!r} as a name or id; expected text")
+        if not name.isascii():
+            try:
+                name.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(f"got text that is not valid Unicode ({error}); clean it first") from error
+
+
+def refuse_bad_records(namespace: str, records: Sequence[Record]) -> None:
+    """InputError for records whose names have no UTF-8 form, or whose bodies are no bytes."""
+    for record in records:
+        source = () if record.source is None else (record.source,)
+        refuse_unwritable(namespace, record.kind, record.id, record.event, *source)
+        if not isinstance(record.body, bytes):
+            raise InputError(
+                f"the body of {record.kind} {record.id!r} is {record.body!r:.60}; expected bytes"
+            )
+
+
+def refuse_known(namespace: str, records: Sequence[Record], known: Callable[[str, str], bool]) -> None:
+    """Raise unless there are records, none of a (kind, id) that is ``known`` or comes twice."""
+    if not records:
+        raise InputError("got no records to append; expected at least one")
+    if len(records) == 1 and not known(records[0].kind, records[0].id):  # most often
+        return
+    keys = {(r.kind, r.id) for r in records}
+    for kind, id in keys:
+        if known(kind, id):
+            raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
+    if len(keys) < len(records):
+        raise ConflictError("the same kind and id occurs twice in one append; use another id")
+
+
+def refuse_older_state(namespace: str, epoch: int | None, now: int, after: int | None, last: int) -> None:
+    """StoreError if the caller's state is not the one after the last line."""
+    if epoch is not None and epoch != now:
+        raise StoreError(
+            "records that this depends on could not be written; nothing was changed. "
+            "Rebuild from the ledger, then try again"
+        )
+    if after is not None and after != last:
+        raise StoreError(f"others appended to {namespace!r} meanwhile; nothing was changed. Try again")
+
+
+def refuse_absent_line(seq: int, last: int) -> None:
+    """InputError for a snapshot of a line that is not there."""
+    if not 1 <= seq <= last:
+        raise InputError(f"got a snapshot of record {seq}, the ledger ends at {last}")

@@ -2,23 +2,28 @@
 
 import threading
 from array import array
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from operator import itemgetter
 
-from sigma_mem.errors import InputError, StoreError
-from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
-from sigma_mem.store.batches import Batch, Settled
+from sigma_mem.errors import StoreError
+from sigma_mem.store.base import (
+    Erased,
+    Failed,
+    Record,
+    Snapshot,
+    Ticket,
+    refuse_absent_line,
+    refuse_bad_records,
+    refuse_known,
+    refuse_older_state,
+)
 from sigma_mem.store.fork import tell_after_fork
-from sigma_mem.store.writer import refuse_bad_records, refuse_known
+from sigma_mem.store.writer import Batch, Settled
 
 _DURABLE = Batch()  # the ticket of all records: they need no waiting
 _DURABLE.settle()
-
-
-_SEQ = itemgetter(0)
 
 
 @dataclass(slots=True)
@@ -29,33 +34,36 @@ class _Namespace:
     grows, and the indexes follow before they are used.
     """
 
-    records: list[tuple[int, Record]] = field(default_factory=list)  # with their numbers
+    records: list[Record] = field(default_factory=list)  # without their numbers: most are never read
     indexed: int = 0  # of them
-    by_id: dict[tuple[str, str], int] = field(default_factory=dict)
+    by_id: dict[tuple[str, str], int] = field(default_factory=dict)  # numbers
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
-    by_source: dict[str, "array[int]"] = field(default_factory=dict)  # positions of feedback
+    by_source: dict[str, "array[int]"] = field(default_factory=dict)
     snapshot: Snapshot | None = None
 
-    def numbered(self, position: int) -> Record:
-        """The record with its seq, built on reading, since most records are never read."""
-        seq, r = self.records[position]
+    def numbered(self, seq: int) -> Record:
+        """The record with its number."""
+        r = self.records[seq - 1]
         return Record(r.kind, r.id, r.event, r.body, r.source, seq)
 
     def index(self) -> None:
         """Take the newest records into the indexes; doing it again does no harm."""
         while self.indexed < len(self.records):
-            position = self.indexed
-            record = self.records[position][1]
-            self.by_id[record.kind, record.id] = position
+            seq, record = self.indexed + 1, self.records[self.indexed]
+            self.by_id[record.kind, record.id] = seq
             if record.event:
                 known = self.by_event.get(record.event, ())
-                if position not in known:
-                    self.by_event[record.event] = (*known, position)
+                if seq not in known:
+                    self.by_event[record.event] = (*known, seq)
             if record.source is not None:
-                positions = self.by_source.setdefault(record.source, array("q"))
-                if not positions or positions[-1] < position:
-                    positions.append(position)
-            self.indexed = position + 1
+                of_source = self.by_source.setdefault(record.source, array("q"))
+                if not of_source or of_source[-1] < seq:
+                    of_source.append(seq)
+            self.indexed = seq
+
+    def is_known(self, kind: str, id: str) -> bool:
+        """Whether there is a record of this kind and id."""
+        return (kind, id) in self.by_id
 
 
 class InMemoryStore:
@@ -68,14 +76,12 @@ class InMemoryStore:
     (1, b'what was decided')
     """
 
-    epoch = 0  # nothing is ever dropped
     readonly = False
-    turns = None  # no other process writes
+    shared = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_name: dict[str, _Namespace] = defaultdict(_Namespace)
-        self._last = 0
         self._closed = False
         tell_after_fork(self)
 
@@ -83,56 +89,64 @@ class InMemoryStore:
         """In a forked child, which has a copy of its own: another thread may have held the lock."""
         self._lock = threading.Lock()
 
+    def epoch(self, namespace: str) -> int:
+        """Always 0: nothing is ever dropped."""
+        return 0
+
+    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
+        """Nothing to wait for: no other process writes."""
+        return nullcontext()
+
+    def is_current(self, namespace: str, seq: int) -> bool:
+        """Whether line `seq` of a namespace is the last one."""
+        with self._lock:
+            return len(self._open(namespace).records) == seq
+
     def append(
-        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None, after: int | None = None
     ) -> tuple[int, Ticket]:
         """Keep records as one unit; see `Store.append`."""
         refuse_bad_records(namespace, records)
         with self._lock:
             held = self._open(namespace)
-            if len(records) != 1 or (records[0].kind, records[0].id) in held.by_id:  # else one new record
-                refuse_known(namespace, records, held.by_id.__contains__)
-            first = self._last + 1
-            self._last += len(records)
-            held.records += list(enumerate(records, first))  # the one step from which on they are there
-            return first + len(records) - 1, _DURABLE
+            refuse_older_state(namespace, epoch, 0, after, len(held.records))
+            refuse_known(namespace, records, held.is_known)
+            held.records += records  # the one step from which on they are there
+            return len(held.records), _DURABLE
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`."""
         with self._lock:
             held = self._open(namespace)
-        first = bisect_right(held.records, after, key=_SEQ)
-        end = len(held.records) if until is None else bisect_right(held.records, until, key=_SEQ)
-        return (held.numbered(position) for position in range(first, end))
+        last = len(held.records)
+        end = last if until is None else min(until, last)
+        return (held.numbered(seq) for seq in range(after + 1, end + 1))
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """The record of this kind and id, if any."""
         with self._lock:
             held = self._open(namespace)
-            position = held.by_id.get((kind, id))
-            return None if position is None else held.numbered(position)
+            seq = held.by_id.get((kind, id))
+            return None if seq is None else held.numbered(seq)
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """All records that belong to an event, in order."""
         with self._lock:
             held = self._open(namespace)
-            return [held.numbered(position) for position in held.by_event.get(event, ())]
+            return [held.numbered(seq) for seq in held.by_event.get(event, ())]
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`."""
         with self._lock:
             held = self._open(namespace)
-            positions = held.by_source.get(source, array("q"))
-        end = len(positions)
-        if until is not None:
-            end = bisect_right(positions, until, key=lambda position: held.records[position][0])
-        return (held.numbered(position) for position in positions[:end])
+            found = held.by_source.get(source, array("q"))[:]
+        return (held.numbered(seq) for seq in found if until is None or seq <= until)
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
         with self._lock:
             found = self._open(namespace).by_source.items()
-            return dict(sorted((name, len(positions)) for name, positions in found))
+            return dict(sorted((name, len(of_source)) for name, of_source in found))
 
     def save_snapshot(
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
@@ -140,8 +154,7 @@ class InMemoryStore:
         """Replace the namespace's snapshot; see `Store.save_snapshot`."""
         with self._lock:
             held = self._open(namespace)
-            if not 0 <= snapshot.seq <= self._last:
-                raise InputError(f"got a snapshot of record {snapshot.seq}, the ledger ends at {self._last}")
+            refuse_absent_line(snapshot.seq, len(held.records))
             held.snapshot = snapshot
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
@@ -149,16 +162,17 @@ class InMemoryStore:
         with self._lock:
             return self._open(namespace).snapshot
 
-    def erase(self, namespace: str, bodies: Mapping[int, bytes], record: Record) -> None:
-        """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
+    def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
+        """Leave only this of some lines, and append the record that says so; see `Store.erase`."""
         refuse_bad_records(namespace, [record])
         with self._lock:
             held = self._open(namespace)
-            refuse_known(namespace, [record], held.by_id.__contains__)
-            kept = [(seq, r._replace(body=bodies[seq]) if seq in bodies else r) for seq, r in held.records]
-            held.snapshot = None
-            self._last += 1
-            held.records = [*kept, (self._last, record)]  # the one step from which on it is done
+            refuse_known(namespace, [record], held.is_known)
+            kept = [
+                r._replace(id=lines[seq].id, body=lines[seq].body, source=None) if seq in lines else r
+                for seq, r in enumerate(held.records, 1)
+            ]
+            self._by_name[namespace] = _Namespace([*kept, record])
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted."""
@@ -166,14 +180,19 @@ class InMemoryStore:
             self._refuse_closed()
             return sorted(name for name, held in self._by_name.items() if held.records)
 
-    def flush(self) -> None:
+    def verify(self) -> int:
+        """How many lines there are; there is nothing that could be damaged."""
+        with self._lock:
+            self._refuse_closed()
+            return sum(len(held.records) for held in self._by_name.values())
+
+    def flush(self, namespace: str | None = None) -> None:
         """Return at once: there is nothing to write."""
         self._refuse_closed()
 
-    def when_settled(self, call: Settled) -> list[Batch]:
+    def when_settled(self, namespace: str, call: Settled) -> None:
         """Nothing is ever queued; see `Store.when_settled`."""
         self._refuse_closed()
-        return []
 
     def close(self) -> None:
         """Forget everything; idempotent."""

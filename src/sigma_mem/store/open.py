@@ -1,16 +1,33 @@
-"""Open the store that a path names."""
+"""Open, copy and upgrade the store that a path names; only here is it known what kinds there are."""
 
 import os
+from contextlib import closing
+from pathlib import Path
 
 from sigma_mem.errors import InputError
-from sigma_mem.store.base import Store
+from sigma_mem.files import replace_file
+from sigma_mem.store.base import Store, refuse_unwritable
+from sigma_mem.store.file import copy_pages
 from sigma_mem.store.inmemory import InMemoryStore
-from sigma_mem.store.postgres import PostgresStore, is_postgres
-from sigma_mem.store.sqlite import SqliteStore
-from sigma_mem.store.writer import refuse_unwritable
+from sigma_mem.store.postgres import PostgresStore
+from sigma_mem.store.postgres.address import PostgresAddress
+from sigma_mem.store.postgres.tables import upgrade_postgres
+from sigma_mem.store.sqlite import SqliteStore, upgrade_file
+
+StorePath = str | os.PathLike[str]
 
 
-def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, create: bool = True) -> Store:
+def file_of(path: StorePath) -> Path | None:
+    """The file that a path names; None for the address of a database."""
+    return None if os.fspath(path).startswith(("postgresql://", "postgres://")) else Path(path)
+
+
+def shown_path(path: StorePath) -> str:
+    """A path as it may be shown: an address without user and password."""
+    return os.fspath(path) if file_of(path) is not None else PostgresAddress.parse(path).shown
+
+
+def open_store(path: StorePath | None, readonly: bool = False, create: bool = True) -> Store:
     """A store for a path: None keeps the memory in the process, a file path in SQLite, a URL in PostgreSQL.
 
     With ``create=False`` a file that is not there is an error, and none is made.
@@ -19,7 +36,7 @@ def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, crea
         if readonly:
             raise InputError("got readonly=True without a path; there is nothing to read")
         return InMemoryStore()
-    if is_postgres(path):
+    if file_of(path) is None:
         return PostgresStore(path, readonly)
     text = os.fspath(path)
     if text in ("", ":memory:") or "://" in text:
@@ -31,3 +48,31 @@ def open_store(path: str | os.PathLike[str] | None, readonly: bool = False, crea
     if not create and not readonly and not os.path.exists(path):
         raise InputError(f"there is no file {text}, and no memory to open; expected peers=[...] to make one")
     return SqliteStore(path, readonly)
+
+
+def upgrade_store(path: StorePath) -> tuple[int, int]:
+    """Bring a memory's tables to this version; return the version before and after."""
+    file = file_of(path)
+    return upgrade_postgres(path) if file is None else upgrade_file(file)
+
+
+def backup_store(store: Store, path: Path) -> None:
+    """Copy all namespaces into a new file, which is complete or not there at all.
+
+    A file of SQLite is copied page by page beside its writer; what is queued is in the copy. Any other
+    store is copied line by line, one namespace after the other.
+    """
+    if path.exists():
+        raise InputError(f"got {path}, which exists; expected a new file for the backup")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
+    with replace_file(path) as temporary:
+        if isinstance(store, SqliteStore):
+            if not store.readonly:
+                store.flush()
+            copy_pages(store.path, temporary)
+        else:
+            with closing(SqliteStore(temporary)) as copy:
+                for namespace in store.namespaces():
+                    records = [record._replace(seq=0) for record in store.records(namespace)]
+                    copy.append(namespace, records)[1].wait()

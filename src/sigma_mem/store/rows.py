@@ -1,81 +1,50 @@
-"""A record as a row of a table: salted, and with a digest of every byte that is stored.
+"""A record as a row of a table: salted, and with a digest that is chained to the row before it.
 
-The digest is H(salt ‖ row). A line that was forgotten keeps it, and has a second one of what is stored
-instead; its salt is gone, so that nobody can guess what it said.
+The digest is H(digest of the line before ‖ row), so that the last one stands for all lines in order. A line
+that was forgotten keeps its digest, and has a second one of what is stored instead; its salt is gone, so
+that nobody can guess what it said.
 """
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from sigma_mem.store.base import Record
+from sigma_mem.store.base import Erased, Record
 from sigma_mem.store.compression import packed, unpacked
 
 DIGEST = 16  # bytes
 SALT = 8
+START = bytes(DIGEST)  # before the first line
+Row = tuple[int, int, str, str, str | None, str | None, bytes, bytes]
+"""Namespace, seq, kind, id, event (None if it is the id), source, body (salt, packed), digest."""
+
 _SHORT = {"decision": "d", "feedback": "f"}  # of kinds; any other has a mark before it
-_LONG = {short: kind for kind, short in _SHORT.items()}
+_LONG = {short.encode(): kind for kind, short in _SHORT.items()}
 
 
-class Queued(NamedTuple):
-    """A record on its way to a table."""
+class Space(NamedTuple):
+    """A namespace as its row tells it."""
 
-    namespace: str
-    record: Record
-    erases: Mapping[int, bytes] = {}  # bodies of earlier lines, by their numbers
+    number: int
+    name: str
+    lines: int = 0
+    head: bytes = START  # digest of the last line
+    erased: int = 0  # last line that forgot others: no snapshot from before it is used
 
+    def check(self) -> int:
+        """The checksum that its row keeps."""
+        return zlib.crc32(repr(tuple(self)).encode())
 
-class StoredRow(NamedTuple):
-    """A record as it is stored; a kind of the table's own."""
-
-    seq: int
-    namespace: int
-    line: int  # position in its namespace, from 1
-    kind: str
-    id: str
-    event: str | None  # None where it is the id
-    source: int | None
-    body: bytes  # salt, packed body
-    digest: bytes  # and a second one where the line was forgotten
-
-    def record(self) -> Record:
-        """The record of a row that is whole."""
-        kind = _LONG.get(self.kind) or self.kind[1:]
-        event = self.id if self.event is None else self.event
-        return Record(kind, self.id, event, unpacked(self.body[SALT:]), None, self.seq)
-
-    def erased(self, body: bytes) -> "StoredRow":
-        """The row with another body, and the digest that it had beside the new one."""
-        new = self._replace(body=new_salts(1) + packed(body))
-        return new._replace(digest=self.digest[:DIGEST] + new._computed())
-
-    def _computed(self) -> bytes:
-        event = None if self.event is None else self.event.encode()
-        kind, id = self.kind.encode(), self.id.encode()
-        return _digest(self.seq, self.namespace, self.line, kind, id, event, self.source, self.body)
-
-
-def stored_row(record: Record, namespace: int, line: int, source: int | None, salt: bytes) -> StoredRow:
-    """The row of a record."""
-    event = None if record.event == record.id and record.kind == "decision" else record.event
-    kind = short_kind(record.kind)
-    body = salt + packed(record.body)
-    row = StoredRow(record.seq, namespace, line, kind, record.id, event, source, body, b"")
-    return row._replace(digest=row._computed())
-
-
-def whole_row(values: Sequence[Any]) -> StoredRow | None:
-    """A row as a database gives it, if every byte is as it was written; None for any other."""
-    seq, namespace, line, kind, id, event, source, body, digest = values
-    try:
-        found = _digest(seq, namespace, line, kind, id, event, source, body)
-        if found != digest[-DIGEST:] or len(digest) not in (DIGEST, 2 * DIGEST):
-            return None
-        about = None if event is None else event.decode()
-        return StoredRow(seq, namespace, line, kind.decode(), id.decode(), about, source, body, digest)
-    except (TypeError, AttributeError, UnicodeDecodeError):  # what should be text or bytes is a number
+    @classmethod
+    def read(cls, values: Sequence[Any]) -> "Space | None":
+        """A namespace as a database gives it with its checksum; None if it is damaged."""
+        number, name, lines, head, erased, crc = values
+        if isinstance(name, bytes) and isinstance(head, bytes):
+            space = cls(number, name.decode(errors="replace"), lines, head, erased)
+            if crc == space.check():
+                return space
         return None
 
 
@@ -84,27 +53,69 @@ def short_kind(kind: str) -> str:
     return _SHORT.get(kind, "=" + kind)
 
 
-def new_salts(count: int) -> bytes:
-    """Bytes for so many salts."""
-    return os.urandom(SALT * count)
+def rows_after(space: Space, records: Iterable[Record]) -> tuple[list[Row], Space]:
+    """The rows of records that follow, and the namespace after them."""
+    rows: list[Row] = []
+    for record in records:
+        event = None if record.event == record.id and record.kind == "decision" else record.event
+        kind, body = short_kind(record.kind), os.urandom(SALT) + packed(record.body)
+        texts = (kind, record.id, event, record.source)
+        lines = space.lines + 1
+        head = _digest(space.head, space.number, lines, *map(_encoded, texts), body)
+        rows.append((space.number, lines, kind, record.id, event, record.source, body, head))
+        space = space._replace(lines=lines, head=head)
+    return rows, space
 
 
-def checksum(*parts: int | str | bytes) -> int:
-    """CRC32 of the parts of a row that is no record."""
-    return zlib.crc32(repr(parts).encode())
+def erased_row(values: Sequence[Any], left: Erased) -> tuple[str, bytes, bytes]:
+    """Id, body and digest of a row, as a database gives it, of which only this is left; it has no source."""
+    number, seq, kind, _, event, _, _, digest, _ = values
+    body, chained = os.urandom(SALT) + packed(left.body), digest[:DIGEST]
+    return left.id, body, chained + _digest(chained, number, seq, kind, left.id.encode(), event, None, body)
+
+
+def is_whole(values: Sequence[Any]) -> bool:
+    """Whether every byte of a row, as a database gives it with the digest before it, is as it was written."""
+    number, seq, kind, id, event, source, body, digest, before = values
+    try:
+        if len(digest) == DIGEST:
+            start = START if before is None else before[:DIGEST]
+            return bool(digest == _digest(start, number, seq, kind, id, event, source, body))
+        erased = _digest(digest[:DIGEST], number, seq, kind, id, event, source, body)
+        return len(digest) == 2 * DIGEST and bool(digest[DIGEST:] == erased)
+    except TypeError:  # what should be text or bytes is a number
+        return False
+
+
+def record_in(values: Sequence[Any]) -> Record:
+    """The record of a row that is whole."""
+    _, seq, kind, id, event, source, body, _, _ = values
+    name = id.decode()
+    return Record(
+        _LONG.get(kind) or kind[1:].decode(),
+        name,
+        name if event is None else event.decode(),
+        unpacked(body[SALT:]),
+        None if source is None else source.decode(),
+        seq,
+    )
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
 
 
 def _digest(
+    before: bytes,
+    number: int,
     seq: int,
-    namespace: int,
-    line: int,
     kind: bytes,
     id: bytes,
     event: bytes | None,
-    source: int | None,
+    source: bytes | None,
     body: bytes,
 ) -> bytes:
-    """The digest of a row: H(numbers and sizes ‖ texts ‖ body)."""
-    about = event or b""
-    head = f"{seq} {namespace} {line} {source} {event is None} {len(kind)} {len(id)} {len(about)} "
-    return blake2b(b"".join((head.encode(), kind, id, about, body)), digest_size=DIGEST).digest()
+    """H(digest of the line before ‖ numbers and sizes ‖ texts ‖ body)."""
+    about, by = event or b"", source or b""
+    sizes = f"{number} {seq} {len(kind)} {len(id)} {len(about)} {len(by)} {event is None} {source is None} "
+    return blake2b(b"".join((before, sizes.encode(), kind, id, about, by, body)), digest_size=DIGEST).digest()

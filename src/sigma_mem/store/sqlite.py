@@ -3,23 +3,208 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
-from sigma_mem.errors import StoreError
-from sigma_mem.store.base import Failed, Record, Snapshot, Ticket
-from sigma_mem.store.database import check, migrations, older_copy
+from sigma_mem.errors import StoreBusyError, StoreError
+from sigma_mem.store.base import Erased, Record, Ticket, refuse_bad_records
+from sigma_mem.store.file import (
+    SQLITE_ERRORS,
+    check,
+    connect,
+    migrate,
+    migrations,
+    queries,
+    refuse_absent_or_older,
+    store_error,
+)
 from sigma_mem.store.fork import tell_after_fork
 from sigma_mem.store.lockfile import LockFile
-from sigma_mem.store.rows import Queued
-from sigma_mem.store.table_store import TableStore
-from sigma_mem.store.tables import Tables, open_to_read, open_to_write
-from sigma_mem.store.writer import Writer, refuse_bad_records, refuse_other_epoch, refuse_unwritable
+from sigma_mem.store.rows import Row, Space, erased_row, rows_after
+from sigma_mem.store.tables import Tables, TableStore, holds
+from sigma_mem.store.writer import Batch, Tail, Writer
+
+_TOGETHER = 64  # rows that one statement appends
 
 
-class SqliteStore(TableStore[Tables]):
+class SqliteTables(Tables):
+    """Two connections to one file, one to write and one to read, each with a lock.
+
+    The writing thread refers to these and not to the store, so that a store that was never closed can be
+    collected.
+    """
+
+    def __init__(self, path: Path, reader: sqlite3.Connection, writer: sqlite3.Connection | None) -> None:
+        super().__init__(str(path))
+        self.path, self._reader, self._writer = path, reader, writer
+        self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
+        self._file = os.stat(path)
+        self._replaced = False  # whether the file is no longer the one that was opened
+
+    # --- read ----------------------------------------------------------------------------
+
+    def read(self, query: str, *values: str | int | bytes) -> list[Any]:
+        """All rows of a named query."""
+        with self._read_lock:
+            cursor = None
+            try:
+                cursor = self._reader.execute(queries()[query], values)
+                return cursor.fetchall()
+            except SQLITE_ERRORS as error:
+                raise store_error(self.path, "read", error) from error
+            finally:  # an open one would keep the connection at what it saw
+                if cursor is not None:
+                    cursor.close()
+
+    def refuse_damaged(self) -> None:
+        """StoreCorruptError if SQLite finds its own pages or indexes damaged, or lines have no namespace."""
+        with self._read_lock:
+            try:
+                found = self._reader.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            except SQLITE_ERRORS as error:
+                raise store_error(self.path, "read", error) from error
+        if found != b"ok":
+            raise self.damaged(f"SQLite says {found.decode(errors='replace')!r}")
+        super().refuse_damaged()
+
+    def lost(self, tail: Tail) -> None:
+        """A reader goes on with the file as it is; nothing more is written into one that was replaced."""
+        if self._writer is not None:
+            self._replaced = True
+            raise self._other_file()
+
+    # --- write ---------------------------------------------------------------------------
+
+    def commit(self, taken: Sequence[tuple[Tail, Batch]]) -> list[Space]:
+        """Write the batches of some namespaces as one transaction; return the namespaces after it."""
+        lines = sum(len(batch.records) for _, batch in taken)
+        spaces: list[Space] = self._write(
+            f"append {lines} record(s) to", lambda db: [self._append(db, *each) for each in taken]
+        )
+        return spaces
+
+    def save_snapshot(self, *values: str | int | bytes) -> bool:
+        """Keep a snapshot; whether it was kept."""
+        sql = queries()["save_snapshot"]
+        return bool(self._write("save a snapshot in", lambda db: db.execute(sql, values).rowcount > 0))
+
+    def finish_erasure(self) -> None:
+        """Write the file anew if bytes of forgotten lines may be left in it or in its log.
+
+        A kill at any moment leaves the mark, and the next writer finishes.
+        """
+        db = self._writer
+        if db is None or not self.read("erasures"):
+            return
+        with self._write_lock:
+            try:
+                db.execute("PRAGMA secure_delete = ON")  # of pages that VACUUM builds, too
+                db.execute("VACUUM")
+                busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+                if busy:
+                    raise StoreBusyError(
+                        f"the lines are forgotten, but another process reads {self.path}, so their bytes "
+                        "are still in its log; they leave with the next forget, or the next opening to write"
+                    )
+                db.execute("DELETE FROM erasure")
+            except sqlite3.Error as error:
+                raise store_error(self.path, "erase forgotten lines from", error) from error
+            finally:
+                db.execute("PRAGMA secure_delete = OFF")
+
+    def close(self) -> None:
+        """Close the reader, then the writer, which moves the log into the file."""
+        with self._read_lock, self._write_lock:
+            self._reader.close()
+            if self._writer is not None:
+                self._writer.close()
+
+    def _write(self, doing: str, write: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Do something in one transaction: all of it, or nothing and StoreError."""
+        db = self._writer
+        if db is None:
+            raise ValueError("these tables were opened to read")
+        with self._write_lock:
+            try:
+                if db.in_transaction:  # an interrupt came between the steps of a write
+                    db.execute("ROLLBACK")
+                db.execute("PRAGMA shrink_memory")  # what SQLite remembers may not be in the file
+                db.execute("BEGIN IMMEDIATE")
+                if self._replaced or not os.path.samestat(self._file, os.stat(self.path)):
+                    raise self._other_file()
+                done = write(db)
+                db.execute("COMMIT")
+                return done
+            except (*SQLITE_ERRORS, StoreError, MemoryError, OverflowError, ValueError, OSError) as error:
+                with suppress(sqlite3.Error):
+                    if db.in_transaction:  # SQLite has undone some failed transactions by itself
+                        db.execute("ROLLBACK")
+                if isinstance(error, StoreError):
+                    raise
+                if isinstance(error, FileNotFoundError):
+                    raise self._other_file() from None
+                raise store_error(self.path, doing, error) from error
+
+    def _append(self, db: sqlite3.Connection, tail: Tail, batch: Batch) -> Space:
+        sql, name, first = queries(), tail.namespace, next(iter(batch.records.values())).seq
+        found = db.execute(sql["space"], (tail.durable, name)).fetchall()
+        if not holds(found, tail.space):
+            self._replaced = True
+            raise self._other_file()
+        space = self.space(found[0][:-1]) if found else None
+        if space is None:
+            if any(known.name == name for known in self.spaces()):
+                raise self.damaged(f"the index of namespaces does not lead to {name!r}")
+            number = db.execute("SELECT coalesce(max(number), 0) + 1 FROM namespace").fetchone()[0]
+            space = Space(number, name)
+        if first != space.lines + 1:
+            raise StoreError(f"{self.path} has {space.lines} lines of {name!r}, got line {first}; try again")
+        rows, space = rows_after(space, batch.records.values())
+        _insert(db, sql["append"], rows)
+        if batch.erases:
+            space = space._replace(erased=space.lines)
+            for seq, left in batch.erases.items():
+                line = db.execute(sql["at"], (space.number, seq)).fetchone()
+                if line is None or seq == 1:
+                    raise StoreError(f"got line {seq} to erase; expected one after the first")
+                db.execute(sql["erase"], (*erased_row(self.whole(line), left), space.number, seq))
+            db.execute(sql["drop_snapshot"], (space.number,))
+            db.execute(sql["mark_erasure"], (space.number, space.lines))
+        db.execute(sql["save_space"], (*space, space.check()))
+        return space
+
+    def _other_file(self) -> StoreError:
+        return StoreError(
+            f"{self.path} was changed, replaced or removed by another program while it was open; nothing "
+            "more goes into it. Close the memory, restore the file, and open it again"
+        )
+
+
+def _insert(db: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
+    """Append rows, many with one statement.
+
+    Python releases the GIL for every step of a statement, and a busy thread gives it back late: one row
+    after the other, a commit beside it would take a millisecond a row. Sizes are powers of two, so that
+    few statements are prepared.
+    """
+    row = sql[sql.rindex("(") :]
+    start, size = 0, _TOGETHER
+    while start < len(rows):
+        while start + size > len(rows):
+            size //= 2
+        values = [value for each in rows[start : start + size] for value in each]
+        db.execute(sql + f", {row}" * (size - 1), values)
+        start += size
+
+
+class SqliteStore(TableStore[SqliteTables]):
     """The `Store` protocol on SQLite: write-ahead log, full sync, one writing thread, group commit.
 
     One process writes at a time, under a lock file that dies with it; any number of others may
@@ -28,20 +213,24 @@ class SqliteStore(TableStore[Tables]):
     that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
     """
 
-    turns = None  # no other process writes
+    shared = False
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
-        self._path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
-        self._writer: Writer | None = None
+        self.path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
+        self.readonly = readonly
         self._lock: LockFile | None = None
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._seen: dict[str, Tail] = {}  # ends of namespaces, when nothing is written
+        self._writer: Writer | None = None
         if readonly:
-            super().__init__(open_to_read(self._path))
+            refuse_absent_or_older(self.path)
+            super().__init__(_opened(self.path, None))
             self._finalizer = weakref.finalize(self, self._tables.close)
         else:
-            self._lock = LockFile(self._path)
+            self._lock = LockFile(self.path)
             try:
-                super().__init__(open_to_write(self._path))
-                self._writer = Writer(self._tables, self._lock.release)
+                super().__init__(_opened(self.path, check(self.path)))
+                self._writer = Writer(self._tables.commit, partial(_release, self._tables, self._lock))
                 self._finalizer = weakref.finalize(self, self._writer.stop)
                 self._writer.start()
             except BaseException:  # also an interrupt: nobody would release them
@@ -50,67 +239,27 @@ class SqliteStore(TableStore[Tables]):
                 raise
         tell_after_fork(self)
 
-    @property
-    def epoch(self) -> int:
-        """How often appended records had to be dropped; see `Store.epoch`."""
-        return 0 if self._writer is None else self._writer.epoch
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
-
-    @property
-    def readonly(self) -> bool:
-        """Whether the file was opened to read only."""
-        return self._writer is None
-
     def append(
-        self, namespace: str, records: Sequence[Record], epoch: int | None = None
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None, after: int | None = None
     ) -> tuple[int, Ticket]:
         """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
-        writer = self._writable()
+        tail = self._writable(namespace)
         refuse_bad_records(namespace, records)
-        return writer.append([Queued(namespace, record) for record in records], epoch)
+        return tail.append(records, epoch, after, self._tables.exists)
 
-    def erase(self, namespace: str, bodies: Mapping[int, bytes], record: Record) -> None:
-        """Replace the bodies of lines, and append the line that says so; see `Store.erase`."""
-        writer = self._writable()
+    def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
+        """Leave only this of some lines, and append the record that says so; see `Store.erase`."""
+        tail = self._writable(namespace)
         refuse_bad_records(namespace, [record])
-        writer.flush()  # the lines themselves may still be queued
-        writer.append([Queued(namespace, record, bodies)], None)[1].wait()
+        tail.flush()  # the lines themselves may still be queued
+        tail.append([record], None, None, self._tables.exists, lines)[1].wait()
         self._tables.finish_erasure()
 
-    def save_snapshot(
-        self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
-    ) -> None:
-        """Replace the namespace's snapshot; see `Store.save_snapshot`. The writing thread does it later."""
-        writer = self._writable()
-        refuse_unwritable(namespace)
-        save = partial(self._save_snapshot, writer, namespace, snapshot, epoch)
-        if failed is None or not writer.after_commit(save, failed):
-            writer.drain()
-            save()
+    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
+        """Nothing to wait for: no other process writes."""
+        return nullcontext()
 
-    def _save_snapshot(self, writer: Writer, namespace: str, snapshot: Snapshot, epoch: int | None) -> None:
-        durable, now = writer.position()
-        refuse_other_epoch(epoch, now)
-        row = self._snapshot_row(namespace, snapshot, durable)
-        self._tables.write([], "save a snapshot in", ("save_snapshot", [row]))
-
-    def _last(self, namespace: str) -> int:
-        return self._tables.last()
-
-    def _queues(self, namespace: str | None = None) -> list[Writer]:
-        return [] if self._writer is None else [self._writer]
-
-    def _writable(self) -> Writer:
-        self._refuse_closed()
-        if self._writer is None:
-            raise StoreError(f"{self._path} was opened with readonly=True; open it without, to write")
-        return self._writer
-
-    def after_fork(self) -> Tables:
+    def after_fork(self) -> SqliteTables:
         """In a forked child: the file, its lock and the writing thread are the parent's."""
         self._closed = True
         self._finalizer.detach()
@@ -118,9 +267,49 @@ class SqliteStore(TableStore[Tables]):
             self._lock.forget()
         return self._tables  # SQLite forbids a child to close its parent's connections
 
+    def _tail(self, namespace: str) -> Tail:
+        if self._writer is not None:
+            return self._writer.tail(namespace)
+        return self._seen.setdefault(namespace, Tail(namespace, self._bell))
 
-def upgrade_file(path: Path) -> tuple[int, int, Path | None]:
-    """Open a file to write, which upgrades it; return its version before and after, and where the copy is."""
-    before, after = check(path), len(migrations())
+    def _tails(self) -> list[Tail]:
+        return [] if self._writer is None else list(self._writer.tails.values())
+
+    def _writable(self, namespace: str) -> Tail:
+        self._refuse_closed()
+        self._refuse_readonly()
+        tail = self._tail(namespace)
+        if tail.space is None:  # before the first line that this process appends, or of all
+            self._tables.sync(tail)
+        return tail
+
+
+def _opened(path: Path, version: int | None) -> SqliteTables:
+    """The tables of a file: to write, if they have this version, or with None to read."""
+    try:
+        if version is None:
+            return SqliteTables(path, connect(path, "ro"), None)
+        writer = connect(path, "rw")
+        try:
+            migrate(writer, version)
+            tables = SqliteTables(path, connect(path, "ro"), writer)
+            with suppress(StoreError):  # a reader is there, or the disk is full: the mark stays
+                tables.finish_erasure()
+            return tables
+        except BaseException:
+            writer.close()
+            raise
+    except SQLITE_ERRORS as error:
+        raise store_error(path, "open", error) from error
+
+
+def _release(tables: SqliteTables, lock: LockFile) -> None:
+    tables.close()
+    lock.release()
+
+
+def upgrade_file(path: Path) -> tuple[int, int]:
+    """Open a file to write, which upgrades it; return its version before and after."""
+    before = check(path)
     SqliteStore(path).close()
-    return before, after, older_copy(path, before) if 0 < before < after else None
+    return before, len(migrations())

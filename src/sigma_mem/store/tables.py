@@ -1,229 +1,325 @@
-"""The tables of a memory file: records, namespaces, sources and snapshots, read and written."""
+"""A ledger in the tables of a database: what SQLite and PostgreSQL have in common."""
 
-import sqlite3
-import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-from sigma_mem.errors import StoreBusyError, StoreError
-from sigma_mem.store.assembly import Assembly, Books
-from sigma_mem.store.chain import Space
-from sigma_mem.store.database import (
-    SQLITE_ERRORS,
-    check,
-    connect,
-    keep_older,
-    migrate,
-    queries,
-    refuse_absent_or_older,
-    store_error,
+import re
+import weakref
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import partial
+from importlib.resources.abc import Traversable
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
+
+from sigma_mem.errors import StoreCorruptError, StoreError
+from sigma_mem.store.base import (
+    Failed,
+    Record,
+    Snapshot,
+    refuse_absent_line,
+    refuse_older_state,
+    refuse_unwritable,
 )
-from sigma_mem.store.ledger_tables import LedgerTables
-from sigma_mem.store.rows import Queued, checksum
+from sigma_mem.store.rows import DIGEST, START, Space, is_whole, record_in, short_kind
+from sigma_mem.store.writer import Batch, Settled, Tail
 
-Values = tuple[str | int | bytes | None, ...]
-_TOGETHER = 64  # rows that one statement appends
+_FIRST_PAGE = 8
+PAGE = 512  # records fetched at a time: a long replay holds no lock between pages, and the log can be reused
 
 
-class Tables(LedgerTables):
-    """Two connections to one file, one to write and one to read, each with a lock.
+def numbered_scripts(folder: Traversable) -> tuple[str, ...]:
+    """Texts of ``NNN_*.sql``; number k (from 1) takes a ledger from version k − 1 to k."""
+    found = sorted(file.name for file in folder.iterdir() if re.match(r"\d{3}_.*\.sql$", file.name))
+    return tuple((folder / name).read_text("utf-8") for name in found)
 
-    The writing thread refers to these and not to the store, so that a store that was never closed can be
-    collected.
+
+def named_queries(*folders: Traversable) -> dict[str, str]:
+    """The statements of ``queries.sql`` by the name in the line ``-- name --`` above each.
+
+    ``{line}`` stands for the rows of the ledger with the digest before each.
+    """
+    texts = "\n".join((folder / "queries.sql").read_text("utf-8") for folder in folders)
+    _, *parts = re.split(r"^-- (\w+) --$", texts, flags=re.MULTILINE)
+    found = {name: body.strip() for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: sql.replace("{line}", f"({found['line']}) AS line") for name, sql in found.items()}
+
+
+class Tables(ABC):
+    """Named queries over a ledger's tables; rows are checked before anything is decoded.
+
+    Parameters
+    ----------
+    name : str
+        What errors call it.
     """
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, writer: sqlite3.Connection | None) -> None:
-        super().__init__(str(path), queries())
-        self.path, self._reader, self._writer = path, reader, writer
-        self._read_lock, self._write_lock = threading.Lock(), threading.Lock()
-        self._known: Books | None = None  # as the last commit left them
-        self._replaced = False  # whether the file is no longer the one that was opened
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    # --- write ---------------------------------------------------------------------------
+    @abstractmethod
+    def read(self, query: str, *values: str | int | bytes) -> list[Any]:
+        """All rows of a named query; texts are bytes, to be checked before decoding."""
 
-    def commit(self, records: Sequence[Queued]) -> None:
-        """Write records as one transaction: all of them, or none and StoreError."""
-        known = self._load_books()
-        made = Assembly(known, self._erased, known.next_space_number, known.next_source_number)
-        try:
-            made.add(records)
-        except (MemoryError, ValueError) as error:
-            raise StoreError(f"could not append {len(records)} record(s) to {self.path}: {error}") from error
-        forgetful = dict.fromkeys(queued.namespace for queued in records if queued.erases)
-        marks = [(queued.record.seq,) for queued in records if queued.erases]
-        spaces, sources = made.changed.spaces, made.changed.sources
-        self._known = None  # until it is known to be written
-        self.write(
-            [(space.number, known.spaces.get(name)) for name, space in spaces.items()],
-            f"append {len(made.rows)} record(s) to",
-            ("append", made.rows),
-            ("save_space", [(*space[:5], space.check()) for space in spaces.values()]),
-            ("save_source", [(*line, checksum(*line)) for line in sources.values()]),
-            ("erase", [(row.body, row.digest, row.seq) for row in made.erasures]),
-            ("drop_snapshot", [(name,) for name in forgetful]),
-            ("mark_erasure", marks),
-        )
-        known.spaces.update(spaces)
-        known.sources.update(sources)
-        self._known, self.last_places = known, made.places
-        self._numbers |= {space.name: space.number for space in spaces.values()}
+    @abstractmethod
+    def save_snapshot(self, *values: str | int | bytes) -> bool:
+        """Keep a snapshot; whether it was kept."""
 
-    def _load_books(self) -> Books:
-        """Namespaces and sources as the last commit left them."""
-        if self._known is None:
-            spaces = {space.name: space for space in self.spaces()}
-            found = [line for space in spaces.values() for line in self.sources(space.number)]
-            self._known = Books(spaces, {(line.namespace, line.name): line for line in found})
-        return self._known
-
-    def write(
-        self,
-        expected: Sequence[tuple[int, Space | None]],
-        doing: str,
-        *statements: tuple[str, Sequence[Values]],
-    ) -> None:
-        """Execute named statements, each for every row, in one transaction.
-
-        Namespaces must be as `expected`, by number: None for one that is not there yet.
-        """
-        db = self._writer
-        if db is None:
-            raise ValueError("these tables were opened to read")
-        with self._write_lock:
-            try:
-                if db.in_transaction:  # an interrupt came between the steps of a write
-                    db.execute("ROLLBACK")
-                db.execute("BEGIN IMMEDIATE")
-                self._replaced = self._replaced or self._has_other_heads(db, expected)
-                if self._replaced:
-                    raise StoreError(
-                        f"{self.path} was changed or replaced by another program while it was open; nothing "
-                        "more goes into it. Close the memory, restore the file, and open it again"
-                    )
-                for statement, rows in statements:
-                    if statement == "append":
-                        self._append(db, rows)
-                    elif rows:
-                        db.executemany(self._sql[statement], rows)
-                db.execute("COMMIT")
-            except StoreError:
-                db.execute("ROLLBACK")
-                raise
-            except (*SQLITE_ERRORS, MemoryError, OverflowError, ValueError) as error:  # the writer goes on
-                if db.in_transaction:  # SQLite has undone some failed transactions by itself
-                    db.execute("ROLLBACK")
-                raise store_error(self.path, doing, error) from error
-
-    def _has_other_heads(self, db: sqlite3.Connection, expected: Sequence[tuple[int, Space | None]]) -> bool:
-        """Whether another program has written to the file, or copied another one over it."""
-        if expected:
-            db.execute("PRAGMA shrink_memory")  # what SQLite remembers of the file may no longer be there
-        return any(
-            db.execute(self._sql["head"], (number,)).fetchone()
-            != (None if space is None else (space.lines, space.head))
-            for number, space in expected
-        )
-
-    def _append(self, db: sqlite3.Connection, rows: Sequence[Values]) -> None:
-        """Append rows, many with one statement.
-
-        Python gives its lock up for every step of a statement, and a busy thread gives it back late: one row
-        after the other, a commit beside it would take a millisecond a row. Sizes are powers of two, so that
-        few statements are prepared.
-        """
-        sql = self._sql["append"]
-        row = sql[sql.rindex("(") :]
-        start, size = 0, _TOGETHER
-        while start < len(rows):
-            while start + size > len(rows):
-                size //= 2
-            values = [value for each in rows[start : start + size] for value in each]
-            db.execute(sql + f", {row}" * (size - 1), values)
-            start += size
-
-    def finish_erasure(self) -> None:
-        """Write the file anew if bytes of forgotten lines may be left in it or in its log.
-
-        A kill at any moment leaves the mark, and the next writer finishes.
-        """
-        db = self._writer
-        if db is None or not self.read("erasures"):
-            return
-        with self._write_lock:
-            usual = db.execute("PRAGMA secure_delete").fetchone()[0]
-            try:
-                db.execute("PRAGMA secure_delete = ON")  # of pages that VACUUM builds, too
-                db.execute("VACUUM")
-                busy = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-                if busy:
-                    raise StoreBusyError(
-                        f"the lines are forgotten, but another process reads {self.path}, so their bytes "
-                        "are still in its log; they leave with the next forget, or the next opening to write"
-                    )
-                db.execute("DELETE FROM erasure")
-            except sqlite3.Error as error:
-                raise store_error(self.path, "erase forgotten lines from", error) from error
-            finally:
-                db.execute(f"PRAGMA secure_delete = {usual:d}")
+    @abstractmethod
+    def close(self) -> None:
+        """Release the database."""
 
     def refuse_damaged(self) -> None:
-        """StoreCorruptError where SQLite finds its own pages or indexes damaged."""
-        found = self.read("integrity_check")[0][0]
-        if found != b"ok":
-            raise self.damaged(f"SQLite says {found.decode(errors='replace')!r}")
+        """StoreCorruptError for lines of no namespace."""
+        if self.read("strays")[0][0]:
+            raise self.damaged("there are lines that no namespace counts")
 
-    # --- read ----------------------------------------------------------------------------
+    def lost(self, tail: Tail) -> None:  # noqa: B027
+        """Called when the ledger no longer holds lines that this process knew; the epoch has moved."""
 
-    def last(self) -> int:
-        """Sequence number of the last durable record, 0 before the first."""
-        return int(self.read("last")[0][0])
+    def sync(self, tail: Tail) -> Space | None:
+        """A namespace as it is now; None before its first line.
 
-    def read(self, query: str, *values: str | int) -> list[Any]:
-        """All rows of a named query."""
-        with self._read_lock:
-            cursor = None
-            try:
-                cursor = self._reader.execute(self._sql[query], values)
-                return cursor.fetchall()
-            except SQLITE_ERRORS as error:
-                raise store_error(self.path, "read", error) from error
-            finally:  # an open one would keep the connection at what it saw
-                if cursor is not None:
-                    cursor.close()
+        The chain tells whether what this process knew of it is still there: a database that failed over to a
+        standby, or a file that was replaced, may have other lines under the same numbers.
+        """
+        known = tail.space
+        found = self.read("space", 0 if known is None else known.lines, tail.namespace)
+        space = self.space(found[0][:-1]) if found else None
+        if not tail.seen(known, space, holds(found, known)):
+            self.lost(tail)
+        return space
+
+    def spaces(self) -> list[Space]:
+        """Every namespace."""
+        return [self.space(row) for row in self.read("spaces")]
+
+    def space(self, values: Sequence[Any]) -> Space:
+        """A namespace in a row; StoreCorruptError if it is damaged."""
+        space = Space.read(values)
+        if space is None:
+            raise self.damaged(f"namespace {values[0]} is damaged")
+        return space
+
+    def exists(self, namespace: str, kind: str, id: str) -> bool:
+        """Whether an index knows the record."""
+        return bool(self.read("find", namespace, short_kind(kind), id))
+
+    def whole(self, values: Sequence[Any]) -> Sequence[Any]:
+        """A row whose digest holds; StoreCorruptError for any other."""
+        if not is_whole(values):
+            raise self.damaged(f"record {values[1]} is damaged (its digest does not match)")
+        return values
+
+    def lines(self, space: Space, after: int, until: int) -> Iterator[Sequence[Any]]:
+        """Rows of a namespace in order; StoreCorruptError unless all are there, each after the last."""
+        seq, head = after, START if after == 0 else None
+        for values in self.pages("page", space.number, after=after, until=until):
+            if values[1] != seq + 1:
+                raise self.damaged(f"line {seq + 1} of {space.name!r} is missing")
+            self.whole(values)
+            if head not in (None, START if seq == 0 else values[8][:DIGEST]):
+                raise self.damaged(f"line {seq + 1} of {space.name!r} is not the one after line {seq}")
+            seq, head = values[1], values[7][:DIGEST]
+            yield values
+        if seq < until:
+            raise self.damaged(f"line {seq + 1} of {space.name!r} is missing")
+        if seq == space.lines and head not in (None, space.head):
+            raise self.damaged(f"line {seq} of {space.name!r} is not the last one that was written")
+
+    def pages(self, query: str, *where: str | int, after: int = 0, until: int) -> Iterator[Sequence[Any]]:
+        """Rows, fetched page by page; the first ones are small, since many callers want a few rows only."""
+        size = _FIRST_PAGE
+        while page := self.read(query, *where, after, until, size):
+            yield from page
+            if len(page) < size:
+                return
+            after, size = page[-1][1], min(PAGE, 8 * size)
+
+    def damaged(self, what: str) -> StoreCorruptError:
+        """The error that says what is damaged."""
+        return StoreCorruptError(f"{self.name}: {what}; restore it from a backup")
+
+
+def holds(found: Sequence[Sequence[Any]], known: Space | None) -> bool:
+    """Whether the chain of a namespace, as the query ``space`` found it, has the last line that was known."""
+    if known is None:
+        return True
+    return bool(found) and found[0][0] == known.number and bytes(found[0][-1] or b"")[:DIGEST] == known.head
+
+
+T = TypeVar("T", bound=Tables)
+
+
+class TableStore(ABC, Generic[T]):
+    """The half of a store that reads tables, and what it knows of the end of every namespace."""
+
+    readonly: bool
+    _finalizer: weakref.finalize[..., Any]  # releases what the store holds, once
+
+    def __init__(self, tables: T) -> None:
+        self._tables = tables
+        self._closed = False
+
+    @abstractmethod
+    def _tail(self, namespace: str) -> Tail:
+        """The end of a namespace."""
+
+    @abstractmethod
+    def _tails(self) -> list[Tail]:
+        """All that there are."""
+
+    # --- what is queued ------------------------------------------------------------------
+
+    def epoch(self, namespace: str) -> int:
+        """How often records of a namespace were dropped or lost; see `Store.epoch`."""
+        return self._tail(namespace).epoch
+
+    def flush(self, namespace: str | None = None) -> None:
+        """Return once everything appended is durable; raise StoreError if it cannot be."""
+        self._refuse_closed()
+        for tail in self._tails() if namespace is None else [self._tail(namespace)]:
+            tail.flush()
+
+    def when_settled(self, namespace: str, call: Settled) -> Batch | None:
+        """What is queued now; see `Store.when_settled`."""
+        self._refuse_closed()
+        return self._tail(namespace).when_settled(call)
 
     def close(self) -> None:
-        """Close the reader, then the writer, which moves the log into the file."""
-        with self._read_lock, self._write_lock:
-            self._reader.close()
-            if self._writer is not None:
-                self._writer.close()
-
-
-def open_to_write(path: Path) -> Tables:
-    """Check the file before anything is written, create or migrate it, and open its tables."""
-    version = check(path)
-    keep_older(path, version)
-    try:
-        writer = connect(path, "rw")
+        """Flush and release, also when flushing fails; idempotent."""
+        if self._closed:
+            return
         try:
-            migrate(writer, version)
-            tables = Tables(path, connect(path, "ro"), writer)
-            with suppress(StoreError):  # a reader is there, or the disk is full: the mark stays
-                tables.finish_erasure()
-            return tables
-        except BaseException:
-            writer.close()
-            raise
-    except SQLITE_ERRORS as error:
-        raise store_error(path, "open", error) from error
+            self.flush()
+        finally:
+            self._closed = True
+            self._finalizer()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise StoreError(f"the store {self._tables.name} is closed in this process; open it again")
+
+    def _refuse_readonly(self) -> None:
+        if self.readonly:
+            raise StoreError(f"{self._tables.name} was opened with readonly=True; open it without, to write")
+
+    # --- records -------------------------------------------------------------------------
+
+    def is_current(self, namespace: str, seq: int) -> bool:
+        """Whether line `seq` is the last durable one; see `Store.is_current`."""
+        self._refuse_closed()
+        space = self._tables.sync(self._tail(namespace))
+        return (0 if space is None else space.lines) == seq
+
+    def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
+        space = self._settled(namespace)
+        if space is None:
+            return iter(())
+        end = space.lines if until is None else min(until, space.lines)
+        return map(record_in, self._tables.lines(space, after, end))
+
+    def find(self, namespace: str, kind: str, id: str) -> Record | None:
+        """The record of this kind and id, if any, queued or durable."""
+        self._refuse_closed()
+        refuse_unwritable(namespace, kind, id)
+        if (queued := self._tail(namespace).find(kind, id)) is not None:
+            return queued
+        rows = self._tables.read("find", namespace, short_kind(kind), id)
+        return record_in(self._tables.whole(rows[0])) if rows else None
+
+    def of_event(self, namespace: str, event: str) -> list[Record]:
+        """All records of an event, queued or durable, in order."""
+        self._refuse_closed()
+        refuse_unwritable(namespace, event)
+        if not event:
+            return []
+        queued = self._tail(namespace).of_event(event)
+        # The tables are read second: a record that became durable in between is seen twice, never missed.
+        rows = sorted(self._tables.read("of_event", namespace, event, namespace, event), key=itemgetter(1))
+        durable = {values[1]: record_in(self._tables.whole(values)) for values in rows}
+        return [*durable.values(), *(r for r in queued if r.seq not in durable)]
+
+    def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
+        """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
+        refuse_unwritable(namespace, source)
+        space = self._settled(namespace)
+        if space is None:
+            return iter(())
+        end = space.lines if until is None else min(until, space.lines)
+        rows = self._tables.pages("page_of_source", space.number, source, until=end)
+        return (record_in(self._tables.whole(values)) for values in rows)
+
+    def sources(self, namespace: str) -> dict[str, int]:
+        """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
+        if self._settled(namespace) is None:
+            return {}
+        return dict(sorted((name.decode(), lines) for name, lines in self._tables.read("sources", namespace)))
+
+    def namespaces(self) -> list[str]:
+        """Names that have at least one record, sorted. Waits for what is queued."""
+        self._refuse_closed()
+        for tail in self._tails():
+            tail.drain()
+        return sorted(space.name for space in self._tables.spaces())
+
+    def verify(self) -> int:
+        """Check every line, chain and count, and what the database says of itself; return how many lines."""
+        self.namespaces()
+        self._tables.refuse_damaged()
+        spaces = self._tables.spaces()
+        for space in spaces:
+            for values in self._tables.lines(space, 0, space.lines):
+                record_in(values)
+        return sum(space.lines for space in spaces)
+
+    def _settled(self, namespace: str) -> Space | None:
+        """A namespace once everything queued of it is durable or was dropped."""
+        self._refuse_closed()
+        refuse_unwritable(namespace)
+        tail = self._tail(namespace)
+        tail.drain()
+        return self._tables.sync(tail)
+
+    # --- snapshots -----------------------------------------------------------------------
+
+    def save_snapshot(
+        self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
+    ) -> None:
+        """Replace the namespace's snapshot; see `Store.save_snapshot`. The writing thread does it later."""
+        self._refuse_closed()
+        self._refuse_readonly()
+        refuse_unwritable(namespace)
+        tail = self._tail(namespace)
+        save = partial(_save_snapshot, self._tables, tail, snapshot, epoch)
+        if failed is None or not tail.after_commit(save, failed):
+            tail.drain()
+            save()
+
+    def load_snapshot(self, namespace: str) -> Snapshot | None:
+        """The last snapshot; None if there is none, it is damaged, or it is not of this ledger."""
+        self._refuse_closed()
+        refuse_unwritable(namespace)
+        self._tables.sync(self._tail(namespace))
+        found = self._tables.read("load_snapshot", namespace)
+        if not found or not isinstance(found[0][2], bytes) or zlib.crc32(found[0][2]) != found[0][1]:
+            return None
+        return Snapshot(found[0][0], found[0][2])
 
 
-def open_to_read(path: Path) -> Tables:
-    """Open the tables of an existing memory that needs no migration."""
-    refuse_absent_or_older(path)
-    try:
-        return Tables(path, connect(path, "ro"), None)
-    except SQLITE_ERRORS as error:
-        raise store_error(path, "open", error) from error
+def _save_snapshot(tables: Tables, tail: Tail, snapshot: Snapshot, epoch: int | None) -> None:
+    """Save a snapshot of a state that was derived in an epoch, if the ledger still has its lines."""
+    if tail.space is None:
+        tables.sync(tail)
+    known = tail.space
+    refuse_older_state(tail.namespace, epoch, tail.epoch, None, 0)
+    refuse_absent_line(snapshot.seq, tail.durable)
+    if known is not None:
+        body = snapshot.body
+        kept = tables.save_snapshot(
+            zlib.crc32(body), body, tail.namespace, snapshot.seq, known.lines, known.head
+        )
+        if not kept:  # there is a later one, or the ledger has other lines
+            tables.sync(tail)
+            refuse_older_state(tail.namespace, epoch, tail.epoch, None, 0)

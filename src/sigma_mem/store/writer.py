@@ -7,183 +7,354 @@ written a little later, together with what comes meanwhile: a transaction costs 
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from queue import Empty
+from functools import partial
+from queue import Empty, SimpleQueue
 
-from sigma_mem.errors import ConflictError, InputError, StoreError
-from sigma_mem.store.base import Failed, Record
-from sigma_mem.store.batches import CAPACITY, Batch, BatchQueue, numbered
-from sigma_mem.store.rows import Queued
-from sigma_mem.store.tables import Tables
+from sigma_mem.errors import StoreError
+from sigma_mem.store.base import Erased, Failed, Record, refuse_known, refuse_older_state
+from sigma_mem.store.rows import Space
 
+Settled = Callable[["Batch", StoreError | None], None]
+CAPACITY = 4096  # records that may wait before `append` does: back-pressure, not a limit on one append
 _LINGER_SECONDS = 0.02  # that records which nobody waits for may stay in the queue
 _MANY = 256  # of which are written at once
-_SEVERAL = 3  # callers that waited for a batch: then more will come, and the next one waits for them
+_SEVERAL = 3  # callers that waited for a commit: then more will come, and the next one waits for them
 _PAUSE_SECONDS = 0.003  # that it waits; each commit takes the interpreter from the callers a dozen times
 
 
-def refuse_unwritable(*names: object) -> None:
-    """Raise for a name that is no text, or has no UTF-8 form, before anything is queued."""
-    for name in names:
-        if not isinstance(name, str):
-            raise InputError(f"got {name!r} as a name or id; expected text")
-        if not name.isascii():
-            try:
-                name.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(f"got text that is not valid Unicode ({error}); clean it first") from error
+class Batch:
+    """Records of a namespace that become durable together; the `Ticket` of every one of them.
 
-
-def refuse_bad_records(namespace: str, records: Sequence[Record]) -> None:
-    """Raise for records whose names have no UTF-8 form, or whose bodies are no bytes."""
-    for record in records:
-        source = () if record.source is None else (record.source,)
-        refuse_unwritable(namespace, record.kind, record.id, record.event, *source)
-        if not isinstance(record.body, bytes):
-            raise InputError(
-                f"the body of {record.kind} {record.id!r} is {record.body!r:.60}; expected bytes"
-            )
-
-
-def refuse_other_epoch(got: int | None, now: int) -> None:
-    """Raise if the caller's state was derived before records were dropped: it may depend on them."""
-    if got is not None and got != now:
-        raise StoreError(
-            "records that this depends on could not be written; nothing was changed. "
-            "Rebuild from the ledger, then try again"
-        )
-
-
-def refuse_known(namespace: str, records: Sequence[Record], known: Callable[[tuple[str, str]], bool]) -> None:
-    """Raise unless there are records, none of a (kind, id) that is ``known`` or comes twice."""
-    if not records:
-        raise InputError("got no records to append; expected at least one")
-    keys = {(r.kind, r.id) for r in records}
-    for kind, id in filter(known, keys):
-        raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
-    if len(keys) < len(records):
-        raise ConflictError("the same kind and id occurs twice in one append; use another id")
-
-
-class Writer(BatchQueue):
-    """The queue in front of the tables, and the thread that empties it.
-
-    ``released`` is called once by the thread when it has ended and closed ``durable``; ``epoch`` counts how
-    often queued records were dropped.
+    A signal handler may raise between any two steps of a thread that appends, so records come with one step.
+    Every thread waits for a lock of its own: an interrupt that left a shared one locked would keep all
+    others waiting. ``hurry`` is called when somebody begins to wait.
     """
 
-    def __init__(self, durable: Tables, released: Callable[[], None], capacity: int = CAPACITY) -> None:
-        super().__init__(capacity)
-        self._durable, self._released = durable, released
-        self._last = durable.last()
+    def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
+        self.records: dict[tuple[str, str], Record] = {}  # by kind and id
+        self.erases: Mapping[int, Erased] = {}
+        self.wanted = 0  # how many wait
+        self.jobs: list[tuple[Callable[[], None], Failed]] = []  # to be done by the writer afterwards
+        self.listeners: list[Settled] = []  # called by the writer once it is settled
+        self._hurry = hurry
+        self._error: StoreError | None = None
+        self._settled = False
+        self._waiting: list[threading.Lock] = []  # each locked until this is settled
+
+    def settle(self, error: StoreError | None = None) -> None:
+        """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
+        self._error = error
+        self._settled = True
+        for lock in self._waiting:
+            lock.release()
+        for call in self.listeners:
+            call(self, error)
+        if error is None:
+            for job, failed in self.jobs:
+                try:
+                    job()
+                except StoreError as late:
+                    failed(late)
+
+    def hurry(self) -> None:
+        """Count one more that waits."""
+        before = self.wanted
+        self.wanted = before + 1
+        if not before:
+            self._hurry()
+
+    def drain(self) -> None:
+        """Return once settled: durable or dropped."""
+        if self._settled:
+            return
+        self.hurry()
+        lock = threading.Lock()
+        lock.acquire()
+        self._waiting.append(lock)
+        if not self._settled:  # else it may have been settled before it knew of this lock
+            lock.acquire()
+
+    def wait(self) -> None:
+        """Return once durable; raise StoreError if nothing of it was written."""
+        self.drain()
+        if self._error is not None:  # a new one for each thread: a traceback belongs to its raiser
+            raise type(self._error)(*self._error.args) from self._error
+
+
+class Tail:
+    """The end of a namespace's ledger in this process: what is durable, and what is queued behind it.
+
+    One batch is written while the next one fills.
+
+    Attributes
+    ----------
+    space : Space, optional
+        The namespace as this process last saw or wrote it; None before its first line, and while it is not
+        known whether a commit was done.
+    epoch : int
+        How often queued lines were dropped, or durable ones were gone.
+    """
+
+    def __init__(self, namespace: str, bell: SimpleQueue[None], capacity: int = CAPACITY) -> None:
+        self.namespace, self.bell, self.capacity = namespace, bell, capacity
+        self.lock = threading.RLock()  # the garbage collector may close a store in a thread that holds it
+        self.space: Space | None = None
         self.epoch = 0
+        self.stopped = False
+        self._writing: Batch | None = None
+        self._filling = self._new_batch()
+
+    @property
+    def durable(self) -> int:
+        """The last durable line."""
+        return 0 if self.space is None else self.space.lines
+
+    @property
+    def newest(self) -> int:
+        """The last line, queued or durable. Holds the lock."""
+        return self.durable + sum(len(batch.records) for batch in self._queued())
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait to be written."""
+        return len(self._filling.records)
+
+    @property
+    def wanted(self) -> int:
+        """How many threads wait for them."""
+        return self._filling.wanted
+
+    def find(self, kind: str, id: str) -> Record | None:
+        """A record that is not durable yet."""
+        with self.lock:
+            found = (batch.records.get((kind, id)) for batch in self._queued())
+            return next((record for record in found if record is not None), None)
+
+    def of_event(self, event: str) -> list[Record]:
+        """The event's records that are not durable yet, in order."""
+        with self.lock:
+            return [r for batch in self._queued() for r in batch.records.values() if r.event == event]
+
+    def append(
+        self,
+        records: Sequence[Record],
+        epoch: int | None,
+        after: int | None,
+        exists: Callable[[str, str, str], bool],
+        erases: Mapping[int, Erased] | None = None,
+    ) -> tuple[int, Batch]:
+        """Give the records their numbers, queue them as one unit; the ticket is their batch."""
+        self._wait_for_room()
+        with self.lock:
+            self.refuse_stopped()
+            last = self.newest
+            refuse_older_state(self.namespace, epoch, self.epoch, after, last)
+            looked_up = epoch is None and after is None
+            refuse_known(self.namespace, records, partial(self._is_known, exists if looked_up else None))
+            new = {(r.kind, r.id): r._replace(seq=seq) for seq, r in enumerate(records, last + 1)}
+            waiting, batch = len(self._filling.records), self._filling
+            if erases:
+                batch.erases = {**batch.erases, **erases}
+            batch.records.update(new)  # the one step from which on they are queued
+            if not waiting or waiting < _MANY <= waiting + len(new):
+                self.bell.put(None)
+            return last + len(new), batch
+
+    def _is_known(self, exists: Callable[[str, str, str], bool] | None, kind: str, id: str) -> bool:
+        if self.find(kind, id) is not None:
+            return True
+        return exists is not None and exists(self.namespace, kind, id)
+
+    def refuse_stopped(self) -> None:
+        """StoreError once nothing more may be appended."""
+        if self.stopped:
+            raise StoreError("the store is closed; open it again to write")
+
+    def drain(self) -> None:
+        """Wait until all that is queued now is settled: written or dropped."""
+        for batch in self._queued():
+            batch.drain()
+
+    def flush(self) -> None:
+        """Return once all that is queued now is durable; raise StoreError if it cannot be."""
+        for batch in self._queued():
+            batch.wait()
+
+    def when_settled(self, call: Settled) -> Batch | None:
+        """Have a thread call this once all that is queued now is settled; None if nothing is queued."""
+        with self.lock:  # a batch is settled after it has left the queue, so none is missed
+            queued = self._queued()
+            if not queued:
+                return None
+            last = queued[-1]  # if an earlier one is dropped, so is this
+            if call not in last.listeners:
+                last.listeners.append(call)
+        last.hurry()
+        return last
+
+    def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
+        """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
+        with self.lock:
+            queued = self._queued()
+            if queued:
+                queued[-1].jobs.append((job, failed))
+            return bool(queued)
+
+    # --- the thread that writes ----------------------------------------------------------
+
+    def take(self) -> Batch | None:
+        """Begin to write what is queued; None if nothing is."""
+        with self.lock:
+            if self._filling.records:
+                self._writing, self._filling = self._filling, self._new_batch()
+            return self._writing
+
+    def written(self, space: Space) -> None:
+        """What was taken is durable."""
+        with self.lock:
+            batch, self._writing, self.space = self._writing, None, space
+        if batch is not None:
+            batch.settle()
+
+    def drop(self, error: StoreError) -> None:
+        """Drop what was taken and everything queued behind it; the ledger is asked again where it ends."""
+        with self.lock:
+            dropped, self.space = self._queued(), None
+            if dropped:
+                self._writing, self._filling = None, self._new_batch()
+                self.epoch += 1
+        for batch in dropped:
+            batch.settle(error)
+
+    def seen(self, known: Space | None, now: Space | None, held: bool) -> bool:
+        """Take in a namespace as it was read, after `known` was what this process knew.
+
+        Returns False, and moves the epoch, if the ledger does not hold what was known (``held``).
+        """
+        with self.lock:
+            if self.space is not known:  # this process wrote meanwhile: what was read is older
+                return True
+            if not self._queued():  # else numbers were given that follow what was known
+                self.space = now
+            if not held:
+                self.epoch += 1
+            return held
+
+    def _wait_for_room(self) -> None:
+        while True:
+            with self.lock:
+                if len(self._filling.records) < self.capacity or self.stopped:
+                    return
+                full = self._queued()[0]
+            full.drain()
+
+    def _new_batch(self) -> Batch:
+        return Batch(partial(self.bell.put, None))
+
+    def _queued(self) -> list[Batch]:
+        with self.lock:
+            batches = (self._writing, self._filling)
+            return [batch for batch in batches if batch is not None and batch.records]
+
+
+class Writer:
+    """The thread that writes what all namespaces of a file have queued.
+
+    Parameters
+    ----------
+    write : callable
+        Writes the batches of some tails as one transaction, and returns their namespaces after it, or raises
+        StoreError and has written nothing.
+    ended : callable
+        Called once by the thread when it has ended.
+    """
+
+    def __init__(
+        self, write: Callable[[Sequence[tuple[Tail, Batch]]], Sequence[Space]], ended: Callable[[], None]
+    ) -> None:
+        self._write, self._ended = write, ended
+        self.lock = threading.RLock()
+        self.bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
+        self.tails: dict[str, Tail] = {}
+        self._stopped = False
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
 
     def start(self) -> None:
         """Begin to write what is appended."""
         self._thread.start()
 
-    def append(self, unit: Sequence[Queued], epoch: int | None) -> tuple[int, Batch]:
-        """Give the records their numbers, queue them as one unit; the ticket is their batch."""
-        self._wait_for_room()
-        with self._lock:
-            if self._stopped:
-                raise StoreError("the store is closed; open it again to write")
-            refuse_other_epoch(epoch, self.epoch)
-            namespace = unit[0].namespace if unit else ""
-            look = self._is_known if epoch is None else self._is_queued
-            refuse_known(namespace, [q.record for q in unit], lambda key: look(namespace, *key))
-            queued = numbered(unit, self._newest() + 1)
-            waiting = len(self._filling.records)
-            if not waiting or waiting < _MANY <= waiting + len(queued):
-                self._bell.put(None)
-            self._filling.records += queued  # the one step from which on they are queued
-            return queued[-1].record.seq, self._filling
-
-    def position(self) -> tuple[int, int]:
-        """Sequence number of the last durable record, and the epoch."""
-        with self._lock:
-            return self._last, self.epoch
-
-    def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
-        """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
-        with self._lock:
-            if not self._queued():
-                return False
-            self._batches()[-1 if self._filling.records else 0].jobs.append((job, failed))
-            return True
+    def tail(self, namespace: str) -> Tail:
+        """The tail of a namespace."""
+        tail = self.tails.get(namespace)
+        if tail is None:
+            with self.lock:
+                tail = self.tails.setdefault(namespace, Tail(namespace, self.bell))
+                tail.stopped = self._stopped
+        return tail
 
     def stop(self) -> bool:
         """Write what is queued, then end the thread; later appends are refused. Whether it had begun."""
-        with self._lock:
+        with self.lock:
             self._stopped = True
-        self._bell.put(None)
+            for tail in self.tails.values():
+                tail.stopped = True
+        self.bell.put(None)
         if self._thread.ident is None:
             return False
         if threading.current_thread() is not self._thread:
             self._thread.join()
         return True
 
-    def _is_queued(self, namespace: str, kind: str, id: str) -> bool:
-        return any(batch.find(namespace, kind, id) is not None for batch in self._batches())
-
-    def _is_known(self, namespace: str, kind: str, id: str) -> bool:
-        return self._is_queued(namespace, kind, id) or self._durable.exists(namespace, kind, id)
-
     def _run(self) -> None:
         try:
-            while (batch := self._take()) is not None:
-                try:
-                    self._durable.commit(batch.records)
-                except StoreError as error:
-                    self._drop(error)
-                    continue
-                with self._lock:
-                    self._last, self._writing = batch.records[-1].record.seq, None
-                batch.settle()
-                for job, failed in batch.jobs:
-                    try:
-                        job()
-                    except StoreError as error:
-                        failed(error)
-                if batch.wanted >= _SEVERAL:
+            while (tails := self._ready()) is not None:
+                wanted = sum(tail.wanted for tail in tails)
+                self._commit([(tail, batch) for tail in tails if (batch := tail.take()) is not None])
+                if wanted >= _SEVERAL:
                     time.sleep(_PAUSE_SECONDS)
         finally:  # however this thread ended, nobody may wait for it forever
-            with self._lock:
+            with self.lock:
                 self._stopped = True
-            self._drop(StoreError("the writer has ended; close the store and open it again"))
-            self._durable.close()
-            self._released()
+                tails = list(self.tails.values())
+            for tail in tails:
+                with tail.lock:
+                    tail.stopped = True
+                tail.drop(StoreError("the writer has ended; close the store and open it again"))
+            self._ended()
 
-    def _take(self) -> Batch | None:
-        """The next batch, once somebody waits for it or it waited itself; None when stopped and empty."""
+    def _commit(self, taken: Sequence[tuple[Tail, Batch]]) -> None:
+        """Write batches together; if that cannot be done, each alone, so that only what is at fault fails."""
+        try:
+            spaces = self._write(taken)
+        except StoreError as error:
+            if len(taken) == 1:
+                taken[0][0].drop(error)
+                return
+            for each in taken:
+                self._commit([each])
+            return
+        for (tail, _), space in zip(taken, spaces, strict=True):
+            tail.written(space)
+
+    def _ready(self) -> list[Tail] | None:
+        """Those with something to write, once somebody waits for it or it waited itself; None at the end."""
         lingered = False
         while True:
-            with self._lock:
-                batch = self._filling
-                ready = lingered or batch.wanted or self._stopped or len(batch.records) >= _MANY
-                if batch.records and ready:
-                    return self._next_batch()
+            with self.lock:
+                filled = [tail for tail in self.tails.values() if tail.waiting]
+                many = sum(tail.waiting for tail in filled) >= _MANY
+                wanted = any(tail.wanted for tail in filled)
+                if filled and (lingered or many or wanted or self._stopped):
+                    return filled
                 if self._stopped:
                     return None
-            lingered = not self._rang_within(_LINGER_SECONDS if batch.records else None)
+            lingered = not self._rang_within(_LINGER_SECONDS if filled else None)
 
     def _rang_within(self, seconds: float | None) -> bool:
         """Whether the bell rings before so many seconds are over."""
         with suppress(Empty):
-            self._bell.get(timeout=seconds)
+            self.bell.get(timeout=seconds)
             return True
         return False
-
-    def _drop(self, error: StoreError) -> None:
-        """Drop the batch and everything queued behind it; numbers continue after the last durable record."""
-        with self._lock:
-            dropped = self._queued()
-            if dropped:
-                self._writing, self._filling = None, self._new_batch()
-                self.epoch += 1
-                with suppress(StoreError):  # a commit can fail after it was done: ask the file
-                    self._last = self._durable.last()
-        for batch in dropped:
-            batch.settle(error)

@@ -38,7 +38,7 @@ class Turn:
         self.peers = memory.mem.peers
         self.candidates = self._candidates()
         self._memories, self._metrics = context.memories, context.metrics
-        self._epoch = context.memories.store.epoch
+        self._epoch = context.memories.store.epoch(memory.namespace)
         self._saving: asyncio.Future[Any] | None = None
 
     def _candidates(self) -> list[str]:
@@ -66,7 +66,7 @@ class Turn:
 
     def start_saving(self) -> asyncio.Future[Any]:
         """Have the disk written from now on, while an upstream is called."""
-        self._saving = asyncio.ensure_future(self._memories.flush())
+        self._saving = asyncio.ensure_future(self._memories.flush(self.memory.namespace))
         # If nobody answers, nobody asks how it ended; asyncio would complain.
         self._saving.add_done_callback(lambda saving: saving.cancelled() or saving.exception())
         return self._saving
@@ -81,7 +81,7 @@ class Turn:
         if peer != decision.peer or peer in self.calls.costs:
             await self.charge(decision, peer)
         await (self.start_saving() if self._saving is None or peer != decision.peer else self._saving)
-        if self._memories.store.epoch != self._epoch:
+        if self._memories.store.epoch(self.memory.namespace) != self._epoch:
             raise StoreError("the store had to drop what was just written; try again")
         confidence = decision.confidence if peer == decision.peer else decision.probs[peer]
         failures = self.calls.failures

@@ -96,7 +96,7 @@ class ServiceMemories:
         """Write, where the key may, and wait for the disk."""
         require_role(_caller(call), "write", namespace)
         memory = await self._context.memories.get(namespace)
-        return await self._context.memories.durable(memory.slow(write))
+        return await self._context.memories.durable(namespace, memory.slow(write))
 
     def wrote(self, call: AnyCall, namespace: str, written: Decision | Feedback) -> None:
         """Count it; feedback goes into the audit, too."""

@@ -6,8 +6,6 @@ nothing to write or others have waited long enough. So every line is made from t
 before it, as in one process, and nothing is lost or doubled.
 """
 
-from sigma_mem.store.postgres.address import PostgresAddress, is_postgres, shown_path
-from sigma_mem.store.postgres.migration import upgrade_postgres
 from sigma_mem.store.postgres.store import PostgresStore
 
-__all__ = ["PostgresAddress", "PostgresStore", "is_postgres", "shown_path", "upgrade_postgres"]
+__all__ = ["PostgresStore"]

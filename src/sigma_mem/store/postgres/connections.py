@@ -1,8 +1,6 @@
 """Connections to a PostgreSQL database: made when needed, kept for the next use, dropped when they break."""
 
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -13,10 +11,10 @@ from sigma_mem.store.postgres.address import PostgresAddress
 
 PATIENCE = 10.0  # seconds that a call waits for a database that went away
 LOCK_SECONDS = 10.0  # that a statement waits for a lock
-IDLE_SECONDS = 30.0  # after which a connection that could hold a turn is ended
-_POLL_SECONDS = 0.001  # between looks for a connection that is free again
+IDLE_SECONDS = 30.0  # after which the server ends a connection, and with it the turn of a process that hangs
+_KEPT = 8  # idle connections at most
 _LOCK_NOT_AVAILABLE = "55P03"
-_DEFAULTS = {  # of libpq, where the address does not say
+_DEFAULTS = {  # of libpq, if the address does not say
     "application_name": "sigma-mem",
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -32,94 +30,59 @@ def psycopg() -> Any:
     return require("psycopg", extra="postgres", purpose="a memory in PostgreSQL")
 
 
-class _Slot:
-    """The right to use one connection, until nothing refers to it: an interrupt anywhere cannot lose it."""
-
-
 class Connections:
-    """At most so many connections at once, each used by one thread at a time."""
+    """Connections in autocommit mode, each used by one thread at a time.
 
-    def __init__(
-        self, address: PostgresAddress, most: int, *, readonly: bool = False, for_turns: bool = False
-    ) -> None:
+    There are as many as threads use at once. psycopg_pool would add threads of its own, which a forked child
+    loses, and would report a timeout instead of what is wrong with the server.
+    """
+
+    def __init__(self, address: PostgresAddress, *, readonly: bool = False) -> None:
         self.address, self.driver = address, psycopg()
-        self._readonly, self._for_turns = readonly, for_turns
-        self._most, self._taken, self._lock = most, list[weakref.ref[_Slot]](), threading.Lock()
+        self._readonly = readonly
         self._idle: list[tuple[Any, float]] = []  # with when they were given back
         self._closed = False
 
     @contextmanager
     def borrow(self, doing: str) -> Iterator[Any]:
-        """A connection in autocommit mode; errors say what was being done, and which database."""
-        db = self.take(doing)
-        try:
-            yield db
-        except self.driver.Error as error:
-            self.drop(db)
-            raise self.translated(doing, error) from None
-        except BaseException:  # an interrupt may have left it in the middle of a query
-            self.drop(db)
-            raise
-        self.give_back(db)
-
-    def take(self, doing: str) -> Any:
-        """A connection, to be given back or dropped."""
-        slot = self._slot()
-        try:
+        """A connection; errors say what was being done, and which database."""
+        with self.errors(doing):
             db = self._from_idle() or self._connected()
-        except BaseException as error:
-            del slot  # the error's traceback would keep it
-            if isinstance(error, self.driver.Error):
-                raise self.translated(doing, error) from None
-            raise
-        db.slot = slot
-        return db
+            try:
+                yield db
+            except BaseException:  # an interrupt may have left it in the middle of a query
+                self.drop(db)
+                raise
+            self.give_back(db)
+
+    @contextmanager
+    def errors(self, doing: str) -> Iterator[None]:
+        """The driver's errors as this package's."""
+        try:
+            yield
+        except self.driver.Error as error:
+            raise self._translated(doing, error) from None
+
+    def take(self) -> Any:
+        """A connection, to be given back or dropped."""
+        return self._from_idle() or self._connected()
 
     def give_back(self, db: Any) -> None:
         """Keep a connection for the next use."""
-        slot, db.slot = db.slot, None
-        if self._closed:
+        if self._closed or len(self._idle) >= _KEPT:
             db.close()
         elif not db.closed:
             self._idle.append((db, time.monotonic()))
-        del slot  # only now may another thread take it
 
     def drop(self, db: Any) -> None:
         """Close a connection that may be in any state; the server ends what it was doing."""
         with suppress(self.driver.Error):
             db.close()
-        db.slot = None
 
     def close(self) -> None:
         """Close what is idle now, and the others when they are given back."""
         self._closed = True
         self._close_idle()
-
-    def _slot(self) -> _Slot:
-        """Wait until fewer connections are used than there may be."""
-        slot = _Slot()
-        while True:
-            with self._lock:
-                self._taken = [taken for taken in self._taken if taken() is not None]
-                if len(self._taken) < self._most:
-                    self._taken.append(weakref.ref(slot))
-                    return slot
-            time.sleep(_POLL_SECONDS)
-
-    def _from_idle(self) -> Any:
-        """A connection that was given back lately; None if there is none."""
-        with suppress(IndexError):  # another thread may take the last one
-            while True:
-                db, since = self._idle.pop()
-                if not db.closed and time.monotonic() - since < 0.5 * IDLE_SECONDS:
-                    return db
-                db.close()
-        return None
-
-    def _close_idle(self) -> None:
-        with suppress(IndexError):
-            while True:
-                self._idle.pop()[0].close()
 
     def leave_open(self) -> list[Any]:
         """In a forked child: the parent's connections, never to be used or closed here."""
@@ -139,7 +102,22 @@ class Connections:
             time.sleep(pause)
             pause = min(2 * pause, 0.5)
 
-    def translated(self, doing: str, error: Exception) -> StoreError:
+    def _from_idle(self) -> Any:
+        """A connection that was given back lately; None if there is none."""
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                db, since = self._idle.pop()
+                if not db.closed and time.monotonic() - since < 0.5 * IDLE_SECONDS:
+                    return db
+                db.close()
+        return None
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop()[0].close()
+
+    def _translated(self, doing: str, error: Exception) -> StoreError:
         """An error of the driver as one of this package, in one line."""
         what = " ".join(str(error).split())
         state = getattr(error, "sqlstate", None) or ""
@@ -169,14 +147,13 @@ class Connections:
         settings = [
             f"SET search_path = {self.address.schema}",
             f"SET lock_timeout = '{LOCK_SECONDS:g}s'",
+            f"SET idle_session_timeout = '{IDLE_SECONDS:g}s'",
+            f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS:g}s'",
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') = 'off'",  # what is acknowledged is on the disk
         ]
         if self._readonly:
             settings.append("SET default_transaction_read_only = on")
-        if self._for_turns:  # of a process that hangs, the server ends the turn
-            settings.append(f"SET idle_session_timeout = '{IDLE_SECONDS:g}s'")
-            settings.append(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS:g}s'")
         try:
             db.execute("; ".join(settings))
         except BaseException:

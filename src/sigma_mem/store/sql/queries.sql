@@ -1,90 +1,80 @@
--- last --
-SELECT coalesce(max(seq), 0) FROM record
-
--- append --
-INSERT INTO record (seq, namespace, line, kind, id, event, source, body, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-
--- erase --
-UPDATE record SET body = ?, digest = ? WHERE seq = ?
-
--- mark_erasure --
-INSERT INTO erasure (seq) VALUES (?)
-
--- erasures --
-SELECT seq FROM erasure LIMIT 1
-
--- save_space --
-INSERT INTO namespace (number, name, lines, sourced, head, crc) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (number) DO UPDATE
-SET lines = excluded.lines, sourced = excluded.sourced, head = excluded.head, crc = excluded.crc
-
--- spaces --
-SELECT number, name, lines, sourced, head, crc, newest
-FROM (SELECT coalesce(max(seq), 0) AS newest FROM record) LEFT JOIN namespace ORDER BY number
-
--- head --
-SELECT lines, head FROM namespace WHERE number = ?
+-- line --
+SELECT r.namespace, r.seq, r.kind, r.id, r.event, r.source, r.body, r.digest, p.digest AS before
+FROM record AS r LEFT JOIN record AS p ON p.namespace = r.namespace AND p.seq = r.seq - 1
 
 -- space --
-SELECT number, name, lines, sourced, head, crc, (SELECT coalesce(max(seq), 0) FROM record)
-FROM namespace WHERE number = ?
+SELECT number, name, lines, head, erased, crc, (SELECT digest FROM record WHERE namespace = number AND seq = ?)
+FROM namespace WHERE name = ?
 
--- save_source --
-INSERT INTO source (number, namespace, name, lines, crc) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (number) DO UPDATE SET lines = excluded.lines, crc = excluded.crc
+-- spaces --
+SELECT number, name, lines, head, erased, crc FROM namespace ORDER BY number
 
--- last_source --
-SELECT coalesce(max(number), 0) FROM source
+-- save_space --
+INSERT INTO namespace (number, name, lines, head, erased, crc) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (number) DO UPDATE
+SET lines = excluded.lines, head = excluded.head, erased = excluded.erased, crc = excluded.crc
 
--- sources --
-SELECT s.number, s.namespace, s.name, s.lines, s.crc, n.sourced
-FROM namespace AS n LEFT JOIN source AS s ON s.namespace = n.number WHERE n.number = ? ORDER BY s.number
-
--- exists --
-SELECT 1 FROM record WHERE namespace = ? AND kind = ? AND id = ?
+-- strays --
+SELECT count(*) FROM record AS r LEFT JOIN namespace AS n ON n.number = r.namespace
+WHERE n.number IS NULL OR r.seq > n.lines
 
 -- find --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE namespace = ? AND kind = ? AND id = ?
+SELECT * FROM {line} WHERE namespace = (SELECT number FROM namespace WHERE name = ?) AND kind = ? AND id = ?
 
 -- of_event --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE namespace = ?1 AND event = ?2 AND event IS NOT NULL AND event <> ''
+SELECT * FROM {line}
+WHERE namespace = (SELECT number FROM namespace WHERE name = ?) AND event = ? AND event IS NOT NULL AND event <> ''
 UNION ALL
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE namespace = ?1 AND kind = 'd' AND id = ?2 AND event IS NULL
-ORDER BY seq
-
--- page_of_source --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE source = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
+SELECT * FROM {line}
+WHERE namespace = (SELECT number FROM namespace WHERE name = ?) AND kind = 'd' AND id = ? AND event IS NULL
 
 -- page --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE namespace = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
+SELECT * FROM {line} WHERE namespace = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?
 
--- line_before --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE namespace = ? AND seq <= ? ORDER BY seq DESC LIMIT 1
+-- page_of_source --
+SELECT * FROM {line} WHERE namespace = ? AND source = ? AND source IS NOT NULL AND seq > ? AND seq <= ?
+ORDER BY seq LIMIT ?
 
--- line_after --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record
-WHERE namespace = ? AND seq > ? ORDER BY seq LIMIT 1
+-- sources --
+SELECT source, count(*) FROM record
+WHERE namespace = (SELECT number FROM namespace WHERE name = ?) AND source IS NOT NULL GROUP BY source
 
 -- at --
-SELECT seq, namespace, line, kind, id, event, source, body, digest FROM record WHERE seq = ?
+SELECT * FROM {line} WHERE namespace = ? AND seq = ?
+
+-- append --
+INSERT INTO record (namespace, seq, kind, id, event, source, body, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- erase --
+UPDATE record SET id = ?, body = ?, digest = ?, source = NULL WHERE namespace = ? AND seq = ?
+
+-- mark_erasure --
+INSERT INTO erasure (namespace, seq) VALUES (?, ?)
+
+-- erasures --
+SELECT namespace, seq FROM erasure
+
+-- finish_erasure --
+DELETE FROM erasure WHERE namespace = ? AND seq = ?
 
 -- save_snapshot --
-INSERT INTO snapshot (namespace, seq, lines, head, crc, body) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO snapshot (namespace, seq, head, crc, body)
+SELECT n.number, r.seq, substr(r.digest, 1, 16), ?, ?
+FROM namespace AS n JOIN record AS r ON r.namespace = n.number
+JOIN record AS known ON known.namespace = n.number
+WHERE n.name = ? AND r.seq = ? AND r.seq >= n.erased AND known.seq = ? AND substr(known.digest, 1, 16) = ?
 ON CONFLICT (namespace) DO UPDATE
-SET seq = excluded.seq, lines = excluded.lines, head = excluded.head, crc = excluded.crc, body = excluded.body
+SET seq = excluded.seq, head = excluded.head, crc = excluded.crc, body = excluded.body
+WHERE excluded.seq >= snapshot.seq OR NOT EXISTS (
+    SELECT 1 FROM record AS r
+    WHERE r.namespace = snapshot.namespace AND r.seq = snapshot.seq AND substr(r.digest, 1, 16) = snapshot.head
+)
 
 -- load_snapshot --
-SELECT seq, lines, head, crc, body FROM snapshot WHERE namespace = ?
+SELECT s.seq, s.crc, s.body FROM snapshot AS s
+JOIN namespace AS n ON n.number = s.namespace
+JOIN record AS r ON r.namespace = s.namespace AND r.seq = s.seq
+WHERE n.name = ? AND s.seq >= n.erased AND substr(r.digest, 1, 16) = s.head
 
 -- drop_snapshot --
 DELETE FROM snapshot WHERE namespace = ?
-
--- integrity_check --
-PRAGMA integrity_check(1)

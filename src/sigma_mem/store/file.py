@@ -1,19 +1,19 @@
-"""A memory file: check that it is a memory and its version, connect to it, migrate it.
+"""A memory's file: check that it is one and its version, connect to it, migrate it.
 
 Nothing is written before the file is known to be a memory that this version understands, so a file that
 is refused is left as it was.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
-from sigma_mem.files import replace_file
-from sigma_mem.store.scripts import named_queries, numbered_scripts
+from sigma_mem.store.tables import named_queries, numbered_scripts
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
@@ -21,29 +21,35 @@ _PAGES = 1024  # copied at a time, so that a writer is not held up
 _LONGEST = 120  # characters of SQLite's own words in a message
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
-
-# A damaged file can make SQLite say what is no text, which Python then cannot decode.
+# A damaged file can make SQLite return what is no text, which Python then cannot decode.
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
+@cache
+def migrations() -> tuple[str, ...]:
+    """The numbered scripts of SQLite's files."""
+    return numbered_scripts(SQL)
+
+
+@cache
+def queries() -> dict[str, str]:
+    """The statements for SQLite's files by their names."""
+    return named_queries(SQL)
 
 
 def store_error(path: Path, doing: str, error: Exception) -> StoreError:
     """Translate an error of SQLite: say what was being done to which file."""
+    said = " ".join(str(error).split())
+    said = said if len(said) <= _LONGEST else said[:_LONGEST] + "…"  # it may quote a whole statement
     if isinstance(error, UnicodeDecodeError):
         return _corrupt(path, "SQLite finds it damaged")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return _corrupt(path, _one_line(error))
+        return _corrupt(path, said)
     busy, full = "Close the other program that has the file open", "Free some space"
     remedies = {sqlite3.SQLITE_FULL: full, sqlite3.SQLITE_BUSY: busy}
     remedy = remedies.get(code, "Check the disk and the permissions")
-    what = f"could not {doing} {path}: {_one_line(error)}"
-    return StoreError(f"{what}; the ledger is as before. {remedy}, then try again")
-
-
-def _one_line(error: Exception) -> str:
-    """What SQLite says, which may quote a whole statement."""
-    said = " ".join(str(error).split())
-    return said if len(said) <= _LONGEST else said[:_LONGEST] + "…"
+    return StoreError(f"could not {doing} {path}: {said}; the ledger is as before. {remedy}, then try again")
 
 
 def check(path: Path) -> int:
@@ -66,21 +72,14 @@ def check(path: Path) -> int:
         raise store_error(path, "read", error) from error
 
 
-def _version(path: Path, db: sqlite3.Connection) -> int:
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    empty = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-    if empty and application == version == 0:
-        return 0  # a process died between creating the file and its first commit
-    if application != APPLICATION_ID:
-        raise _corrupt(path, f"it is a SQLite file of another program (application_id {application:#x})")
-    if version > len(migrations()):
-        raise StoreVersionError(
-            f"{path} has version {version}, this version of sigma-mem reads up to {len(migrations())}; "
-            "upgrade sigma-mem (pip install -U sigma-mem)"
-        )
-    db.execute("SELECT * FROM record ORDER BY seq DESC LIMIT 1").fetchone()
-    return version
+def refuse_absent_or_older(path: Path) -> None:
+    """Raise unless the file holds a memory that needs no migration."""
+    version = check(path)
+    if version == 0:
+        raise StoreError(f"{path} holds no memory yet; expected an existing file to read. Write to it first")
+    if version < len(migrations()):
+        got = f"{path} has version {version}, expected {len(migrations())}"
+        raise StoreVersionError(f"{got}; open it to write once to upgrade it")
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -90,6 +89,8 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     nobody writes, without making SQLite's two files beside it.
     """
     flags = {"rw": "mode=rwc", "ro": "mode=ro", "immutable": "mode=ro&immutable=1"}[mode]
+    if mode == "rw":
+        make_private(path)
     uri = f"{path.absolute().as_uri()}?{flags}"
     db = sqlite3.connect(uri, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     db.text_factory = bytes
@@ -109,25 +110,10 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
-def copy_pages(source: Path, target: Path) -> None:
-    """Copy a memory's file page by page, also beside its writer."""
-    try:
-        with closing(connect(source, "ro")) as db, closing(sqlite3.connect(target)) as copy:
-            db.backup(copy, pages=_PAGES)
-    except sqlite3.Error as error:
-        raise store_error(source, "copy", error) from error
-
-
-def older_copy(path: Path, version: int) -> Path:
-    """Where a file of an older version is kept before it is upgraded."""
-    return path.with_name(f"{path.name}.version-{version}")
-
-
-def keep_older(path: Path, version: int) -> None:
-    """Copy a file that is about to be upgraded."""
-    if 0 < version < len(migrations()):
-        with replace_file(older_copy(path, version), database=True) as temporary:
-            copy_pages(path, temporary)
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read, if there is none; SQLite's log is as the file is."""
+    with suppress(OSError):  # it is there, or SQLite says what is wrong
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:
@@ -145,6 +131,32 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
+
+
+def copy_pages(source: Path, target: Path) -> None:
+    """Copy a memory's file page by page, also beside its writer."""
+    make_private(target)
+    try:
+        with closing(connect(source, "ro")) as db, closing(sqlite3.connect(target)) as copy:
+            db.backup(copy, pages=_PAGES)
+    except sqlite3.Error as error:
+        raise store_error(source, "copy", error) from error
+
+
+def _version(path: Path, db: sqlite3.Connection) -> int:
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    empty = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    if empty and application == version == 0:
+        return 0  # a process died between creating the file and its first commit
+    if application != APPLICATION_ID:
+        raise _corrupt(path, f"it is a SQLite file of another program (application_id {application:#x})")
+    if version > len(migrations()):
+        raise StoreVersionError(
+            f"{path} has version {version}, this version of sigma-mem reads up to {len(migrations())}; "
+            "upgrade sigma-mem (pip install -U sigma-mem)"
+        )
+    return version
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -186,25 +198,3 @@ def _corrupt(path: Path, what: str) -> StoreCorruptError:
         f"{path} is not a readable memory: {what}; expected a file written by sigma-mem. "
         "It was left untouched: restore it from a backup, or choose another path"
     )
-
-
-@cache
-def migrations() -> tuple[str, ...]:
-    """The numbered scripts of SQLite's files."""
-    return numbered_scripts(SQL)
-
-
-@cache
-def queries() -> dict[str, str]:
-    """The statements for SQLite's files by their names."""
-    return named_queries(SQL)
-
-
-def refuse_absent_or_older(path: Path) -> None:
-    """Raise unless the file holds a memory that needs no migration."""
-    version = check(path)
-    if version == 0:
-        raise StoreError(f"{path} holds no memory yet; expected an existing file to read. Write to it first")
-    if version < len(migrations()):
-        got = f"{path} has version {version}, expected {len(migrations())}"
-        raise StoreVersionError(f"{got}; open it to write once to upgrade it")
