@@ -10,13 +10,13 @@ from sigma_mem.errors import InputError
 
 
 @contextmanager
-def replace_file(target: str | os.PathLike[str], *, database: bool = False) -> Iterator[Path]:
+def replace_file(target: str | os.PathLike[str], *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success it atomically replaces the target.
 
     The data is on the disk before the name changes. If the block raises, the target is left as it was
     and the temporary file is removed. Where the target is a link, the file that it leads to is replaced; a
     device, pipe or folder is refused, since replacing it would remove it, and so is a database, such as a
-    memory, unless ``database`` says that one may be replaced.
+    memory. With ``private`` only its owner may read the file.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def replace_file(target: str | os.PathLike[str], *, database: bool = False) -> I
     path = Path(os.path.realpath(target))
     if path.exists() and not path.is_file():
         raise InputError(f"got {os.fspath(target)!r}, which is a device, a pipe or a folder; expected a file")
-    if not database and _is_database(path):
+    if _is_database(path):
         raise InputError(
             f"got {os.fspath(target)!r}, which is a memory or another database and would be lost; "
             "expected another file"
@@ -38,12 +38,19 @@ def replace_file(target: str | os.PathLike[str], *, database: bool = False) -> I
     # The suffix stays: writers such as matplotlib choose the format by it.
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
+        if private:
+            make_private(temporary)
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read and write; FileExistsError if there is one."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _is_database(path: Path) -> bool:

@@ -110,7 +110,7 @@ def test_a_memory_whose_reads_changed_adds_a_column_and_keeps_its_snapshot(
     with monkeypatch.context() as applied:
         lines = []
         applied.setattr(Fold, "apply", lambda fold, record, seq: lines.append(seq))
-        with SigmaMem(path=path):
+        with SigmaMem(path=path, readonly=True):
             assert (not lines) == snapshot
     with SigmaMem(path=path) as mem:
         assert mem.reads.peers == READS.names

@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, StoreError, StoreVersionError
 from sigma_mem.store import Snapshot, SqliteStore
 from sigma_mem.store.base import LEDGER_FORMAT
@@ -71,6 +72,51 @@ def test_the_ledger_cannot_be_changed_or_removed_by_sql(filled, raw):
     for sql in ("UPDATE record SET body = '{}'", "DELETE FROM record WHERE seq = 3"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             raw(filled, sql)
+
+
+def test_files_that_hold_texts_are_their_owners_only(tmp_path):
+    """world_readable"""
+    before = os.umask(0o022)
+    try:
+        with SigmaMem(["a"], tmp_path / "m.db", encoder="hashed") as mem:
+            mem.feedback(mem.route("private"), {"a": True})
+            mem.backup(tmp_path / "b.db")
+            mem.export(tmp_path / "e.jsonl.gz")
+            mem.export(tmp_path / "e.jsonl")
+            modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert {"m.db", "m.db-wal", "m.db.lock", "b.db", "e.jsonl", "e.jsonl.gz"} <= set(modes)
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_line_that_cannot_be_written_fails_alone(path, record):
+    """poison_other_tenants_by_feedback_id: commits are shared by all namespaces."""
+    store = SqliteStore(path)
+    store.append("mallory", [record(1), record(2)])[1].wait()
+    with store._tables._write_lock:  # all of what follows is in one commit
+        tickets = {f"tenant{n}": store.append(f"tenant{n}", [record(1)])[1] for n in range(3)}
+        bad = store.append("mallory", [record(2)], store.epoch("mallory"), 2)[1]
+        tickets["other"] = store.append("other", [record(1)])[1]
+    for ticket in tickets.values():
+        ticket.wait()
+    with pytest.raises(StoreError, match="UNIQUE constraint failed"):
+        bad.wait()
+    assert [store.epoch(name) for name in (*tickets, "mallory")] == [0, 0, 0, 0, 1]
+    assert store.append("mallory", [record(3)])[0] == 3
+    assert store.verify() == 7
+    store.close()
+
+
+def test_the_ids_that_a_memory_gives_itself_cannot_be_taken(path):
+    with SigmaMem(["p", "q"], path, rank=1) as mem:
+        d = mem.route(phi=[1.0])
+        for taken in (f"{d.id}/0", f"{d.id}/1", "0123abcd-7/1", "mine~1"):
+            with pytest.raises(InputError, match="may give to other feedback"):
+                mem.feedback(d.id, {"q": True}, source="mallory", id=taken)
+        first = mem.feedback(d.id, {"p": True}, source="alice")
+        assert mem.feedback(d.id, {"p": True}, source="alice", id=first.id).id == first.id
+        assert mem.feedback(d.id, {"q": True}, source="bob").id != first.id
 
 
 # ---- reading beside a writer

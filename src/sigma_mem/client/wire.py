@@ -235,5 +235,5 @@ def keep_file(content: bytes, path: str | os.PathLike[str]) -> None:
     """Write what was received to a new file."""
     if Path(path).exists():
         raise InputError(f"{os.fspath(path)} is there already; expected the path of a new file")
-    with replace_file(path) as temporary:
+    with replace_file(path, private=True) as temporary:
         temporary.write_bytes(content)

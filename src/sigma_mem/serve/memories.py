@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import ConflictError, InputError, StoreError
+from sigma_mem.ledger.lines import OpenLine
 from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
 from sigma_mem.serve.config import RequestLimits, ServerConfig
@@ -233,15 +234,22 @@ class Memories:
         first = next(Ledger(self.store, namespace).lines(), None) if known else None
         if first is None:
             raise UnknownNamespaceError(namespace)
-        keep_text: bool = first.body.keep_text
-        if keep_text and not self._config.keep_text:
+        self._refuse_texts(first.body)
+        return self._served(namespace, None, None, None, None, first.body.keep_text)
+
+    def refuse_unwanted(self, opening: OpenLine, n_peers: int) -> None:
+        """Refuse a memory that this service would not open, or that would take too much of it."""
+        self._refuse_texts(opening)
+        check_size(n_peers, opening.rank, self._config.limits)
+
+    def _refuse_texts(self, opening: OpenLine) -> None:
+        if opening.keep_text and not self._config.keep_text:
             raise RefusedError(
                 409,
                 "conflict",
-                f"namespace {namespace!r} was made to keep texts, and the service is told to keep none; set "
+                "the memory was made to keep texts, and the service is told to keep none; set "
                 "keep_text = true, or make one without texts from it: sigma-mem refold --no-text",
             )
-        return self._served(namespace, None, None, None, None, keep_text)
 
     def _served(
         self,

@@ -1,14 +1,14 @@
 """Memories that leave and come: export, restore, backup, and events that are forgotten."""
 
 import asyncio
-import shutil
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from fastapi import Request
 from starlette.background import BackgroundTask
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 
 from sigma_mem.serve.bodies import body_response, namespace_body
 from sigma_mem.serve.context import Context
@@ -19,6 +19,7 @@ from sigma_mem.session.export import read_ledger, restore_ledger
 
 _FILE = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 16  # bytes that are sent at a time
 
 
 def add_moves(routes: MemoryRoutes) -> None:
@@ -77,19 +78,21 @@ def add_moves(routes: MemoryRoutes) -> None:
         return body_response({"events": events})
 
 
-def _file(name: str, write: Callable[[Path], object]) -> FileResponse:
-    """A file that is written, sent and removed."""
-    folder = tempfile.mkdtemp(prefix="sigma-mem-")
-    try:
-        write(Path(folder) / name)
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    return FileResponse(
-        Path(folder) / name,
+def _file(name: str, write: Callable[[Path], object]) -> StreamingResponse:
+    """A file that is written, removed and sent: its name is gone before a client could keep it there."""
+    with tempfile.TemporaryDirectory(prefix="sigma-mem-") as folder:
+        path = Path(folder) / name
+        write(path)
+        file = path.open("rb")
+    headers = {
+        "content-length": str(os.fstat(file.fileno()).st_size),
+        "content-disposition": f'attachment; filename="{name}"',
+    }
+    return StreamingResponse(
+        iter(lambda: file.read(_CHUNK), b""),
         media_type="application/octet-stream",
-        filename=name,
-        background=BackgroundTask(shutil.rmtree, folder),
+        headers=headers,
+        background=BackgroundTask(file.close),
     )
 
 
@@ -98,5 +101,5 @@ def _restore(body: bytes, context: Context, namespace: str) -> None:
     with tempfile.TemporaryDirectory(prefix="sigma-mem-") as folder:
         file = Path(folder) / ("sent.jsonl.gz" if body.startswith(_GZIP) else "sent.jsonl")
         file.write_bytes(body)
-        records = read_ledger(file)
+        records = read_ledger(file, check=context.memories.refuse_unwanted)
     restore_ledger(records, context.memories.store, namespace)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
@@ -22,7 +22,7 @@ from sigma_mem.errors import InputError, SigmaMemError, StoreVersionError
 from sigma_mem.files import replace_file
 from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.journal import Journal
-from sigma_mem.ledger.lines import Line, is_decision
+from sigma_mem.ledger.lines import Line, OpenLine, PeerLine, is_decision
 from sigma_mem.ledger.records import Ledger, from_json, record_of, to_json
 from sigma_mem.ledger.snapshot import pack_fold
 from sigma_mem.session.opening import open_memory
@@ -38,7 +38,7 @@ def export_ledger(ledger: Ledger, path: Path, until: int) -> int:
     if not path.absolute().parent.is_dir():
         raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
     digest, lines = sha256(), 0
-    with replace_file(path) as temporary, _open_to_write(temporary) as file:
+    with replace_file(path, private=True) as temporary, _open_to_write(temporary) as file:
 
         def write(value: dict[str, Any]) -> None:
             line = (
@@ -55,9 +55,20 @@ def export_ledger(ledger: Ledger, path: Path, until: int) -> int:
     return lines
 
 
-def read_ledger(path: Path, encoder: str | Embed | Encoder | None = None) -> list[Record]:
-    """The lines of an exported file; InputError unless all are as they were written, and make a memory."""
+def read_ledger(
+    path: Path,
+    encoder: str | Embed | Encoder | None = None,
+    check: Callable[[OpenLine, int], None] = lambda opening, peers: None,
+) -> list[Record]:
+    """The lines of an exported file; InputError unless all are as they were written, and make a memory.
+
+    `check` gets the first line and how many peers there were at most, and raises for a memory that is not
+    wanted, before it is made for a trial.
+    """
     lines = _read_lines(path)
+    if lines and isinstance(lines[0].body, OpenLine):
+        joined = sum(isinstance(line.body, PeerLine) and line.body.joins for line in lines)
+        check(lines[0].body, len(lines[0].body.peers) + joined)
     records = [record_of(line) for line in lines]
     _refuse_unreadable(path, lines, records, encoder)
     return records

@@ -4,7 +4,6 @@ Nothing is written before the file is known to be a memory that this version und
 is refused is left as it was.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -13,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
+from sigma_mem.files import make_private
 from sigma_mem.store.tables import named_queries, numbered_scripts
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
@@ -90,7 +90,8 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     """
     flags = {"rw": "mode=rwc", "ro": "mode=ro", "immutable": "mode=ro&immutable=1"}[mode]
     if mode == "rw":
-        make_private(path)
+        with suppress(OSError):  # it is there, or SQLite says what is wrong; its log is as the file is
+            make_private(path)
     uri = f"{path.absolute().as_uri()}?{flags}"
     db = sqlite3.connect(uri, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     db.text_factory = bytes
@@ -108,12 +109,6 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
             return connect(path, "immutable")  # a read-only disk: SQLite cannot create its log files there
         raise
     return db
-
-
-def make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, if there is none; SQLite's log is as the file is."""
-    with suppress(OSError):  # it is there, or SQLite says what is wrong
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:
@@ -135,7 +130,6 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
 
 def copy_pages(source: Path, target: Path) -> None:
     """Copy a memory's file page by page, also beside its writer."""
-    make_private(target)
     try:
         with closing(connect(source, "ro")) as db, closing(sqlite3.connect(target)) as copy:
             db.backup(copy, pages=_PAGES)

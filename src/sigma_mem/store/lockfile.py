@@ -40,7 +40,7 @@ class LockFile:
     def _taken(self, path: Path) -> bool:
         """Open the file and lock it; whether it is still the one under its path."""
         try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             got = f"cannot write beside {path}: {error.strerror}"
             raise StoreError(f"{got}; expected an existing, writable folder") from error

@@ -66,7 +66,7 @@ def backup_store(store: Store, path: Path) -> None:
         raise InputError(f"got {path}, which exists; expected a new file for the backup")
     if not path.absolute().parent.is_dir():
         raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
-    with replace_file(path) as temporary:
+    with replace_file(path, private=True) as temporary:
         if isinstance(store, SqliteStore):
             if not store.readonly:
                 store.flush()

@@ -59,10 +59,11 @@ def rows_after(space: Space, records: Iterable[Record]) -> tuple[list[Row], Spac
     for record in records:
         event = None if record.event == record.id and record.kind == "decision" else record.event
         kind, body = short_kind(record.kind), os.urandom(SALT) + packed(record.body)
-        texts = (kind, record.id, event, record.source)
-        lines = space.lines + 1
-        head = _digest(space.head, space.number, lines, *map(_encoded, texts), body)
-        rows.append((space.number, lines, kind, record.id, event, record.source, body, head))
+        lines, source = space.lines + 1, record.source
+        about, by = (None if text is None else text.encode() for text in (event, source))
+        named = kind.encode(), record.id.encode()
+        head = _digest(space.head, space.number, lines, *named, about, by, body)
+        rows.append((space.number, lines, kind, record.id, event, source, body, head))
         space = space._replace(lines=lines, head=head)
     return rows, space
 
@@ -99,10 +100,6 @@ def record_in(values: Sequence[Any]) -> Record:
         None if source is None else source.decode(),
         seq,
     )
-
-
-def _encoded(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
 
 
 def _digest(

@@ -207,10 +207,12 @@ class TableStore(ABC, Generic[T]):
     # --- records -------------------------------------------------------------------------
 
     def is_current(self, namespace: str, seq: int) -> bool:
-        """Whether line `seq` is the last durable one; see `Store.is_current`."""
+        """Whether line `seq` is the last one, queued or durable; see `Store.is_current`."""
         self._refuse_closed()
-        space = self._tables.sync(self._tail(namespace))
-        return (0 if space is None else space.lines) == seq
+        tail = self._tail(namespace)
+        self._tables.sync(tail)
+        with tail.lock:
+            return tail.newest == seq
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""

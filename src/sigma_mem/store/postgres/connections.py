@@ -1,5 +1,6 @@
 """Connections to a PostgreSQL database: made when needed, kept for the next use, dropped when they break."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from sigma_mem.store.postgres.address import PostgresAddress
 PATIENCE = 10.0  # seconds that a call waits for a database that went away
 LOCK_SECONDS = 10.0  # that a statement waits for a lock
 IDLE_SECONDS = 30.0  # after which the server ends a connection, and with it the turn of a process that hangs
-_KEPT = 8  # idle connections at most
+_TURNS, _BORROWED = 8, 4  # connections at most
 _LOCK_NOT_AVAILABLE = "55P03"
 _DEFAULTS = {  # of libpq, if the address does not say
     "application_name": "sigma-mem",
@@ -33,21 +34,28 @@ def psycopg() -> Any:
 class Connections:
     """Connections in autocommit mode, each used by one thread at a time.
 
-    There are as many as threads use at once. psycopg_pool would add threads of its own, which a forked child
-    loses, and would report a timeout instead of what is wrong with the server.
+    psycopg_pool would add threads of its own, which a forked child loses, and would report a timeout instead
+    of what is wrong with the server.
+
+    Attributes
+    ----------
+    turns : threading.BoundedSemaphore
+        How many may be used for turns at once; others are borrowed.
     """
 
     def __init__(self, address: PostgresAddress, *, readonly: bool = False) -> None:
         self.address, self.driver = address, psycopg()
         self._readonly = readonly
+        self.turns = threading.BoundedSemaphore(_TURNS)
+        self._borrowed = threading.BoundedSemaphore(_BORROWED)
         self._idle: list[tuple[Any, float]] = []  # with when they were given back
         self._closed = False
 
     @contextmanager
     def borrow(self, doing: str) -> Iterator[Any]:
         """A connection; errors say what was being done, and which database."""
-        with self.errors(doing):
-            db = self._from_idle() or self._connected()
+        with self._borrowed, self.errors(doing):
+            db = self.take()
             try:
                 yield db
             except BaseException:  # an interrupt may have left it in the middle of a query
@@ -69,7 +77,7 @@ class Connections:
 
     def give_back(self, db: Any) -> None:
         """Keep a connection for the next use."""
-        if self._closed or len(self._idle) >= _KEPT:
+        if self._closed:
             db.close()
         elif not db.closed:
             self._idle.append((db, time.monotonic()))

@@ -144,7 +144,8 @@ class SharedTail(Tail):
                     self._thread = None
                     return
             if wanted:
-                self._take_turn()
+                with self._tables.connections.turns:
+                    self._take_turn()
             else:
                 rang = self._rang_within(_IDLE_SECONDS)
 

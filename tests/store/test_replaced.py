@@ -1,4 +1,4 @@
-"""A file that is replaced or forked away from is noticed before the next acknowledgement."""
+"""A file that is replaced, removed or forked away from is noticed before the next acknowledgement."""
 
 import os
 import shutil
@@ -35,6 +35,41 @@ def test_nothing_is_acknowledged_into_a_file_that_another_one_was_copied_over(tm
             mem.feedback(mem.route(phi=PHI).id, {"a": True})
     with suppress(StoreError):
         mem.close()
+
+
+@pytest.mark.parametrize("how", ["removed", "renamed over", "moved away"])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "m.db"
+    mem = SigmaMem(["a"], path, rank=1)
+    mem.feedback(mem.route(phi=PHI).id, {"a": True})
+    mem.backup(tmp_path / "backup.db")
+    if how == "removed":
+        path.unlink()
+    elif how == "renamed over":
+        (tmp_path / "backup.db").replace(path)
+    else:
+        path.rename(tmp_path / "elsewhere.db")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="changed, replaced or removed"):
+            mem.feedback(mem.route(phi=PHI).id, {"a": True})
+    with suppress(StoreError):
+        mem.close()
+
+
+def test_a_reader_starts_again_from_a_file_that_was_restored(tmp_path: Path) -> None:
+    """The same numbers of lines, and other lines: only the chain tells them apart."""
+    for name, right in (("one.db", True), ("two.db", False)):
+        with SigmaMem(["a"], tmp_path / name, rank=1) as mem:
+            for _ in range(3):
+                mem.feedback(mem.route(phi=PHI).id, {"a": right})
+    shutil.copyfile(tmp_path / "one.db", tmp_path / "m.db")
+    with SigmaMem(path=tmp_path / "m.db", readonly=True) as reader:
+        before = reader.state.M.tolist()
+        assert before == reader.replayed().state.M.tolist()
+        shutil.copyfile(tmp_path / "two.db", tmp_path / "m.db")
+        reader.store._tables._reader.execute("PRAGMA shrink_memory")
+        assert reader.events == 3
+        assert reader.state.M.tolist() == reader.replayed().state.M.tolist() != before
 
 
 @pytest.mark.parametrize("kept", ["file", "process"])
