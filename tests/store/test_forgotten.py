@@ -9,7 +9,7 @@ import pytest
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, UnknownDecisionError
-from sigma_mem.store.postgres.address import PostgresAddress
+from sigma_mem.store.postgres.connections import PostgresAddress
 
 SAID = ("QUESTIONTEXT", "ANSWERTEXT", "TOPICNAME", "REFNAME", "FEEDBACKID", "SOURCENAME")
 

@@ -21,7 +21,7 @@ from sigma_mem.store import PostgresStore, Snapshot, open_store
 from sigma_mem.store.base import Erased
 from sigma_mem.store.open import shown_path
 from sigma_mem.store.postgres import tables as migration
-from sigma_mem.store.postgres.address import PostgresAddress
+from sigma_mem.store.postgres.connections import PostgresAddress
 from sigma_mem.store.postgres.tables import upgrade_postgres
 
 SECRET = "secret-of-tests"

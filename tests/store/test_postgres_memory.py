@@ -6,7 +6,7 @@ from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
 from sigma_mem.store import open_store
-from sigma_mem.store.postgres.address import PostgresAddress
+from sigma_mem.store.postgres.connections import PostgresAddress
 
 PEERS = ["ann", "bob", "cyd"]
 ANSWERS = {"ann": "391", "bob": "391", "cyd": "381"}

@@ -10,7 +10,7 @@ from sigma_mem.store.base import Store, refuse_unwritable
 from sigma_mem.store.file import copy_pages
 from sigma_mem.store.inmemory import InMemoryStore
 from sigma_mem.store.postgres import PostgresStore
-from sigma_mem.store.postgres.address import PostgresAddress
+from sigma_mem.store.postgres.connections import PostgresAddress
 from sigma_mem.store.postgres.tables import upgrade_postgres
 from sigma_mem.store.sqlite import SqliteStore, upgrade_file
 

@@ -1,14 +1,17 @@
-"""Connections to a PostgreSQL database: made when needed, kept for the next use, dropped when they break."""
+"""Where a PostgreSQL memory is, and connections to it: made when needed, kept, dropped when they break."""
 
+import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from sigma_mem.errors import StoreBusyError, StoreError, StoreUnavailableError
+from sigma_mem.errors import InputError, StoreBusyError, StoreError, StoreUnavailableError
 from sigma_mem.extras import require
-from sigma_mem.store.postgres.address import PostgresAddress
 
 PATIENCE = 10.0  # seconds that a call waits for a database that went away
 LOCK_SECONDS = 10.0  # that a statement waits for a lock
@@ -23,12 +26,53 @@ _DEFAULTS = {  # of libpq, if the address does not say
     "keepalives_count": 2,
     "tcp_user_timeout": 15_000,
 }
+SCHEMA = "sigma_mem"  # of PostgreSQL, where an address names none
+_SCHEMA_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 T = TypeVar("T")
 
 
 def psycopg() -> Any:
     """The driver."""
     return require("psycopg", extra="postgres", purpose="a memory in PostgreSQL")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """The address of a memory: ``postgresql://user:password@host/database?schema=name``.
+
+    Everything that libpq takes may stand in it; ``schema`` is where the tables are, for several memories in
+    one database.
+
+    >>> print(PostgresAddress.parse("postgresql://ann:secret@db.example:5432/work?sslmode=require"))
+    postgresql://db.example:5432/work
+    """
+
+    conninfo: str = field(repr=False)
+    shown: str
+    schema: str = SCHEMA
+
+    @classmethod
+    def parse(cls, url: str | os.PathLike[str]) -> "PostgresAddress":
+        """Read an address; InputError, without any of its text, where it is none."""
+        try:
+            parts = urlsplit(os.fspath(url))
+            options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        except ValueError:
+            raise InputError(
+                "got an address of PostgreSQL that cannot be read; expected "
+                "postgresql://user:password@host:port/database, with special characters as %XX"
+            ) from None
+        schema = dict(options).get("schema", SCHEMA)
+        if not _SCHEMA_NAME.fullmatch(schema):
+            raise InputError(f"got schema={schema!r:.80}; expected small letters, digits and _")
+        kept = [(key, value) for key, value in options if key != "schema"]
+        conninfo = urlunsplit(parts._replace(query=urlencode(kept)))
+        host = parts.netloc.rpartition("@")[2] or dict(options).get("host", "")
+        shown = f"postgresql://{host}{parts.path}" + (f"?schema={schema}" if schema != SCHEMA else "")
+        return cls(conninfo, shown, schema)
+
+    def __str__(self) -> str:
+        return self.shown
 
 
 class Connections:

@@ -12,8 +12,7 @@ from typing import Any
 from sigma_mem.errors import InputError, StoreError
 from sigma_mem.store.base import Erased, Record, Ticket, refuse_bad_records, refuse_unwritable
 from sigma_mem.store.fork import tell_after_fork
-from sigma_mem.store.postgres.address import PostgresAddress
-from sigma_mem.store.postgres.connections import Connections
+from sigma_mem.store.postgres.connections import Connections, PostgresAddress
 from sigma_mem.store.postgres.tables import PostgresTables, prepare_tables
 from sigma_mem.store.postgres.turns import SharedTail
 from sigma_mem.store.tables import TableStore

@@ -8,8 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from sigma_mem.errors import StoreError, StoreVersionError
-from sigma_mem.store.postgres.address import PostgresAddress
-from sigma_mem.store.postgres.connections import Connections
+from sigma_mem.store.postgres.connections import Connections, PostgresAddress
 from sigma_mem.store.tables import Tables, named_queries, numbered_scripts
 
 _SQL = files("sigma_mem.store.postgres") / "sql"
