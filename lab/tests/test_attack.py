@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_lab.attack import attack_plan, counterfactual
+from sigma_lab.attack import PARTNERS, attack_plan, counterfactual
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream
@@ -160,3 +160,25 @@ def test_on_mmlu_pro_the_pool_keeps_its_accuracy_and_the_leaders_fall(mmlu_pro: 
     math = [i for i, e in enumerate(clean) if e.domain == "math"]
     assert (before[math] > 0).mean(0).argmax() == 0  # mathstral leads on clean math …
     assert (after[math] > 0).mean(0).argmin() == 0  # … and trails at CF@90
+
+
+def test_the_partner_is_drawn_the_weakest_or_the_last_of_those_that_are_wrong() -> None:
+    # c is right most often, then b, then d, then a; at the last event all but c are wrong.
+    right = {"a": 1, "b": 3, "c": 5, "d": 2}
+    events = []
+    for t in range(6):
+        labels = {p: 1.0 if t < n else -1.0 for p, n in right.items()} | ({"c": 1.0} if t == 5 else {})
+        answers = {p: Answer(p, p) for p in right}
+        events.append(Event(f"e{t}", "?", answers, labels, dataset="x"))
+    stream = Stream("s", tuple(right), tuple(events))
+    found = {}
+    for partner in PARTNERS:
+        (plan,) = attack_plan(stream, unit="dataset", partner=partner)
+        assert plan.strong == "c"
+        found[partner] = dict(plan.eligible)["e5"]
+        assert dict(plan.eligible).keys() == {f"e{t}" for t in range(1, 6)}
+    assert (found["weakest"], found["last"]) == ("a", "d")
+    drawn = {dict(attack_plan(stream, seed=s, unit="dataset")[0].eligible)["e5"] for s in range(30)}
+    assert drawn == {"a", "b", "d"}
+    with pytest.raises(InputError, match="random, weakest, last"):
+        counterfactual(stream, 0.5, partner="first")  # type: ignore[arg-type]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sigma_lab.bench.paper.cells import Cell, PaperTable
 from sigma_lab.bench.paper.inputs import dataset_name, open_streams, subset_name
 from sigma_lab.bench.paper.play import PaperPlay, auc, auc_within
-from sigma_lab.bench.paper.report import PaperReport, write_files
-from sigma_lab.bench.paper.tables import _points
+from sigma_lab.bench.paper.report import PaperReport
+from sigma_lab.bench.paper.tables import Cell, PaperTable, _points, accuracy_cell, best_in
+from sigma_lab.bench.row import row_of
 from sigma_lab.bench.scores import Scores
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
@@ -91,11 +91,46 @@ def test_every_table_and_figure_is_there(found: dict[str, Any], folder: Path) ->
     assert wanted <= set(found["tables"])
     assert sum(key.startswith("readouts-") for key in found["tables"]) == 1
     assert found["missing"] == []
-    for name in ("paper.md", "paper.tex", "figure-3.png", "superglue.png"):
+    for name in ("paper.md", "figure-3.png", "superglue.png"):
         assert (folder / "out" / name).stat().st_size > 500
+    # The paper's base saw who answered: its figures are those of the row that names the peer.
+    rows = {
+        row["row"].split(": ")[-1]: row["cells"][0]["paper"] for row in found["tables"]["table-1"]["rows"]
+    }
+    assert (rows["base"], rows["base, peer named"]) == (None, 61.01)
+
+
+def test_the_report_says_how_it_was_made(found: dict[str, Any], folder: Path) -> None:
     text = (folder / "out" / "paper.md").read_text("utf-8")
-    assert "(61.01)" in text  # the paper's base of Qwen3-0.6B at CF@0
-    assert "46.22" in (folder / "out" / "paper.tex").read_text("utf-8")
+    stream = load_stream(folder / "ood.jsonl")
+    for said in (
+        f"streams.ood.sha256: {stream.sha256}",
+        "streams.ood.grading.ood.jsonl: unknown: no ood.grading.json",
+        "options.partner: random",
+        "options.ood_memory: one",
+        "training.cap: 0.03",
+        "center options.w_g: 1.0",
+        "held-out loss of the base judge: ",
+    ):
+        assert said in text, said
+    judged = {"table-2": "8 of 24", "figure-3": "8 of 30", "judge": "CF@0: 24 of 24, outside: 30 of 30"}
+    for key, table in found["tables"].items():
+        counted = "N" in table["columns"] or key == "superglue" or "events judged" in " ".join(table["notes"])
+        assert counted or "Events judged" in " ".join(table["notes"]), key
+        assert judged.get(key, "") in " ".join(table["notes"])
+    assert "in its order; ours are others" in found["tables"]["peers-ood"]["notes"][-1]
+
+
+def test_no_bold_on_ties_and_intervals_over_seeds() -> None:
+    assert [cell.best for cell in best_in([Cell(50.0), Cell(50.004), Cell(40.0)])] == [False] * 3
+    rows = tuple(
+        row_of(np.zeros(4, dtype=np.intp), np.array(r), ("a",)) for r in ([1, 1, 1, 0], [1, 1, 0, 0])
+    )
+    cell = accuracy_cell(rows)
+    assert (cell.ours, cell.spread) == (62.5, (50.0, 75.0))
+    assert cell.half == pytest.approx(98 * np.mean([np.sqrt(0.75 * 0.25), 0.5]))
+    assert accuracy_cell(rows[:1]).text() == "75.00 ± 42.4"
+    assert accuracy_cell(rows, here=[np.array([True, False, False, False])] * 2).ours == 100.0
 
 
 def test_the_judge_without_names_does_not_feel_the_attack(found: dict[str, Any]) -> None:
@@ -154,21 +189,48 @@ def test_an_extra_is_missed_before_the_training(
     assert not (folder / "none").exists()
 
 
-def test_controls_are_those_of_the_stream(folder: Path) -> None:
+def test_controls_are_chosen_on_the_judged_events(folder: Path) -> None:
     streams = open_streams([folder / "train.jsonl"], [], [folder / "ood.jsonl"])
-    controls = PaperPlay(streams).controls(streams.ood)  # type: ignore[arg-type]
-    labels = streams.ood.labels()  # type: ignore[union-attr]
-    assert controls["random"].accuracy == pytest.approx((labels > 0).mean())
-    assert controls["best-fixed"].accuracy == pytest.approx((labels > 0).mean(axis=0).max())
+    assert streams.ood is not None
+    assert streams.train is not None
+    play = PaperPlay(streams, judge=12, seeds=(3,))
+    stream = play.ordered(streams.ood, 3)
+    places = play.places(stream, 3)
+    assert len(places) == 12
+    controls = play.controls(lambda seed: play.ordered(streams.ood, seed))
+    labels = stream.labels()
+    assert controls["random"][0].accuracy == pytest.approx((labels[places] > 0).mean())
+    assert controls["best-fixed"][0].accuracy == pytest.approx((labels[places] > 0).mean(axis=0).max())
     # B1 by hand: warmed on the training labels in their order, then every event in turn.
     alpha, beta = np.ones(3), np.ones(3)
-    for c in streams.train.labels():  # type: ignore[union-attr]
+    for c in play.ordered(streams.train, 3).labels():
         alpha, beta = 0.9 * alpha + (c > 0), 0.9 * beta + (c < 0)
     chosen = []
     for c in labels:
         chosen.append(int((alpha / (alpha + beta)).argmax()))
         alpha, beta = 0.9 * alpha + (c > 0), 0.9 * beta + (c < 0)
-    np.testing.assert_array_equal(controls["beta-b1"].chosen, chosen)
+    np.testing.assert_array_equal(controls["beta-b1"][0].chosen, np.array(chosen)[places])
+
+
+def test_a_warm_start_more_seeds_and_a_memory_for_each_benchmark_change_what_they_should(
+    folder: Path, found: dict[str, Any]
+) -> None:
+    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
+    words = arguments(folder, "other", "--no-named", "--figure-3", "nobody", "--partner", "weakest")
+    center = words.index("--center")
+    words[center : center + 2] = ["--steering", str(steering)]
+    words += ["--seeds", "2", "--ood-memory", "each", "--warm", str(folder / "train.jsonl")]
+    assert run(words) == 0
+    other = json.loads((folder / "other" / "paper.json").read_text("utf-8"))
+    assert "Figure 3: no center was chosen for it" in other["missing"]
+    assert cells(other, "table-4", "majority")[3] == cells(found, "table-4", "majority")[3]
+    row = next(r for r in other["tables"]["table-4"]["rows"] if "majority" not in r["row"])
+    assert all(cell["spread"][0] <= cell["ours"] <= cell["spread"][1] for cell in row["cells"])
+    assert "of 2 seeds" in other["tables"]["table-4"]["notes"][0]
+    assert cells(other, "table-4", "model")[2:] != cells(found, "table-4", "model")[2:]  # warm, and apart
+    strong = {row["row"]: row["cells"] for row in other["tables"]["attack"]["rows"]}
+    assert other["tables"]["peers-cf-3"]["rows"][1] != found["tables"]["peers-cf-3"]["rows"][1]
+    assert strong
 
 
 def test_several_files_are_one_stream(folder: Path, tmp_path: Path) -> None:
@@ -182,7 +244,7 @@ def test_several_files_are_one_stream(folder: Path, tmp_path: Path) -> None:
     several = open_streams([], [], parts).ood
     assert one is not None
     assert several is not None
-    assert several.events == one.events
+    assert several.select(seed=0).events == one.select(seed=0).events
     with pytest.raises(InputError, match="share ids of events"):
         open_streams([], [], [parts[0], parts[0]])
     with pytest.raises(InputError, match="no stream to play"):
@@ -212,14 +274,9 @@ def test_a_peer_without_any_answer_has_no_accuracy(folder: Path, tmp_path: Path)
     assert "peer2 20 of 30" in (tmp_path / "out" / "paper.md").read_text("utf-8")
 
 
-def test_names_are_written_as_they_are(tmp_path: Path) -> None:
-    name = r"a|b_{c}$^~\d"
-    table = PaperTable("key", "Title", "", ["row", "CF@0"], [(name, [Cell(1.0)])])
-    write_files(PaperReport([table], [tmp_path / "figure-3.png"], [], {}), tmp_path)
-    assert r"| a\|b_{c}$^~\d | 1.00 |" in (tmp_path / "paper.md").read_text("utf-8")
-    latex = (tmp_path / "paper.tex").read_text("utf-8")
-    assert r"a|b\_\{c\}\$\^{}\~{}\textbackslash{}d & 1.00" in latex
-    assert r"\caption{Figure 3:" in latex
+def test_names_are_written_as_they_are() -> None:
+    table = PaperTable("key", "Title", "", ["row", "CF@0"], [("a|b_{c}", [Cell(1.0)])])
+    assert r"| a\|b_{c} | 1.00 |" in PaperReport([table], [], [], {}).text()
 
 
 def test_no_difference_has_no_sign_of_minus() -> None:

@@ -20,7 +20,7 @@ import pytest
 from sigma_lab.collect.peers import peer_from, read_peers
 from sigma_mem.cli.app import run
 
-QUICK = ["--retries", "2", "--timeout", "5"]
+QUICK = ["--set", "retries=2", "--set", "timeout=5"]
 
 
 def ask(questions: Path, *arguments: str, peers: dict[str, str], code: int = 0) -> list[dict[str, Any]]:
@@ -36,8 +36,9 @@ def ask(questions: Path, *arguments: str, peers: dict[str, str], code: int = 0) 
 def test_an_answer_is_recorded_with_all_that_was_asked(endpoint, questions, monkeypatch):
     monkeypatch.setenv("A_KEY", "s3cret")
     file = questions("one", "two")
-    records = ask(file, "--key", "a=A_KEY", "--system", "Be brief.", "--temperature", "0.7",
-                  "--template", "Q: {prompt}", "--max-tokens", "9", peers={"a": endpoint.spec})  # fmt: skip
+    records = ask(file, "--key", "a=A_KEY", "--set", "system=Be brief.", "--set", "temperature=0.7",
+                  "--set", "template=Q: {prompt}", "--set", "max_tokens=9",
+                  peers={"a": endpoint.spec})  # fmt: skip
     assert [(r["id"], r["peer"], r["text"]) for r in records] == [
         ("q0", "a", "you said Q: one"), ("q1", "a", "you said Q: two"),
     ]  # fmt: skip
@@ -76,7 +77,7 @@ def test_few_shot_examples_come_before_the_question(endpoint, questions, tmp_pat
         '{"prompt": "1+1", "answer": "2"}\n{"prompt": "no", "answer": "no", "dataset": "other"}\n'
         '{"prompt": "yes", "answer": "sure", "dataset": "sums"}\n'
     )
-    ask(questions("2+2", dataset="sums"), "--examples", str(shots), peers={"a": endpoint.spec})
+    ask(questions("2+2", dataset="sums"), "--set", f"examples={shots!s}", peers={"a": endpoint.spec})
     assert [m["content"] for m in endpoint.bodies[0]["messages"]] == ["1+1", "2", "yes", "sure", "2+2"]
 
 
@@ -118,7 +119,9 @@ def test_what_does_not_pass_is_a_recorded_failure(endpoint, questions, trouble, 
 def test_a_stalled_reply_ends_at_the_deadline(endpoint, questions, trouble):
     endpoint.script = {"one": [trouble]}
     begun = time.monotonic()
-    records = ask(questions("one", "two"), "--timeout", "0.3", "--retries", "1", peers={"a": endpoint.spec})
+    records = ask(
+        questions("one", "two"), "--set", "timeout=0.3", "--set", "retries=1", peers={"a": endpoint.spec}
+    )
     assert time.monotonic() - begun < 4
     assert records[0]["error"] == "no whole reply within 0.3 s (after 2 attempts)"
     assert records[1]["text"] == "you said two"
@@ -133,7 +136,7 @@ def test_the_key_is_not_in_an_error(endpoint, questions, monkeypatch):
 
 def test_retry_after_holds_all_requests_of_the_peer(endpoint, questions):
     endpoint.script = {"q0": ["status 429 Retry-After: 0.4", "ok"]}
-    ask(questions(*(f"q{i}" for i in range(4))), "--concurrency", "1", peers={"a": endpoint.spec})
+    ask(questions(*(f"q{i}" for i in range(4))), "--set", "concurrency=1", peers={"a": endpoint.spec})
     gaps = [later - before for before, later in zip(endpoint.times, endpoint.times[1:], strict=False)]
     assert gaps[0] >= 0.4
     assert endpoint.asked == {"q0": 2, "q1": 1, "q2": 1, "q3": 1}
@@ -154,7 +157,7 @@ def test_failures_are_kept_until_asked_for_again(endpoint, questions):
 def test_a_peer_that_is_down_is_given_up_and_the_others_go_on(endpoint, questions, capsys):
     file = questions(*(f"q{i}" for i in range(40)))
     endpoint.script = {"*": ["status 401"]}
-    records = ask(file, "--concurrency", "1", peers={"a": endpoint.spec, "l": "command:cat"}, code=1)
+    records = ask(file, "--set", "concurrency=1", peers={"a": endpoint.spec, "l": "command:cat"}, code=1)
     assert 10 <= sum(record["peer"] == "a" for record in records) < 40
     assert sum(record["peer"] == "l" for record in records) == 40
     assert "gave up on a" in capsys.readouterr().err
@@ -186,12 +189,12 @@ def test_answers_of_other_peers_and_questions_stay(endpoint, questions):
 
 def test_requests_run_side_by_side_up_to_the_limit(endpoint, questions):
     endpoint.delay = 0.1
-    ask(questions(*map(str, range(12))), "--concurrency", "6", peers={"a": endpoint.spec})
+    ask(questions(*map(str, range(12))), "--set", "concurrency=6", peers={"a": endpoint.spec})
     assert 3 <= endpoint.busiest <= 6
 
 
 def test_the_rate_is_held_by_all_threads_together(endpoint, questions):
-    ask(questions(*map(str, range(6))), "--rate", "600", peers={"a": endpoint.spec})
+    ask(questions(*map(str, range(6))), "--set", "rate=600", peers={"a": endpoint.spec})
     times = sorted(endpoint.times)
     assert times[-1] - times[0] >= 0.45  # five intervals of a tenth of a second, less the way there
 
@@ -287,7 +290,7 @@ def test_a_disk_that_is_full_says_so_and_keeps_what_was_written(endpoint, questi
 
     file = questions(*map(str, range(8)))
     monkeypatch.setattr("sigma_lab.collect.cache.os.write", full)
-    ask(file, "--concurrency", "1", peers={"a": endpoint.spec}, code=1)
+    ask(file, "--set", "concurrency=1", peers={"a": endpoint.spec}, code=1)
     assert "No space left on device" in capsys.readouterr().err
     monkeypatch.undo()
     kept = written[0].count(b"\n")

@@ -101,9 +101,12 @@ class BenchCenter:
     seed: int = 0
     weights: PosteriorWeights = PosteriorWeights()
     named: bool = False  # whether the judging prompt says whose answer it is
+    only: frozenset[str] | None = None  # ids of the events that are judged, instead of a draw
 
     def places(self, stream: Stream) -> list[int]:
         """The events that are judged, and that the table is about."""
+        if self.only is not None:
+            return [place for place, event in enumerate(stream) if event.id in self.only]
         found = judged_events(stream, after=self.after, limit=self.limit, seed=self.seed)
         if not found:
             raise InputError(

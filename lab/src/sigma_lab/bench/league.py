@@ -91,16 +91,13 @@ def league(
     stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, reveal: Reveal | None = None
 ) -> dict[str, TableRow]:
     """Every row of the table, in the order of `row_names`; φ as (T, rank). All labels by default."""
-    whole, directions = _behind_warm_up(stream, phis, setup)
-    skip = len(whole) - len(stream)
-    shown = AfterWarmUp(skip, reveal or Everything())
-    choices = memory_choices(whole, directions, setup, shown)
+    choices = memory_choices(stream, phis, setup, reveal)
+    whole, directions, shown = _behind_warm_up(stream, phis, setup, reveal)
     for name, router in routers(whole, directions, setup).items():
         player = RouterPlayer(name, router, whole.peers)
-        choices.update(play(whole, directions, player, shown, partial(setup.progress, name)))
-    rows = oracle_rows(stream) | rows_of(
-        stream, {n: peers[skip:] for n, peers in choices.items()}, setup.reads
-    )
+        found = play(whole, directions, player, shown, partial(setup.progress, name))
+        choices[name] = found[name][-len(stream) :]
+    rows = oracle_rows(stream) | rows_of(stream, choices, setup.reads)
     return {name: rows[name] for name in row_names(setup.reads, setup.rivals, answers=has_answers(stream))}
 
 
@@ -108,9 +105,11 @@ def memory_choices(
     stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, reveal: Reveal | None = None
 ) -> Choices:
     """What every read of a new memory, and the adaptive one, chooses at every event."""
-    with setup.memory(stream.peers, phis.shape[1]) as memory:
+    whole, directions, shown = _behind_warm_up(stream, phis, setup, reveal)
+    with setup.memory(whole.peers, phis.shape[1]) as memory:
         player = MemoryPlayer(memory, setup.reads)
-        return play(stream, phis, player, reveal, partial(setup.progress, "memory"))
+        choices = play(whole, directions, player, shown, partial(setup.progress, "memory"))
+    return {name: peers[-len(stream) :] for name, peers in choices.items()}
 
 
 def oracle_rows(stream: Stream, domains: Sequence[str] | None = None) -> dict[str, TableRow]:
@@ -159,10 +158,13 @@ def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = F
     return {**found, **rivals}
 
 
-def _behind_warm_up(stream: Stream, phis: FloatArray, setup: Setup) -> tuple[Stream, FloatArray]:
-    """The warm-up and the stream as one, with their φ."""
+def _behind_warm_up(
+    stream: Stream, phis: FloatArray, setup: Setup, reveal: Reveal | None
+) -> tuple[Stream, FloatArray, Reveal]:
+    """The warm-up and the stream as one, with their φ and the labels that are shown."""
+    shown = reveal or Everything()
     if setup.warm is None:
-        return stream, phis
+        return stream, phis, shown
     before, of_before = setup.warm
     if before.peers != stream.peers:
         raise InputError(
@@ -170,4 +172,4 @@ def _behind_warm_up(stream: Stream, phis: FloatArray, setup: Setup) -> tuple[Str
             f"{list(stream.peers)}: choose them with --peers"
         )
     whole = replace(stream, events=(*before.events, *stream.events))
-    return whole, np.concatenate((of_before, phis))
+    return whole, np.concatenate((of_before, phis)), AfterWarmUp(len(before), shown)

@@ -58,6 +58,9 @@ class CenterRun:
     device_map: Annotated[
         str | None, typer.Option(help="'auto' spreads the center over several devices.")
     ] = None
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that a model's repository brings.")
+    ] = False
     w_u: Annotated[float, typer.Option(help="Weight of the utilities in the posterior.")] = 1.0
     w_g: Annotated[float, typer.Option(help="Weight of G in the posterior.")] = 1.0
     epsilon: Annotated[float, typer.Option(help="ε of the normalised utility.")] = 1e-8
@@ -67,7 +70,8 @@ class CenterRun:
     @property
     def where(self) -> dict[str, Any]:
         """What ``Center.load`` takes."""
-        return {"dtype": self.dtype, "device": self.device, "device_map": self.device_map}
+        names = ("dtype", "device", "device_map", "trust_remote_code")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def weights(self) -> PosteriorWeights:

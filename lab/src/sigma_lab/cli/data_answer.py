@@ -31,29 +31,13 @@ def answer(
     ] = None,
     peers: Annotated[Path | None, typer.Option(help="A TOML file that defines peers.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME.OPTION=VALUE: an option of one peer.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="OPTION=VALUE for all peers, or NAME.OPTION=VALUE for one (see the page)."
+        ),
     ] = None,
     key: Annotated[
         list[str] | None, typer.Option(help="NAME=VARIABLE: the environment variable with a peer's key.")
-    ] = None,
-    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
-    template: Annotated[str | None, typer.Option(help="The user's message, with {prompt} in it.")] = None,
-    examples: Annotated[
-        Path | None, typer.Option(help="Few-shot: JSON lines with prompt and answer (and maybe dataset).")
-    ] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 (the default) is greedy.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="1 by default.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Of an answer; 512 by default.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of sampling; 0 by default.")] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Requests per minute and peer; no limit by default.")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Requests at a time and peer; 4 by default.")
-    ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for one request; 120 by default.")] = None,
-    retries: Annotated[
-        int | None, typer.Option(help="Further attempts after a failure that may pass; 5 by default.")
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Where every reply is kept as it arrives; by default beside --out.")
@@ -71,22 +55,9 @@ def answer(
     from sigma_lab.collect.cache import AnswerCache
     from sigma_lab.collect.task_prompts import read_task_prompts
 
-    shared: dict[str, Any] = {
-        "system": system,
-        "template": template,
-        "temperature": temperature,
-        "top_p": top_p,
-    }
-    shared |= {"max_tokens": max_tokens, "seed": seed, "rate": rate, "concurrency": concurrency}
-    shared |= {
-        "timeout": timeout,
-        "retries": retries,
-        "examples": None if examples is None else str(examples),
-    }
     asked = _peers(
         named_values(peer or (), "--peer"),
         peers,
-        {option: value for option, value in shared.items() if value is not None},
         named_values(set_ or (), "--set"),
         named_values(key or (), "--key"),
     )
@@ -116,22 +87,20 @@ def _cache_beside(out: Path) -> Path:
 
 
 def _peers(
-    specs: dict[str, str],
-    file: Path | None,
-    shared: dict[str, Any],
-    options: dict[str, str],
-    keys: dict[str, str],
+    specs: dict[str, str], file: Path | None, options: dict[str, str], keys: dict[str, str]
 ) -> "list[PeerSettings]":
     """The peers of the command line and of a file; what is said of one peer wins over what is said of all."""
     from sigma_lab.collect.peers import peer_from, read_peers, toml_value
 
+    shared = {name: toml_value(value) for name, value in options.items() if "." not in name}
     tables = {} if file is None else read_peers(file, shared)
     if twice := [name for name in specs if name in tables]:
         raise InputError(f"got peer {twice[0]!r} by --peer and in {file}; expected it once")
     tables |= {name: {**shared, "spec": spec} for name, spec in specs.items()}
     if not tables:
         raise InputError("got no peer; expected --peer NAME=SPEC or --peers FILE")
-    for what, value in [*options.items(), *((f"{name}.key_env", env) for name, env in keys.items())]:
+    own = {what: value for what, value in options.items() if "." in what}
+    for what, value in [*own.items(), *((f"{name}.key_env", env) for name, env in keys.items())]:
         name, _, option = what.rpartition(".")
         if name not in tables:
             known = ", ".join(tables)
@@ -148,17 +117,8 @@ def _as_json(sums: "Sequence[PeerTotals]", runs: "Sequence[PeerRun]") -> list[di
 
 
 def _print(out: Path, written: int, sums: "Sequence[PeerTotals]", runs: "Sequence[PeerRun]") -> None:
-    header = (
-        "peer",
-        "questions",
-        "answered",
-        "failed",
-        "asked now",
-        "tokens in",
-        "tokens out",
-        "cost",
-        "s each",
-    )
+    words = ("questions", "answered", "failed", "asked now", "tokens in", "tokens out", "cost", "s each")
+    header = ("peer", *words)
     rows = [
         (
             *(str(n) for n in (one.peer, one.questions, one.answered, one.failed, run.asked)),

@@ -1,12 +1,13 @@
 """``sigma-mem paper``: every table and figure of the paper, from streams, by one command."""
 
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,18 +29,31 @@ Show = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class PaperOptions:
-    """What is played and judged, and where: each field is an option."""
+    """What is played and judged: each field is an option."""
 
     peers: Annotated[
         str | None, typer.Option(help="Peers in the paper's order, separated by commas; all by default.")
     ] = None
     trained: Annotated[int, typer.Option(help="The first so many of them are the paper's three.")] = 3
     ratios: Annotated[str, typer.Option(help="Attack ratios, separated by commas.")] = "0,0.5,0.7,0.9"
+    partner: Annotated[
+        Literal["random", "weakest", "last"], typer.Option(help="Whom the strong peer is swapped with.")
+    ] = "random"
     shares: Annotated[str, typer.Option(help="Shares of labelled events of Figure 3.")] = (
         "0.05,0.1,0.25,0.5,1"
     )
     masks: Annotated[int, typer.Option(min=1, help="Random masks of Figure 3.")] = 3
-    seed: Annotated[int, typer.Option(help="Of orders, attack, masks and training.")] = 0
+    seed: Annotated[int, typer.Option(help="The first seed: of orders, attack, masks and training.")] = 0
+    seeds: Annotated[int, typer.Option(min=1, help="How many orders, attacks and masks are played.")] = 1
+    warm: Annotated[
+        Path | None, typer.Option(help="A stream that every memory learns from first; empty by default.")
+    ] = None
+    ood_memory: Annotated[
+        Literal["one", "each"], typer.Option(help="One memory for all outside benchmarks, or one for each.")
+    ] = "one"
+    encoder: Annotated[
+        str, typer.Option(help="Of φ that is trained: center (its hidden states), static or hashed.")
+    ] = "center"
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many events of every stream.")] = None
     judge: Annotated[
         int | None, typer.Option(min=1, help="At most this many events of a table that a center judges.")
@@ -51,6 +65,10 @@ class PaperOptions:
     named: Annotated[
         bool, typer.Option("--named/--no-named", help="Table 1 also with a judge that is told who answered.")
     ] = True
+    figure_3: Annotated[
+        str | None,
+        typer.Option("--figure-3", help="Centers of Figure 3, separated by commas; all by default."),
+    ] = None
     cache: Annotated[Path | None, typer.Option(help="Folder for states and features.")] = None
 
 
@@ -86,16 +104,19 @@ def paper(
     """
     from sigma_lab.bench.paper import PaperPlay, open_streams, paper_report
     from sigma_lab.bench.scores import Scores
+    from sigma_mem.streams import load_stream
 
     started = time.monotonic()
     if center and not train:
         raise InputError("got --center without --train; give the stream to train on, or --steering CKPT")
     if center or steering:
         _check_extras(figures=bool(ood))
-    given = [train or [], cf or [], ood or []]
+    files = {"train": train or [], "cf": cf or [], "ood": ood or []}
     streams = open_streams(
-        *given, peers=names_of(options.peers), trained=options.trained, seed=options.seed, limit=options.limit
+        *files.values(), peers=names_of(options.peers), trained=options.trained, limit=options.limit
     )
+    warm = None if options.warm is None else load_stream(options.warm)
+    questions = streams.questions + ([] if warm is None else [event.question for event in warm])
     out.mkdir(parents=True, exist_ok=True)
     kept = Scores(out / "scores.bin")
     with progress_bar() as show:
@@ -104,26 +125,38 @@ def paper(
             ratios=numbers_of(options.ratios, "--ratios"),
             shares=numbers_of(options.shares, "--shares"),
             masks=options.masks,
-            seed=options.seed,
+            seeds=range(options.seed, options.seed + options.seeds),
             judge=options.judge,
             judge_more=options.judge_more,
+            partner=options.partner,
+            warm=warm,
+            per_benchmark=options.ood_memory == "each",
             progress=show,
         )
         checkpoints: list[tuple[str | None, Path]] = [(None, file) for file in steering or []]
         if center and streams.train is not None:
+            whole = play.ordered(streams.train, options.seed)
             checkpoints += [
-                (name, _trained(streams.train, name, out / "steering", options, learning, run, show))
+                (name, _trained(whole, name, out / "steering", options, learning, run, show))
                 for name in center
             ]
         rows = [
-            _played(play, name, file, partial(_opened, streams.questions, options, run, kept, show), options)
+            _played(play, name, file, partial(_opened, questions, options, run, kept, show), options)
             for name, file in checkpoints
         ]
         about = {
-            "streams": {n: s.name for n in ("train", "cf", "ood") if (s := getattr(streams, n)) is not None},
-            "events": {n: len(s) for n in ("train", "cf", "ood") if (s := getattr(streams, n)) is not None},
+            "streams": {
+                name: _about_stream(stream, files[name])
+                for name in files
+                if (stream := getattr(streams, name)) is not None
+            },
             "peers": list(streams.peers),
-            "centers": [row.name for row in rows],
+            "centers": {
+                row.name: _about_center(file) for row, (_, file) in zip(rows, checkpoints, strict=True)
+            },
+            "options": _plain(options),
+            "training": _plain(learning),
+            "center options": _plain(run),
             "prompts judged in this run": kept.asked,
             "prompts known": len(kept),
             "seconds": round(time.monotonic() - started, 1),
@@ -134,10 +167,36 @@ def paper(
         return
     for table in report.tables:
         typer.echo(table.title)
-        print_table(*table.grid(), [*table.notes, ""])
+        print_table(table.header, table.texts(), [*table.notes, ""])
     for line in [*(f"left out: {what}" for what in report.missing), *map(str, report.figures)]:
         typer.echo(line)
-    typer.echo(f"{out / 'paper.md'}, paper.tex, paper.json: {about['seconds']:.0f} seconds")
+    typer.echo(f"{out / 'paper.md'}, paper.json: {about['seconds']:.0f} seconds")
+
+
+def _plain(options: Any) -> dict[str, Any]:
+    return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items()}
+
+
+def _about_stream(stream: "Stream", files: list[Path]) -> dict[str, Any]:
+    """Name, content and grading of a stream, as far as it is known."""
+    from sigma_lab.collect.graded import how_graded
+
+    notes = {file.name: how_graded(file) for file in files}
+    grading = {
+        name: json.loads(note.read_text("utf-8")) if note.is_file() else "unknown: no " + note.name
+        for name, note in notes.items()
+    }
+    return {"name": stream.name, "events": len(stream), "sha256": stream.sha256, "grading": grading}
+
+
+def _about_center(file: Path) -> dict[str, Any]:
+    """The model, and how far training brought the held-out loss from that of the base judge."""
+    from sigma_mem.center.project import Steering
+
+    info = Steering.load(file).info
+    losses = [check["held_loss"] for check in info.details["held_out"]]
+    found = {"checkpoint": file.name, "model": info.model, "encoder": info.encoder}
+    return {**found, "held-out loss of the base judge": losses[0], "at best": min(losses)}
 
 
 def _check_extras(*, figures: bool) -> None:
@@ -159,7 +218,7 @@ def _trained(
     show: Show,
 ) -> Path:
     """The checkpoint of a center, trained now unless the same training was done before."""
-    about = repr((name, stream.sha256, asdict(learning), options.seed, run.dtype))
+    about = repr((name, stream.sha256, asdict(learning), options.encoder, options.seed, run.dtype))
     slug = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
     file = folder / f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:8]}.safetensors"
     folder.mkdir(parents=True, exist_ok=True)
@@ -169,6 +228,7 @@ def _trained(
             file,
             learning,
             center=name,
+            encoder=options.encoder,
             seed=options.seed,
             cache=options.cache,
             show=lambda what, n, of: show(f"{name}: {what}", n, of),
@@ -191,7 +251,8 @@ def _played(
     from sigma_mem.center.prompt import JudgePrompt
 
     bench = opened(center=name, steering=file)
-    rows = play.center(bench.name, bench)
+    wanted = names_of(options.figure_3)
+    rows = play.center(bench.name, bench, figure=wanted is None or bench.name in wanted)
     info = Steering.load(file).info
     prompt = JudgePrompt(**info.details["prompt"])
     if options.named and play.streams.cf is not None and not prompt.names_peer:

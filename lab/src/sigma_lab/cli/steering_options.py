@@ -27,6 +27,9 @@ class SteeringOptions:
     margin_steps: Annotated[int, typer.Option(help="At most this many steps of stage 3.")] = 20
     rows: Annotated[int, typer.Option(help="Prompts per step.")] = 12
     gamma: Annotated[float, typer.Option(help="Decay γ of the memory.")] = 0.9995
+    cap: Annotated[
+        float, typer.Option(help="Longest shift δ, as a share of the center's median hidden norm.")
+    ] = 0.03
     rank: Annotated[
         int | None,
         typer.Option(min=2, help="Of φ, the constant included; one more than the domains by default."),
@@ -83,7 +86,7 @@ def train_center(
     from sigma_mem.center.trained import open_features
 
     settings = SteeringSettings(
-        seed=seed, judged=options.events, gamma=options.gamma, threads=options.threads
+        seed=seed, judged=options.events, gamma=options.gamma, cap=options.cap, threads=options.threads
     )
     run = replace(settings.run, steps=options.steps, margin_steps=options.margin_steps, rows=options.rows)
     settings = replace(settings, run=run, phi=replace(settings.phi, rank=options.rank))

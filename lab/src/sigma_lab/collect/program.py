@@ -3,21 +3,19 @@
 import contextlib
 import json
 import os
-import selectors
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
+from typing import IO
 
 from sigma_lab.collect.peers import PeerSettings, command_words
 from sigma_lab.collect.requests import Body, Reply
 from sigma_mem.errors import InputError
 
 _LARGEST_OUTPUT = 2**20
-_KEPT_OF_STDERR = 4096
 
 
 class Program:
@@ -38,77 +36,55 @@ class Program:
         """Kill what runs, with its children."""
         with self._lock:
             self._closed = True
-            running = list(self._running)
-        for process in running:
-            _kill_group(process)
+            for process in self._running:
+                _kill_group(process)
 
     def _ask(self, question: Body) -> Reply:
-        with tempfile.TemporaryFile() as line:
-            # A file, not a pipe: a program that never reads its question cannot block us.
+        # Files, not pipes: a program that never reads its question, or never stops writing, cannot block us.
+        made = tempfile.TemporaryFile
+        with made() as line, made() as out, made() as err:
             line.write(json.dumps(question, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
             line.seek(0)
             try:
                 process = subprocess.Popen(
-                    self._words,
-                    stdin=line,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
+                    self._words, stdin=line, stdout=out, stderr=err, start_new_session=True
                 )
             except OSError as error:
                 return Reply(error=f"the program could not be started: {error.strerror or error}", down=True)
-        with self._lock:
-            self._running.add(process)
-        try:
-            return Reply(error="the run has ended") if self._closed else self._reply(process)
-        finally:
-            _kill_group(process)
-            with process:  # closes the pipes and waits
-                pass
             with self._lock:
-                self._running.discard(process)
-
-    def _reply(self, process: subprocess.Popen[bytes]) -> Reply:
-        deadline = time.monotonic() + self._timeout
-        output, errors, failure = _read_both(process, deadline)
-        if failure is None:
+                self._running.add(process)
             try:
-                code = process.wait(max(deadline - time.monotonic(), 0.0))
-            except subprocess.TimeoutExpired:
-                failure = _LATE
-            else:
-                failure = _exit_reason(code, errors) if code != 0 else None
-        if failure == _LATE:
-            failure = f"the program took longer than {self._timeout:g} s"
-        text = output.decode("utf-8", "replace").strip()
-        if failure is None and not text:
-            failure = "the program printed nothing"
-        return Reply(text=text) if failure is None else Reply(error=failure)
+                return Reply(error="the run has ended") if self._closed else self._reply(process, out, err)
+            finally:
+                with self._lock:
+                    _kill_group(process)
+                    self._running.discard(process)
+                process.wait()
+
+    def _reply(self, process: subprocess.Popen[bytes], out: IO[bytes], err: IO[bytes]) -> Reply:
+        """What it printed, if it ended well and in time."""
+        waited = 0.0
+        while (code := _ended(process)) is None:
+            if os.fstat(out.fileno()).st_size > _LARGEST_OUTPUT:
+                return Reply(error=f"the program printed more than {_LARGEST_OUTPUT} bytes")
+            if waited >= self._timeout:
+                return Reply(error=f"the program took longer than {self._timeout:g} s")
+            waited += _TICK
+        if code != 0:
+            err.seek(max(os.fstat(err.fileno()).st_size - 4096, 0))
+            return Reply(error=_exit_reason(code, err.read()))
+        out.seek(0)
+        text = out.read(_LARGEST_OUTPUT).decode("utf-8", "replace").strip()
+        return Reply(text=text) if text else Reply(error="the program printed nothing")
 
 
-_LATE = "late"
+_TICK = 0.1  # seconds between two looks at what it printed
 
 
-def _read_both(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes, str | None]:
-    """Standard output, the end of standard error, and why reading stopped early."""
-    output, errors = bytearray(), bytearray()
-    with selectors.DefaultSelector() as pipes:
-        for pipe, kept in ((process.stdout, output), (process.stderr, errors)):
-            if pipe is not None:
-                pipes.register(pipe, selectors.EVENT_READ, kept)
-        while pipes.get_map():
-            ready = pipes.select(max(deadline - time.monotonic(), 0.0))
-            if not ready and time.monotonic() >= deadline:
-                return bytes(output), bytes(errors), _LATE
-            for key, _ in ready:
-                chunk = os.read(key.fd, 65536)
-                key.data.extend(chunk)
-                if not chunk:
-                    pipes.unregister(key.fileobj)
-            del errors[:-_KEPT_OF_STDERR]
-            if len(output) > _LARGEST_OUTPUT:
-                return b"", bytes(errors), f"the program printed more than {_LARGEST_OUTPUT} bytes"
-    return bytes(output), bytes(errors), None
+def _ended(process: subprocess.Popen[bytes]) -> int | None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_TICK)
+    return None
 
 
 def _exit_reason(code: int, errors: bytes) -> str:

@@ -100,5 +100,6 @@ def _from_hub(release: Release) -> Iterator[Question]:
     )
     repository, split, configurations = release.hub
     for name in configurations:
-        rows = datasets.load_dataset(repository, None if name == "default" else name, split=split)
+        configuration = None if name == "default" else name
+        rows = datasets.load_dataset(repository, configuration, split=split, revision=release.revision)
         yield from release.questions(({"subset": name, **row} for row in rows), f"{repository} ({name})")

@@ -1,8 +1,7 @@
 """Every table and figure of the paper from three streams, with the paper's own figures beside them.
 
-``inputs`` holds the streams, ``play`` what every mechanism chose on them, ``tables`` and ``peer_tables`` the
-tables, ``drawing`` the figures, ``published`` the paper's figures, and ``report`` writes Markdown, LaTeX, CSV
-and JSON.
+``inputs`` holds the streams, ``play`` what every mechanism chose on them, ``tables`` the tables, ``drawing``
+the figures, ``published`` the paper's figures, and ``report`` writes Markdown and JSON.
 """
 
 from sigma_lab.bench.paper.inputs import PaperStreams, open_streams

@@ -14,7 +14,10 @@ _LINES = {"m-route": ("M-route", _BLUE), "sigma": ("Σ w/ G", _RED), "m-vote": (
 
 
 def feedback_figure(
-    shares: Mapping[str, Mapping[float, Mapping[str, Sequence[float]]]], majority: float, path: Path
+    shares: Mapping[str, Mapping[float, Mapping[str, Sequence[float]]]],
+    majority: float,
+    judged: str,
+    path: Path,
 ) -> Path:
     """Figure 3: accuracy against the share of labelled events, a panel per center, shaded over the masks."""
     figure = _figure(4.6 * len(shares) + 1.2, 3.8)
@@ -28,7 +31,7 @@ def feedback_figure(
         base = float(np.mean([masks["base"] for masks in found.values()]))
         axes.axhline(100 * base, color=_GREY, ls=":", lw=1.3, label="base")
         axes.axhline(100 * majority, color=_GREY, ls="--", lw=1.3, label="majority")
-        axes.set_title(center, fontsize=10)
+        axes.set_title(f"{center}, {judged} events", fontsize=10)
         axes.set_xlabel("events with feedback (%)")
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy (%)")

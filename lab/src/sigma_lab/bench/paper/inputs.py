@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from sigma_lab.bench.paper.published import DATASETS, SUBSETS
@@ -26,11 +25,7 @@ class PaperStreams:
     cf: Stream | None = None
     ood: Stream | None = None
     trained: int = 3
-
-    @cached_property
-    def three(self) -> tuple[str, ...]:
-        """The peers that all but the larger pools have."""
-        return self.peers[: self.trained]
+    limit: int | None = None  # at most this many events of the streams that are played
 
     def pool(self, size: int) -> Stream:
         """The attacked benchmark with the first ``size`` peers."""
@@ -61,10 +56,9 @@ def open_streams(
     *,
     peers: Sequence[str] | None = None,
     trained: int = 3,
-    seed: int = 0,
     limit: int | None = None,
 ) -> PaperStreams:
-    """Load the streams, several files as one, in an order drawn by the seed: mixed, as in the paper.
+    """Load the streams, several files as one.
 
     The training and the outside stream keep the peers that were trained with, the attacked one all of them.
     """
@@ -86,9 +80,9 @@ def open_streams(
                 raise InputError(
                     f"the {name} stream has no peer {missing[0]!r}; it has {', '.join(stream.peers)}"
                 )
-            stream = stream.select(peers=here, seed=seed, limit=limit)
+            stream = stream.select(peers=here)
         found[name] = stream
-    return PaperStreams(tuple(order), **found, trained=trained)
+    return PaperStreams(tuple(order), **found, trained=trained, limit=limit)
 
 
 def dataset_name(event: Event) -> str:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sigma_lab.attack import counterfactual
-from sigma_lab.bench import row
+from sigma_lab.attack import Partner, counterfactual
 from sigma_lab.bench.baselines import Beta
 from sigma_lab.bench.center import BenchCenter, judged_events
-from sigma_lab.bench.league import MAJORITY, Progress, Setup, memory_choices, rows_of, silent
+from sigma_lab.bench.league import MAJORITY, Progress, Setup, memory_choices, oracle_rows, rows_of, silent
 from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name
 from sigma_lab.bench.paper.published import RATIOS, SHARES
-from sigma_lab.bench.row import TableRow
+from sigma_lab.bench.play import RouterPlayer, play
+from sigma_lab.bench.row import TableRow, majority_correct, row_of
 from sigma_lab.reveal import Reveal, Share, shown_events
-from sigma_mem.events import FloatArray
+from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.streams import Stream
 
@@ -27,7 +26,8 @@ JUDGED = ("base", "sigma-no-g", "sigma")
 DIRECT = ("m-route", "m-vote", "adaptive")  # from the memory on the center's φ, without a judge
 B1_GAMMA = 0.9  # the paper's
 
-Rows = Mapping[str, TableRow]
+Seeded = tuple[TableRow, ...]  # a row of every seed
+Rows = Mapping[str, Seeded]
 
 
 @dataclass(frozen=True)
@@ -40,145 +40,194 @@ class CenterRows:
     outside: Rows
     feedback: Mapping[float, Mapping[str, Sequence[float]]]  # by share: accuracies by row, one per mask
     auc: Mapping[str, tuple[float | None, float | None]]  # by stream: over all answers, within a question
-    named: Mapping[float, TableRow]  # by ratio: base with a prompt that names the peer
+    named: Mapping[float, Seeded]  # by ratio: base with a prompt that names the peer
     named_auc: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(frozen=True)
 class PaperPlay:
-    """Plays the paper's streams; the same events are judged in every cell of a table.
+    """Plays the paper's streams in the order of every seed; all rows of a table are about the same events.
 
-    All memories start empty, as the paper's M⁽⁰⁾ = 0; Beta B1 alone is warmed on the training stream.
+    Memories start empty, as the paper's M⁽⁰⁾ = 0, or behind ``warm`` if it has their peers; Beta B1 is warmed
+    on the training stream. With ``per_benchmark`` every outside benchmark has a memory of its own.
     """
 
     streams: PaperStreams
     ratios: Sequence[float] = RATIOS
     shares: Sequence[float] = SHARES
     masks: int = 3
-    seed: int = 0
+    seeds: Sequence[int] = (0,)
     judge: int | None = None  # at most this many events of a table that the centers judge
     judge_more: int | None = None  # the same for larger pools and for feedback, of many forwards an event
+    partner: Partner = "random"
+    warm: Stream | None = None
+    per_benchmark: bool = False
     progress: Progress = silent
 
-    def center(self, name: str, bench: BenchCenter) -> CenterRows:
-        """Play everything that a table or figure shows of this center."""
-        streams = self.streams
-        attacked, pools, outside = {}, {}, {}
+    def center(self, name: str, bench: BenchCenter, *, figure: bool = True) -> CenterRows:
+        """Play everything that a table shows of this center, and Figure 3 if it is to have one."""
+        streams, auc_of = self.streams, {}
+        attacked: dict[float, Rows] = {}
+        pools: dict[tuple[int, float], Rows] = {}
+        outside: Rows = {}
         feedback: Mapping[float, Mapping[str, Sequence[float]]] = {}
-        auc_of = {}
-        if streams.ood is not None:
-            outside = self.rows(bench, streams.ood)
-            auc_of["outside"] = self.judged_auc(bench, streams.ood)
         if streams.cf is not None:
-            for ratio in self.ratios:
-                attacked[ratio] = self.rows(bench, self.attack(ratio))
-            auc_of["CF@0"] = self.judged_auc(bench, self.attack(0.0))
-            for size, ratio in product(streams.larger, self.ratios):
-                pool = counterfactual(streams.pool(size), ratio, seed=self.seed)
-                pools[size, ratio] = self.rows(bench, pool, judged=("base", "sigma"), more=True)
+            attacked = {ratio: self._attacked(bench, ratio) for ratio in self.ratios}
+            auc_of["CF@0"] = self.judged_auc(bench, self.attack(0.0, self.seeds[0]))
+            sizes = product(streams.larger, self.ratios)
+            pools = {(size, ratio): self._attacked(bench, ratio, size) for size, ratio in sizes}
         if streams.ood is not None:
-            feedback = self.feedback(bench, streams.ood)
+            outside = self._each(lambda seed: self.outside(bench, seed))
+            auc_of["outside"] = self.judged_auc(bench, self.ordered(streams.ood, self.seeds[0]))
+            feedback = self.feedback(bench, streams.ood) if figure else {}
         return CenterRows(name, attacked, pools, outside, feedback, auc_of, {})
+
+    def _attacked(self, bench: BenchCenter, ratio: float, size: int | None = None) -> Rows:
+        """Rows under attack; a larger pool has fewer of them, on fewer events."""
+        if size is None:
+            return self._each(lambda seed: self.rows(bench, self.attack(ratio, seed), seed))
+        pair = ("base", "sigma")
+        return self._each(
+            lambda seed: self.rows(bench, self.attack(ratio, seed, size), seed, judged=pair, more=True)
+        )
 
     def with_named(self, rows: CenterRows, bench: BenchCenter) -> CenterRows:
         """Add the judge that is told whose answer it reads, without memory, under every attack."""
-        limited = self._limited(bench, more=False)
-        found = {r: limited.judge(self.attack(r), rows=("base",))["base"] for r in self.ratios}
-        return replace(rows, named=found, named_auc=self.judged_auc(bench, self.attack(0.0)))
+        found = {
+            ratio: tuple(
+                self._limited(bench, seed).judge(self.attack(ratio, seed), rows=("base",))["base"]
+                for seed in self.seeds
+            )
+            for ratio in self.ratios
+        }
+        clean = self.attack(0.0, self.seeds[0])
+        return replace(rows, named=found, named_auc=self.judged_auc(bench, clean))
 
-    def attack(self, ratio: float) -> Stream:
-        """The attacked benchmark at this ratio, with the peers that were trained with."""
-        return counterfactual(self.streams.pool(self.streams.trained), ratio, seed=self.seed)
+    def ordered(self, stream: Stream, seed: int) -> Stream:
+        """The stream in the order that a seed draws: mixed, as in the paper."""
+        return stream.select(seed=seed, limit=self.streams.limit)
+
+    def attack(self, ratio: float, seed: int, size: int | None = None) -> Stream:
+        """The attacked benchmark at this ratio, with the peers that were trained with or more."""
+        pool = self.ordered(self.streams.pool(size or self.streams.trained), seed)
+        return counterfactual(pool, ratio, seed=seed, partner=self.partner)
 
     def judged_auc(self, bench: BenchCenter, stream: Stream) -> tuple[float | None, float | None]:
         """How well the unsteered judge tells right from wrong: over all answers, and within a question."""
-        limited = self._limited(bench, more=False)
+        limited = self._limited(bench, self.seeds[0])
         utilities, labels = limited.base_utilities(stream), stream.labels()[limited.places(stream)]
         return auc(utilities, labels), auc_within(utilities, labels)
 
-    def places(self, stream: Stream, *, more: bool = False) -> list[int]:
+    def places(self, stream: Stream, seed: int, *, more: bool = False) -> list[int]:
         """The events that a table is about."""
-        return judged_events(stream, limit=self._limit(more), seed=self.seed)
+        return judged_events(stream, limit=self._limit(more), seed=seed)
 
-    def _limit(self, more: bool) -> int | None:
-        return self.judge if not more or self.judge_more is None else self.judge_more
-
-    def _limited(self, bench: BenchCenter, *, more: bool) -> BenchCenter:
-        return replace(bench, after=0, limit=self._limit(more), seed=self.seed)
+    def judged(self, stream: Stream) -> Iterator[list[Event]]:
+        """The events of the tables about an outside stream, for every seed."""
+        for seed in self.seeds:
+            one = self.ordered(stream, seed)
+            yield [one.events[place] for place in self.places(one, seed)]
 
     def rows(
         self,
         bench: BenchCenter,
         stream: Stream,
+        seed: int,
         *,
         reveal: Reveal | None = None,
         judged: Sequence[str] = JUDGED,
         more: bool = False,
     ) -> dict[str, TableRow]:
         """A center's rows and the direct reads on its φ, about the judged events."""
-        limited = self._limited(bench, more=more)
+        limited = self._limited(bench, seed, more=more)
         shown = None if reveal is None else shown_events(stream, reveal)
-        found = limited.judge(stream, shown=shown, rows=judged)
-        setup = Setup(settings=self._settings(bench), seed=self.seed)
+        known = self.warm is not None and set(stream.peers) <= set(self.warm.peers)
+        warm = self.warm.select(peers=stream.peers) if self.warm is not None and known else None
+        found = limited.judge(stream, warm=warm, shown=shown, rows=judged)
+        before = None if warm is None else (warm, bench.phis(warm))
+        setup = Setup(settings=_settings(bench), seed=seed, warm=before)
         choices = memory_choices(stream, limited.phis(stream), setup, reveal)
         direct = rows_of(stream, {name: choices[name] for name in DIRECT})
         places = limited.places(stream)
         return {**found, **{name: direct[name].at(places) for name in DIRECT}}
 
-    def controls(self, stream: Stream, *, more: bool = False) -> dict[str, TableRow]:
-        """Rows that need no center: majority, random, best fixed, oracle by benchmark, ceiling, and B1."""
-        labels, present = stream.labels(), row.present_peers(stream)
-        names = [dataset_name(event) for event in stream]
-        chosen = {
-            "best-fixed": row.best_fixed(labels, present),
-            "oracle": row.domain_oracle(labels, names, present),
-            "any-right": row.any_right(labels, present),
-            "beta-b1": self._beta(stream),
-        }
-        found = {
-            "random": row.row_of(None, row.random_correct(labels, present), stream.peers),
-            MAJORITY: row.row_of(None, row.majority_correct(stream), stream.peers),
-            **{n: row.row_of(c, row.correct_at(labels, c), stream.peers) for n, c in chosen.items()},
-        }
-        places = self.places(stream, more=more)
-        return {name: one.at(places) for name, one in found.items()}
+    def outside(self, bench: BenchCenter, seed: int) -> dict[str, TableRow]:
+        """Rows on the outside stream: one memory for all of it, or one for every benchmark."""
+        assert self.streams.ood is not None
+        stream = self.ordered(self.streams.ood, seed)
+        if not self.per_benchmark:
+            return self.rows(bench, stream, seed)
+        judged = [stream.events[place] for place in self.places(stream, seed)]
+        only = replace(bench, only=frozenset(event.id for event in judged))
+        at: dict[str, list[tuple[int, float]]] = {}
+        order: list[str] = []
+        for name in stream.datasets:
+            part = stream.select(datasets=[name])
+            here = [event.id for event in part if event.id in (only.only or ())]
+            if here:
+                order += here
+                for row, found in self.rows(only, part, seed).items():
+                    chosen = found.chosen if found.chosen is not None else np.full(len(here), -1)
+                    at.setdefault(row, []).extend(zip(chosen.tolist(), found.correct.tolist(), strict=True))
+        place = {event: i for i, event in enumerate(order)}
+        index = [place[event.id] for event in judged]
+        columns = {row: np.array(values)[index] for row, values in at.items()}
+        return {row: row_of(v[:, 0].astype(np.intp), v[:, 1], stream.peers) for row, v in columns.items()}
+
+    def controls(self, make: Callable[[int], Stream], *, more: bool = False) -> Rows:
+        """Rows that need no center, on the judged events: those in hindsight are chosen on these, too."""
+
+        def controlled(seed: int) -> dict[str, TableRow]:
+            stream = make(seed)
+            places = self.places(stream, seed, more=more)
+            judged = replace(stream, events=tuple(stream.events[place] for place in places))
+            rows = oracle_rows(judged, [dataset_name(event) for event in judged])
+            majority = row_of(None, majority_correct(judged), stream.peers)
+            return {**rows, MAJORITY: majority, "beta-b1": self._beta(stream).at(places)}
+
+        return self._each(controlled)
 
     def feedback(self, bench: BenchCenter, stream: Stream) -> dict[float, dict[str, list[float]]]:
-        """Figure 3: accuracies of four rows by share of labelled events, one per mask."""
+        """Figure 3: accuracies of four rows by share of labelled events, one per seed and mask."""
         names = ("base", "sigma", "m-route", "m-vote")
-        known: dict[bytes, Rows] = {}  # at 100 % all masks are one
+        known: dict[tuple[int, bytes], Mapping[str, TableRow]] = {}  # at 100 % all masks are one
         found: dict[float, dict[str, list[float]]] = {}
         for number, share in enumerate(self.shares):
-            by_name: dict[str, list[float]] = {name: [] for name in names}
-            for mask in range(self.masks):
-                reveal = Share(share, self.seed + mask)
-                key = shown_events(stream, reveal).tobytes()
+            found[share] = {name: [] for name in names}
+            for seed, mask in product(self.seeds, range(self.masks)):
+                one, reveal = self.ordered(stream, seed), Share(share, seed + mask)
+                key = seed, shown_events(one, reveal).tobytes()
                 if key not in known:
-                    known[key] = self.rows(bench, stream, reveal=reveal, judged=("base", "sigma"), more=True)
+                    known[key] = self.rows(bench, one, seed, reveal=reveal, judged=names[:2], more=True)
                 for name in names:
-                    by_name[name].append(known[key][name].accuracy)
-            found[share] = by_name
+                    found[share][name].append(known[key][name].accuracy)
             self.progress("feedback", number + 1, len(self.shares))
         return found
 
-    def _settings(self, center: BenchCenter) -> Settings:
-        given: dict[str, Any] = {"gamma_g": center.weights.gamma_g, "eta_g": center.weights.eta_g}
-        return (
-            Settings(**given) if center.gamma == Settings().gamma else Settings(gamma=center.gamma, **given)
-        )
+    def _each(self, make: Callable[[int], Mapping[str, TableRow]]) -> Rows:
+        """The rows of every seed, by name."""
+        found = [make(seed) for seed in self.seeds]
+        return {name: tuple(rows[name] for rows in found) for name in found[0]}
 
-    def _beta(self, stream: Stream) -> NDArray[np.intp]:
-        """Bayesian Beta B1 from Beta(1, 1), warmed on the training stream where it has these peers."""
+    def _limit(self, more: bool) -> int | None:
+        return self.judge if not more or self.judge_more is None else self.judge_more
+
+    def _limited(self, bench: BenchCenter, seed: int, *, more: bool = False) -> BenchCenter:
+        return replace(bench, after=0, limit=self._limit(more), seed=seed)
+
+    def _beta(self, stream: Stream) -> TableRow:
+        """Bayesian Beta B1 from Beta(1, 1), warmed on the training stream if it has these peers."""
         beta = Beta(len(stream.peers), B1_GAMMA)
-        train, nothing = self.streams.train, np.zeros(1)
+        train, nothing = self.streams.train, np.zeros((len(stream), 1))
         if train is not None and set(stream.peers) <= set(train.peers):
-            for labels in train.select(peers=stream.peers).labels():
-                beta.learn(nothing, labels, 0)
-        chosen = []
-        for labels, present in zip(stream.labels(), row.present_peers(stream), strict=True):
-            chosen.append(beta.choose(nothing, present))
-            beta.learn(nothing, labels, chosen[-1])
-        return np.array(chosen, dtype=np.intp)
+            for labels in train.select(peers=stream.peers, seed=self.seeds[0]).labels():
+                beta.learn(nothing[0], labels, 0)
+        return rows_of(stream, play(stream, nothing, RouterPlayer("beta-b1", beta, stream.peers)))["beta-b1"]
+
+
+def _settings(center: BenchCenter) -> Settings:
+    given: dict[str, Any] = {"gamma_g": center.weights.gamma_g, "eta_g": center.weights.eta_g}
+    return Settings(**given) if center.gamma == Settings().gamma else Settings(gamma=center.gamma, **given)
 
 
 def auc(utilities: FloatArray, labels: FloatArray) -> float | None:
@@ -187,20 +236,15 @@ def auc(utilities: FloatArray, labels: FloatArray) -> float | None:
     >>> auc(np.array([[2.0, 1.0], [0.0, np.nan]]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
     1.0
     """
-    known = ~np.isnan(utilities) & ~np.isnan(labels)
-    right, wrong = utilities[known & (labels > 0)], np.sort(utilities[known & (labels < 0)])
-    if not len(right) or not len(wrong):
-        return None
-    below = np.searchsorted(wrong, right, side="left") + np.searchsorted(wrong, right, side="right")
-    return float(below.mean() / (2 * len(wrong)))
+    return auc_within(utilities.reshape(1, -1), labels.reshape(1, -1))
 
 
 def auc_within(utilities: FloatArray, labels: FloatArray) -> float | None:
     """The same among the answers to one question, over all pairs of a right and a wrong one."""
     wins = pairs = 0.0
     for U, c in zip(utilities, labels, strict=True):
-        right, wrong = U[(c > 0) & ~np.isnan(U)], U[(c < 0) & ~np.isnan(U)]
-        difference = right[:, None] - wrong[None, :]
-        wins += float((difference > 0).sum() + 0.5 * (difference == 0).sum())
-        pairs += difference.size
+        right, wrong = U[(c > 0) & ~np.isnan(U)], np.sort(U[(c < 0) & ~np.isnan(U)])
+        below = np.searchsorted(wrong, right, side="left") + np.searchsorted(wrong, right, side="right")
+        wins += float(below.sum()) / 2
+        pairs += len(right) * len(wrong)
     return wins / pairs if pairs else None

@@ -18,6 +18,12 @@ DATASETS = {
 SUBSETS = {"wic": "WiC", "rte": "RTE", "cb": "CB", "copa": "COPA", "wsc": "WSC", "multirc": "MultiRC"}
 
 
+PEERS = (
+    "Gemma-3-4B-it", "Phi-4-mini-instruct", "Qwen2.5-Coder-7B-Instruct", "Llama-3.2-3B-Instruct",
+    "BitCPM-CANN-3B",
+)  # fmt: skip
+
+
 @cache
 def published() -> dict[str, Any]:
     """All figures, in percent: ``cf``, ``peers``, ``readouts``, ``mechanisms`` and ``peer_accuracy``."""

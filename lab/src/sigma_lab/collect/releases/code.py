@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.collect.releases.draft import Draft, Release, Row, parsed_rows
+from sigma_lab.collect.releases.draft import PARQUET, Draft, Release, Row, parsed_rows
 
 
 def humaneval(row: Row) -> Iterator[Draft]:
@@ -125,7 +125,7 @@ RELEASES = (
     Release("mbpp", *_TEST, ("mbpp/mbpp.jsonl",), mbpp, hub=(*_MBPP_HUB, ("full",))),
     Release("mbpp-sanitized", *_TEST, ("mbpp/sanitized-mbpp.json",), mbpp, hub=(*_MBPP_HUB, ("sanitized",))),
     Release("apps", "code", "train", "program", ("apps/train.jsonl*", "apps/train/*/question.txt"), apps,
-            apps_folders, ("codeparrot/apps", "train", ("all",))),
+            apps_folders, ("codeparrot/apps", "train", ("all",)), revision=PARQUET),
     Release("livecodebench", *_TEST, ("livecodebench/test*.jsonl",), livecodebench,
-            hub=("livecodebench/code_generation_lite", "test", ("default",))),
+            hub=("livecodebench/code_generation_lite", "test", ("default",)), revision=PARQUET),
 )  # fmt: skip

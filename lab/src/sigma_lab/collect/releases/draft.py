@@ -13,6 +13,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.streams.rows import parse
 
 Row = Mapping[str, Any]
+PARQUET = "refs/convert/parquet"
 Choices = tuple[tuple[str, str], ...]
 
 # How peers are asked to state an answer, by grader: what a grader reads first.
@@ -54,6 +55,9 @@ def parsed_rows(file: Path) -> Iterable[Row]:
 class Release:
     """A dataset as it was released: where its files lie, and how a record becomes questions.
 
+    A repository whose files are read by a script of its own is read at `PARQUET`, the hub's conversion of it:
+    ``datasets`` from version 4 on runs no scripts, and no code of a repository is ever run here.
+
     ``files`` are patterns below the folder of all releases, the first that matches anything holds. On the
     hub it is ``hub``: repository, split, and configurations (each becomes the row's ``subset``).
     """
@@ -67,6 +71,7 @@ class Release:
     read: Callable[[Path], Iterable[Row]] = parsed_rows
     hub: tuple[str, str, tuple[str, ...]] | None = None
     subsets: bool = False  # the kind is part of the id
+    revision: str = "main"  # of the hub's repository
 
     def found(self, folder: Path) -> list[Path]:
         """The files that are there; none if this release is not at hand."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from sigma_lab.collect.releases.draft import Draft, Release, Row, labels, lettered, parsed_rows
+from sigma_lab.collect.releases.draft import PARQUET, Draft, Release, Row, labels, lettered, parsed_rows
 from sigma_mem.streams.jsonl import read_file
 from sigma_mem.streams.stream import chance
 
@@ -183,7 +183,7 @@ tracking_shuffled_objects_seven_objects tracking_shuffled_objects_three_objects 
 
 RELEASES = (
     Release("piqa", "commonsense", "validation", "choice", ("piqa/valid.jsonl",), piqa, piqa_rows,
-            ("ybisk/piqa", "validation", ("plain_text",))),
+            ("ybisk/piqa", "validation", ("plain_text",)), revision=PARQUET),
     Release("mmlu", "knowledge", "validation", "choice", ("mmlu-val/*_val.csv", "mmlu/*_val.csv"), mmlu,
             mmlu_rows, ("cais/mmlu", "validation", ("all",)), subsets=True),
     Release("openbookqa", "science", "test", "choice", ("openbookqa/test.tsv",), openbookqa, tab_separated,
