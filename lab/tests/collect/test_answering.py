@@ -120,7 +120,7 @@ def test_a_stalled_reply_ends_at_the_deadline(endpoint, questions, trouble):
     endpoint.script = {"one": [trouble]}
     begun = time.monotonic()
     records = ask(
-        questions("one", "two"), "--set", "a.timeout=0.3", "--set", "retries=1", peers={"a": endpoint.spec}
+        questions("one", "two"), "--set", "a.timeout=0.3", "--set", "a.retries=1", peers={"a": endpoint.spec}
     )
     assert time.monotonic() - begun < 4
     assert records[0]["error"] == "no whole reply within 0.3 s (after 2 attempts)"
