@@ -11,9 +11,13 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
-import zstandard
 
 from sigma_mem import SigmaMem
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 SIZE = 6144  # bytes
 POOLS = (
@@ -84,8 +88,8 @@ def play(mem: SigmaMem, rng: np.random.Generator, i: int) -> None:
 
 def main() -> None:
     """Write the dictionary."""
-    trained = zstandard.train_dictionary(SIZE, [*samples()], level=9)
-    Path(sys.argv[1]).write_bytes(trained.as_bytes())
+    trained = zstd.finalize_dict(zstd.train_dict([*samples()], SIZE), [*samples()], SIZE, 9)
+    Path(sys.argv[1]).write_bytes(trained.dict_content)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def libraries(root, package):
     files = [*folder.rglob("*.py")] if folder.is_dir() else [folder.with_suffix(".py")]
     nodes = chain.from_iterable(ast.walk(ast.parse(file.read_text(encoding="utf-8"))) for file in files)
     names = {name.partition(".")[0] for node in nodes for name in imported(node)}
-    return names - set(sys.stdlib_module_names) - set(SOURCES)
+    return names - set(sys.stdlib_module_names) - {"compression"} - set(SOURCES)  # new in Python 3.14
 
 
 def imported(node):

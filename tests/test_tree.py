@@ -61,6 +61,19 @@ def test_a_failed_import_of_an_extra_is_reported_in_one_place():
     }
 
 
+# Nouns, and what is still to be renamed: nothing may be added to the second line.
+NOUNS = {"accounting", "embedding", "tracing"}
+GERUNDS = {
+    "checking", "deciding", "drawing", "importing", "judging", "learning", "looking", "moving", "opening",
+    "reading", "spending", "viewing",
+}  # fmt: skip
+
+
+def test_a_file_is_named_by_a_noun():
+    stems = {Path(module).stem for module in TREES}
+    assert {stem for stem in stems if stem.endswith("ing")} <= NOUNS | GERUNDS
+
+
 def test_files_are_replaced_in_one_place():
     """`Path.replace` takes one argument, `str.replace` two; `Path.rename` moves whole folders."""
 

@@ -12,6 +12,7 @@ from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, StreamError
 from sigma_mem.session.export import read_ledger
 from sigma_mem.streams import load_stream
+from sigma_mem.streams.jsonl import zstd
 from sigma_mem.streams.rows import parse
 
 MEGABYTE = b"a" * 1_000_000
@@ -32,8 +33,7 @@ def write_bomb(path: Path) -> Path:
     if path.suffix == ".gz":
         path.write_bytes(1000 * gzip.compress(MEGABYTE))
     else:
-        zstandard = pytest.importorskip("zstandard")
-        path.write_bytes(1000 * zstandard.ZstdCompressor(level=1).compress(MEGABYTE))
+        path.write_bytes(1000 * zstd.compress(MEGABYTE, level=1))
     return path
 
 

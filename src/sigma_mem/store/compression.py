@@ -4,39 +4,40 @@ The dictionary is part of the format, and made by ``benchmarks/line_dictionary.p
 memory: a line that is forgotten must not be needed to read another.
 """
 
+import sys
 import threading
 from functools import cache
 from importlib.resources import files
 
-import zstandard
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _PLAIN, _ZSTD = b"\0", b"\1"  # first byte of what is stored
-_LEVEL = 3
-_LARGEST = 1 << 28  # bytes of a body
+_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.checksum_flag: 0,
+    zstd.CompressionParameter.dict_id_flag: 0,
+}
 
 
 def packed(body: bytes) -> bytes:
     """A body as it is stored."""
-    small = _of_thread().compress(body)
+    small = _of_thread().compressor.compress(body, zstd.ZstdCompressor.FLUSH_FRAME)
     return _ZSTD + small if len(small) < len(body) else _PLAIN + body
 
 
 def unpacked(stored: bytes) -> bytes:
     """The body that was stored."""
-    return _of_thread().decompress(stored[1:]) if stored[:1] == _ZSTD else stored[1:]
+    return zstd.decompress(stored[1:], _dictionary()) if stored[:1] == _ZSTD else stored[1:]
 
 
 class _Coder(threading.local):
-    """Compressor and decompressor of a thread: neither may be used by two at once."""
+    """The compressor of a thread: two may not use one at once."""
 
     def __init__(self) -> None:
-        made = zstandard.ZstdCompressor(
-            _LEVEL, dict_data=_dictionary(), write_checksum=False, write_dict_id=False
-        )
-        self.compress = made.compress
-        self.decompress = zstandard.ZstdDecompressor(
-            dict_data=_dictionary(), max_window_size=_LARGEST
-        ).decompress
+        self.compressor = zstd.ZstdCompressor(options=_OPTIONS, zstd_dict=_dictionary())
 
 
 @cache
@@ -45,6 +46,5 @@ def _of_thread() -> _Coder:
 
 
 @cache
-def _dictionary() -> zstandard.ZstdCompressionDict:
-    raw = (files("sigma_mem.store") / "lines.zdict").read_bytes()
-    return zstandard.ZstdCompressionDict(raw)
+def _dictionary() -> zstd.ZstdDict:
+    return zstd.ZstdDict((files("sigma_mem.store") / "lines.zdict").read_bytes())

@@ -2,27 +2,31 @@
 
 import codecs
 import gzip
-import json
-import math
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from sigma_mem.answers.canon import canon
 from sigma_mem.errors import SigmaMemError, StreamError
 from sigma_mem.events import Answer, Event
-from sigma_mem.extras import require
 from sigma_mem.files import replace_file
 from sigma_mem.streams.stream import Stream, to_line
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 _RATIO = 100  # of unpacked to packed bytes; text has 3 to 30
 _ALWAYS = 1 << 26  # bytes that are unpacked whatever the ratio
 _PIECE = 1 << 20  # bytes that are unpacked at once
-_FEED = 1 << 8  # bytes of a .zst file that are read at once: each may become 32 kB
 _ENDINGS = re.compile(r"(\.jsonl|\.ndjson|\.json)?(\.gz|\.zst)?$")
 
 
@@ -71,7 +75,7 @@ def read_file(file: Path) -> bytes:
         if file.suffix == ".gz":
             return _joined(_decompress_gz(packed), len(packed), file)
         return _joined(_decompress_zst(packed), len(packed), file) if file.suffix == ".zst" else packed
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstd.ZstdError) as error:
         raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
     except OSError as error:
         raise file_error(file, "read", error) from error
@@ -142,36 +146,51 @@ def _decompress_gz(packed: bytes) -> Iterator[bytes]:
 
 
 def _decompress_zst(packed: bytes) -> Iterator[bytes]:
-    """Decompress every frame a piece at a time; zstandard's own reader ends silently where a file is cut."""
-    zstandard = _zstandard()
+    """Decompress every frame, a piece at a time."""
     while packed:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        at = 0
-        while at < len(packed) and not frame.eof:
-            try:
-                yield frame.decompress(packed[at : at + _FEED])
-            except zstandard.ZstdError as error:
-                raise EOFError(str(error)) from error
-            at += _FEED
-        if not frame.eof:
-            raise EOFError("the last zstd frame is not complete")
-        packed = frame.unused_data + packed[at:]
+        frame = zstd.ZstdDecompressor()
+        yield frame.decompress(packed, _PIECE)
+        while not frame.eof:
+            if frame.needs_input:
+                raise EOFError("the last zstd frame is not complete")
+            yield frame.decompress(b"", _PIECE)
+        packed = frame.unused_data
 
 
 def _compress(data: bytes, target: Path) -> bytes:
     if target.suffix == ".gz":
         return gzip.compress(data, mtime=0)  # no date in the header: the same stream gives the same bytes
     if target.suffix == ".zst":
-        packed: bytes = _zstandard().ZstdCompressor(level=10, write_checksum=True).compress(data)
-        return packed
+        parameters = zstd.CompressionParameter
+        return zstd.compress(data, options={parameters.compression_level: 10, parameters.checksum_flag: 1})
     return data
 
 
-def _zstandard() -> Any:
-    return require("zstandard", extra="streams", purpose="a .zst file")
-
-
 # --- one event, one line ---
+
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+_Label = bool | Annotated[float, msgspec.Meta(ge=-1, le=1)] | None
+_Amount = Annotated[float, msgspec.Meta(ge=0)] | None
+
+
+class _AnswerRecord(msgspec.Struct):
+    text: str
+    canon: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class _EventRecord(msgspec.Struct):
+    id: _Name
+    question: str
+    answers: Annotated[dict[_Name, _AnswerRecord], msgspec.Meta(min_length=1)]
+    correct: dict[str, _Label] | None = None
+    domain: str = ""
+    dataset: str = ""
+    reference: str | None = None
+    costs: dict[str, _Amount] | None = None
+    latency: dict[str, _Amount] | None = None
+
+
+_decoder = msgspec.json.Decoder(_EventRecord)
 
 
 def event_from_line(line: bytes) -> Event:
@@ -183,98 +202,32 @@ def event_from_line(line: bytes) -> Event:
     numbers, 0 or more, or null. Other fields are ignored.
     """
     try:
-        record = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise StreamError(f"byte {error.start} is not UTF-8; write the file as UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise StreamError(f"not JSON ({error.msg} at column {error.colno})") from error
-    except RecursionError as error:
-        raise StreamError("JSON is nested too deeply; expected one event object") from error
-    if not isinstance(record, dict):
-        raise StreamError(f"got {_kind(record)}; expected one JSON object per line")
-    try:
-        if b"\\ud" in line or b"\\uD" in line:
-            json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:  # it can be neither written nor encoded
-        raise StreamError("half a surrogate pair (\\ud800 … \\udfff) in a string; remove it") from error
-    event = Event(
-        id=_text(record, "id"),
-        question=_text(record, "question"),
-        answers=(answers := _answers(record.get("answers"))),
-        correct=_labels(record.get("correct"), answers),
-        domain=_text(record, "domain", ""),
-        dataset=_text(record, "dataset", ""),
-        reference=record.get("reference"),
-        costs=_amounts(record, "costs", answers),
-        latency=_amounts(record, "latency", answers),
+        record = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StreamError(f"{error}; expected one event in JSON, as UTF-8") from error
+    return Event(
+        id=record.id,
+        question=record.question,
+        answers={
+            peer: Answer(a.text, canon(a.text) if isinstance(a.canon, msgspec.UnsetType) else a.canon)
+            for peer, a in record.answers.items()
+        },
+        correct={
+            peer: (1.0 if label else -1.0) if isinstance(label, bool) else label
+            for peer, label in _of_answers(record, "correct").items()
+        },
+        domain=record.domain,
+        dataset=record.dataset,
+        reference=record.reference,
+        costs=_of_answers(record, "costs"),
+        latency=_of_answers(record, "latency"),
     )
-    if not event.id:
-        raise StreamError('"id" is empty; every event needs an id of its own')
-    if event.reference is not None and not isinstance(event.reference, str):
-        raise StreamError(f'"reference" is {_kind(event.reference)}; expected a string or null')
-    return event
 
 
-def _text(record: dict[str, Any], key: str, default: str | None = None) -> str:
-    value = record.get(key, default)
-    if not isinstance(value, str):
-        got = _kind(value) if key in record else "missing"
-        raise StreamError(f'"{key}" is {got}; expected a string')
-    return value
-
-
-def _answers(given: Any) -> dict[str, Answer]:
-    if not isinstance(given, dict) or not given:
-        raise StreamError(f'"answers" is {_kind(given)}; expected an object with at least one peer')
-    answers: dict[str, Answer] = {}
-    for peer, answer in given.items():
-        if not peer:
-            raise StreamError("a peer has an empty name; name every peer")
-        if not isinstance(answer, dict) or not isinstance(text := answer.get("text"), str):
-            raise StreamError(f'the answer of {peer!r} must be an object like {{"text": "…", "canon": "…"}}')
-        form = answer["canon"] if "canon" in answer else canon(text)
-        if form is not None and not isinstance(form, str):
-            raise StreamError(f"the canon of {peer!r} is {_kind(form)}; expected a string or null")
-        answers[peer] = Answer(text, form)
-    return answers
-
-
-def _labels(given: Any, answers: dict[str, Answer]) -> dict[str, float]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise StreamError(f'"correct" is {_kind(given)}; expected an object from peer to label')
-    labels: dict[str, float] = {}
-    for peer, label in given.items():
-        if peer not in answers:
-            raise StreamError(f'{peer!r} has a label but no answer; add it to "answers" or drop the label')
-        if isinstance(label, bool):
-            labels[peer] = 1.0 if label else -1.0
-        elif isinstance(label, int | float) and -1.0 <= label <= 1.0:  # NaN fails the comparison
-            labels[peer] = float(label)
-        elif label is not None:
-            got = f"the label of {peer!r} is {label!r}"
-            raise StreamError(f"{got}; expected true, false or a number in [-1, 1]")
-    return labels
-
-
-def _amounts(record: dict[str, Any], key: str, answers: dict[str, Answer]) -> dict[str, float]:
-    given = record.get(key)
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise StreamError(f'"{key}" is {_kind(given)}; expected an object from peer to number')
-    for peer, amount in given.items():
-        if peer not in answers:
-            raise StreamError(f'{peer!r} has {key} but no answer; add it to "answers" or drop the number')
-        number = isinstance(amount, int | float) and not isinstance(amount, bool)
-        if amount is not None and not (number and 0.0 <= amount < math.inf):
-            raise StreamError(f"{key} of {peer!r} are {amount!r}; expected a number, 0 or more")
-    return {peer: float(amount) for peer, amount in given.items() if amount is not None}
-
-
-def _kind(value: object) -> str:
-    if value == {}:
-        return "an empty object"
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
-    return "null or missing" if value is None else names.get(type(value), "a number")
+def _of_answers(record: _EventRecord, key: str) -> dict[str, float]:
+    """What is given for peers that answered, without nulls; StreamError for another peer."""
+    given = getattr(record, key) or {}
+    for peer in given:
+        if peer not in record.answers:
+            raise StreamError(f'{peer!r} is in "{key}" but has no answer; add it to "answers" or drop it')
+    return {peer: value for peer, value in given.items() if value is not None}
