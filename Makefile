@@ -45,7 +45,7 @@ bench: $(VENV)/.dev        ## timings, as ratios against rivals and baselines in
 	$(BIN)/python benchmarks/replicas.py
 	$(BIN)/sigma-mem bench gateway $(if $(LITELLM),--litellm $(LITELLM))
 	$(BIN)/sigma-mem center pull
-	if [ -f $(STREAM) ]; then $(BIN)/sigma-mem center speed $(STREAM); \
+	if [ -f $(STREAM) ]; then $(BIN)/sigma-mem bench center-speed $(STREAM); \
 	else echo "no stream at $(STREAM): the center is not timed; say make bench STREAM=..."; fi
 
 docs: $(VENV)/.dev         ## build the documentation and check its links

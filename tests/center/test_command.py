@@ -31,33 +31,6 @@ def test_check_says_what_was_found(folder: Path) -> None:
     assert found["fingerprint"] in table
 
 
-def test_speed_prints_every_way(folder: Path, tmp_path: Path) -> None:
-    lines = [
-        {
-            "id": f"e{i}",
-            "dataset": "d",
-            "domain": "x",
-            "question": f"What is {i} + {i}?",
-            "reference": str(2 * i),
-            "answers": {p: {"text": f"{p} says {2 * i}", "canon": str(2 * i)} for p in "abc"},
-            "correct": dict.fromkeys("abc", True),
-        }
-        for i in range(3)
-    ]
-    stream = tmp_path / "s.jsonl"
-    stream.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arguments = ["speed", str(stream), "--center", str(folder), "--events", "2", "--rounds", "1"]
-    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False).stdout)
-    assert set(found["ratios"]) == {"fresh", "memory changed", "training step"}
-    assert found["ratios"]["fresh"] == pytest.approx(found["plain"] / found["fresh"])
-    assert (found["events"], found["peers"]) == (2, ["a", "b", "c"])
-    # Half of the blocks at most once per event, the last one nearly free, no unembedding of all tokens.
-    assert 6 / 5 < found["work"]["fresh"] < found["work"]["memory changed"]
-    table = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
-    assert "only the memory changed" in table
-    assert f"{found['work']['fresh']:.2f}×" in table
-
-
 def test_pull_finds_what_is_there(smollm2: Center) -> None:
     done = CliRunner().invoke(app, ["pull", "--json"], catch_exceptions=False)
     assert json.loads(done.stdout) == {"folder": str(default_dir())}

@@ -15,7 +15,7 @@ from sigma_mem.cli.center import app as center
 PAGE = Path(__file__).parents[3] / "docs" / "center.md"
 TEXT = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
 BLOCKS = "".join(re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
-LINES = re.findall(r"sigma-mem (bench|center|train) (\w+)([^;#\n]*)", BLOCKS)
+LINES = re.findall(r"sigma-mem (bench|center|train) ([\w-]+)([^;#\n]*)", BLOCKS)
 GROUPS = {"bench": get_group(bench), "center": get_group(center), "train": get_group(train)}
 
 

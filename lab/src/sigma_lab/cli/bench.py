@@ -19,7 +19,7 @@ from sigma_lab.cli.bench_options import (
     experiment_command,
     numbers_of,
 )
-from sigma_lab.cli.measurements import age, encoder, gateway, speed
+from sigma_lab.cli.measurements import age, center_speed, encoder, gateway, speed
 from sigma_mem.cli.options import named_values, names_of
 from sigma_mem.cli.output import progress_bar
 from sigma_mem.errors import InputError
@@ -337,5 +337,5 @@ def costs(
         return costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
 
 
-for measurement in (encoder, speed, age, gateway):
+for measurement in (encoder, speed, age, gateway, center_speed):
     app.command()(measurement)

@@ -1,7 +1,7 @@
 """How fast an event is scored, beside one plain forward with hooks per peer, in one run.
 
-``sigma-mem center speed STREAM --peers a,b,c`` prints it for a recorded stream: real questions and answers
-decide how much of a prompt the peers have in common.
+``sigma-mem bench center-speed STREAM --peers a,b,c`` prints it for a recorded stream: real questions and
+answers decide how much of a prompt the peers have in common.
 """
 
 from __future__ import annotations
