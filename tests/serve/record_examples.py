@@ -72,6 +72,8 @@ CALLS = (
     ("GET", "/v1/models", None, {}),
     ("GET", "/v1/models/{model}", None, {}),
     ("POST", "/v1/chat/completions", CHAT, {}),
+    ("POST", "/v1/messages", CHAT | {"max_tokens": 1024}, {}),
+    ("POST", "/v1/responses", {"model": "sigma-mem", "input": QUESTION}, {}),
     ("POST", "/v1/feedback", {"id": "COMPLETION", "score": 1.0}, {}),
     ("POST", "/v1/embeddings", {"model": "gemma", "input": "What is 17 * 23?"}, {}),
     ("GET", "/healthz", None, {}),

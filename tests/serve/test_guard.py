@@ -172,3 +172,11 @@ def test_too_many_at_once_are_refused_but_for_health(open_service, monkeypatch):
     refused = open_service.get("/v1/memory")
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
     assert open_service.get("/healthz").status_code == 200
+
+
+def test_a_path_that_does_not_exist_is_logged(caplog):
+    with served(log="json", access_log=False) as http, caplog.at_level("INFO", "sigma_mem.serve"):
+        assert http.post("/v1/completions", json={}).status_code == 404
+        assert http.get("/v1/models").is_success
+    logged = [record.fields for record in caplog.records if record.message == "request"]
+    assert [(each["path"], each["status"]) for each in logged] == [("/v1/completions", 404)]

@@ -6,7 +6,7 @@ import re
 import socket
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -18,7 +18,8 @@ FILE = "sigma-mem.toml"
 PREFIX = "SIGMA_MEM_"  # of environment variables: SIGMA_MEM_PORT, SIGMA_MEM_LIMITS_BODY_BYTES
 _HOST = re.compile(r"[^\s/\\@]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")  # of peers: what a `model` field may hold
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")  # of peers: what a `model` field may hold
+PROTOCOLS = ("chat", "messages", "responses")  # Chat Completions, Anthropic's Messages, OpenAI's Responses
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,28 @@ class Upstream:
     name : str
         The peer's name.
     base_url : str
-        Of an OpenAI-compatible server, with its path: ``https://host/v1``.
+        Of its server, with the path: ``https://host/v1``.
     model : str
         What that server calls the model; the peer's name by default.
     key_env : str
         The environment variable that holds the server's key; the key itself is never in the configuration.
+    key_header : str
+        The header that holds it: "authorization" or "x-api-key"; by default, what its protocol is used to.
+    protocols : tuple of str
+        What the server speaks: "chat", "messages", "responses". A request in another protocol is translated
+        into the first one.
+    may_lose : tuple of str
+        What of a request may be lost in translation, by the names that responses give: "thinking"; "*" for
+        everything.
+    effort, system : str
+        The reasoning effort, and a system prompt before the request's own, of every call: one model at two
+        efforts is two peers.
+    parameters : mapping
+        Other fields of every call's body, in the words of the server's protocol; they replace the request's.
     input_price, output_price : float
         Of a million tokens, in any currency.
+    cached_price : float, optional
+        Of a million tokens that the server's cache held; `input_price` by default.
     timeout : float
         Seconds until the peer counts as failed.
     """
@@ -45,26 +61,46 @@ class Upstream:
     base_url: str
     model: str = ""
     key_env: str = ""
+    key_header: str = ""
+    protocols: tuple[str, ...] = ("chat",)
+    may_lose: tuple[str, ...] = ()
+    effort: str = ""
+    system: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
     input_price: float = 0.0
     output_price: float = 0.0
+    cached_price: float | None = None
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or self.name.split("/")[0] == "sigma-mem":
             raise InputError(
-                f"an upstream's name is {self.name!r}; expected letters, digits and . _ : / -, "
+                f"an upstream's name is {self.name!r}; expected letters, digits and . _ : / @ -, "
                 "not starting with sigma-mem, which names the memory itself"
             )
         _check_url(self)
         if self.key_env and not _VARIABLE.fullmatch(self.key_env):  # it may be the key itself
             raise InputError(f"key_env of {self.name!r} is not the name of an environment variable")
-        for what in ("input_price", "output_price"):
+        if self.key_header not in ("", "authorization", "x-api-key"):
+            raise InputError(
+                f"key_header of {self.name!r} is {self.key_header!r}; expected authorization or x-api-key"
+            )
+        if not self.protocols or not set(self.protocols) <= set(PROTOCOLS):
+            raise InputError(
+                f"protocols of {self.name!r} are {list(self.protocols)}; expected some of {list(PROTOCOLS)}"
+            )
+        for what in ("input_price", "output_price", "cached"):
             if not 0.0 <= getattr(self, what) < float("inf"):
                 raise InputError(f"{what} of {self.name!r} is {getattr(self, what)!r}; expected 0 or more")
         if not 0.0 < self.timeout <= 3600.0:
             raise InputError(f"timeout of {self.name!r} is {self.timeout!r}; expected seconds, up to 3600")
         if not self.model:
             object.__setattr__(self, "model", self.name)
+
+    @property
+    def cached(self) -> float:
+        """The price of a million tokens that its cache held."""
+        return self.input_price if self.cached_price is None else self.cached_price
 
     @property
     def has_price(self) -> bool:
@@ -207,7 +243,7 @@ class ServerConfig:
         Observe only: this peer serves every routed request of the gateway, and what the memory would have
         chosen is recorded. Empty to let the memory choose.
     deadline : float
-        Seconds for one request to the gateway, over all peers it tries.
+        Seconds for one request to the gateway, over all peers it tries, until its stream has ended.
     allowed_hosts, allowed_origins : tuple of str
         Names under which clients reach the service, beside its own address and localhost; and origins of
         other web pages that may call it.
@@ -235,7 +271,7 @@ class ServerConfig:
     keep_text: bool = False
     explore: bool = True
     observe: str = ""
-    deadline: float = 120.0
+    deadline: float = 600.0
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
@@ -369,9 +405,11 @@ def _upstream(entry: object, file: str) -> Upstream:
     for key in given:
         if key not in hints:
             raise InputError(f"{file} sets upstreams.{key}; expected one of {sorted(hints)}")
-    for f in fields(Upstream):
-        if f.default is MISSING and f.name not in given:
-            raise InputError(f"{file} has an upstream without {f.name}; expected name and base_url at least")
+    for required in ("name", "base_url"):
+        if required not in given:
+            raise InputError(
+                f"{file} has an upstream without {required}; expected name and base_url at least"
+            )
     return Upstream(
         **{key: _converted(value, hints[key], f"upstreams.{key}") for key, value in given.items()}
     )
@@ -386,6 +424,8 @@ def _converted(value: Any, hint: Any, what: str) -> Any:
         if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
             raise InputError(f"{what} is {value!r}; expected a list of texts")
         return tuple(item for item in items if item)
+    if get_origin(hint) is Mapping and isinstance(value, dict):
+        return value
     if hint is bool and isinstance(value, str):
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         if value.lower() not in words:

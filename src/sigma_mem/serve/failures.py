@@ -8,6 +8,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from sigma_mem.errors import (
     ConflictError,
@@ -57,6 +58,30 @@ def error_body(message: str, code: str, status: int, param: str | None = None) -
     return {"error": {"message": message, "type": kind, "code": code, "param": param}}
 
 
+_ANTHROPIC = {
+    404: "not_found_error",
+    413: "request_too_large",
+    500: "api_error",
+    502: "api_error",
+    503: "overloaded_error",
+}
+
+
+def anthropic_error(body: Mapping[str, Any], status: int) -> dict[str, Any]:
+    """The same error with Anthropic's body and words; what it has no field for is kept."""
+    kind = _ANTHROPIC.get(status, body["error"]["type"])
+    return {"type": "error", "error": {**body["error"], "type": kind}}
+
+
+def error_response(
+    path: str, status: int, body: dict[str, Any], headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """An error as the clients of a path expect it."""
+    if path.startswith("/v1/messages"):
+        body = anthropic_error(body, status)
+    return JSONResponse(body, status, dict(headers or {}))
+
+
 def refusal(error: SigmaMemError) -> tuple[int, dict[str, Any], dict[str, str]]:
     """Status, body and headers for an error of this package."""
     if isinstance(error, RefusedError):
@@ -68,7 +93,7 @@ def refusal(error: SigmaMemError) -> tuple[int, dict[str, Any], dict[str, str]]:
 async def on_sigma_mem_error(request: Request, error: Exception) -> JSONResponse:
     """An error of this package as a response."""
     status, body, headers = refusal(cast(SigmaMemError, error))
-    return JSONResponse(body, status, headers)
+    return error_response(request.url.path, status, body, headers)
 
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -77,7 +102,14 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     detail = str(error.detail) if isinstance(error, HTTPException) else "internal error"
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "http_error")
-    return JSONResponse(error_body(detail, code, status), status, headers)
+    path = request.url.path
+    if status == 404 and path.startswith("/v1/"):
+        routes = {route.path for route in request.app.routes if isinstance(route, Route)}
+        here = sorted(route for route in routes if route.startswith("/v1/") and "{" not in route)
+        detail = (
+            f"there is no such path; expected one of {', '.join(here)}, or one below /v1/memory/NAMESPACE"
+        )
+    return error_response(path, status, error_body(detail, code, status), headers)
 
 
 async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
@@ -90,12 +122,13 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     message = f"{where}: {first['msg']}" if where else str(first["msg"])
     if where == "body" and "json" not in request.headers.get("content-type", ""):
         message = "the body is not said to be JSON; expected the header Content-Type: application/json"
-    return JSONResponse(error_body(message, "invalid_request", 422, where or None), 422)
+    return error_response(request.url.path, 422, error_body(message, "invalid_request", 422, where or None))
 
 
 async def on_bug(request: Request, error: Exception) -> JSONResponse:
     """Anything else: nothing of it leaves the server."""
-    return JSONResponse(error_body("internal error; see the server's log", "internal", 500), 500)
+    body = error_body("internal error; see the server's log", "internal", 500)
+    return error_response(request.url.path, 500, body)
 
 
 def finite(value: Any) -> Any:

@@ -8,12 +8,11 @@ from itertools import count
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.failures import RefusedError, refusal
+from sigma_mem.serve.failures import RefusedError, error_response, refusal
 from sigma_mem.serve.keys import LOCAL, KeyRing, Principal
 from sigma_mem.serve.logs import log_event
 from sigma_mem.serve.metrics import Metrics
@@ -53,6 +52,7 @@ class Guard:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app, self._keys, self._metrics, self._clock = app, keys, metrics, clock
+        self._logs = config.log != "off"
         self._access_log = config.access_log and config.log != "off"
         self._limits = config.limits
         self._open = not config.needs_keys and not config.keys
@@ -92,7 +92,7 @@ class Guard:
             if status:
                 raise
             code, content, more = refusal(error)
-            await JSONResponse(content, code, more)(scope, receive, answer)
+            await error_response(scope["path"], code, content, more)(scope, receive, answer)
         finally:
             self._metrics.running -= 1
             self._report(scope, status or 500, self._clock() - begun, request_id)
@@ -101,12 +101,14 @@ class Guard:
         """Count a request, and log it."""
         method, route = scope["method"], scope.get("sigma_mem.route", "unmatched")
         self._metrics.served(method, route, status, seconds)
-        if self._access_log or status >= 500:
+        is_lost = route == "unmatched" and status == 404
+        if self._access_log or status >= 500 or (self._logs and is_lost):
             principal = scope.get("principal")
             log_event(
                 "request",
                 method=method,
                 route=route,
+                path=scope["path"][:200] if is_lost else None,
                 namespace=scope.get("path_params", {}).get("namespace"),
                 status=status,
                 ms=round(1000.0 * seconds, 2),
@@ -124,7 +126,7 @@ class Guard:
         size = len(scope["raw_path"] or b"") + len(scope["query_string"])
         for name, value in scope["headers"]:
             size += len(name) + len(value)
-            if name in (b"host", b"origin", b"authorization") and name in headers:
+            if name in (b"host", b"origin", b"authorization", b"x-api-key") and name in headers:
                 raise RefusedError(
                     400, "bad_header", f"got the header {name.decode()} twice; expected it once"
                 )
@@ -145,7 +147,7 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._limits.body_bytes:
             raise _too_large(self._limits.body_bytes)
-        principal = self._principal(headers.get(b"authorization"))
+        principal = self._principal(headers.get(b"authorization"), headers.get(b"x-api-key"))
         scope["principal"] = principal
         if scope["path"] in HEALTH:
             return
@@ -166,12 +168,13 @@ class Guard:
                 403, "unknown_origin", f"got Origin {origin!r}; expected one in allowed_origins"
             )
 
-    def _principal(self, authorization: bytes | None) -> Principal | None:
+    def _principal(self, authorization: bytes | None, api_key: bytes | None) -> Principal | None:
+        """Whose key a request has: in Authorization, or in X-Api-Key as Anthropic's clients send it."""
         if self._open:
             return LOCAL
-        if authorization is None:
-            return None
-        kind, _, key = authorization.decode("latin-1").partition(" ")
+        kind, _, key = (authorization or b"").decode("latin-1").partition(" ")
+        if authorization is None and api_key is not None:
+            kind, key = "bearer", api_key.decode("latin-1")
         try:
             return self._keys.find(key.strip()) if kind.lower() == "bearer" else None
         except InputError as error:  # of the server's own file: nobody may, and the caller cannot mend it

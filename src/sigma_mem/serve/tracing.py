@@ -17,7 +17,7 @@ from sigma_mem.errors import SigmaMemError
 from sigma_mem.extras import require
 from sigma_mem.serve.config import Upstream
 
-_OPERATIONS = {"chat/completions": "chat", "embeddings": "embeddings", "completions": "text_completion"}
+_OPERATIONS = {"chat/completions": "chat", "messages": "chat", "responses": "chat"}
 
 
 def telemetry_options(on: bool) -> TelemetryConfig:
@@ -41,7 +41,7 @@ def _described(upstream: Upstream, path: str) -> tuple[str, dict[str, str | int]
     server, operation = urlsplit(upstream.base_url), _OPERATIONS.get(path, path)
     return f"{operation} {upstream.model}", {
         "gen_ai.operation.name": operation,
-        "gen_ai.provider.name": "openai",  # the protocol that is spoken
+        "gen_ai.provider.name": "anthropic" if path == "messages" else "openai",  # whose protocol
         "gen_ai.request.model": upstream.model,
         "server.address": server.hostname or "",
         "server.port": server.port or (443 if server.scheme == "https" else 80),
@@ -76,6 +76,8 @@ def note_usage(span: Span, body: Mapping[str, Any]) -> None:
     for key, name in (
         ("prompt_tokens", "gen_ai.usage.input_tokens"),
         ("completion_tokens", "gen_ai.usage.output_tokens"),
+        ("input_tokens", "gen_ai.usage.input_tokens"),
+        ("output_tokens", "gen_ai.usage.output_tokens"),
     ):
         if isinstance(counts.get(key), int):
             span.set_attribute(name, counts[key])

@@ -1,6 +1,7 @@
 """Upstreams that misbehave: the next best peer before the first byte, a clear error after it."""
 
 import asyncio
+import itertools
 import json
 import socket
 import time
@@ -23,9 +24,11 @@ from serve.gateway.upstreams import (
     says_no_json,
     says_nothing,
     send_event,
+    send_json,
     stalls,
     wait_until,
 )
+from sigma_mem.serve.keys import add_key
 
 TOO_LONG = fails("400 Bad Request", {"error": {"message": "context too long", "type": "x", "code": None}})
 LIMITED = fails("429 Too Many Requests", headers="retry-after: 60\r\n")
@@ -207,3 +210,56 @@ def test_an_unknown_model_is_404(shared):
     with pytest.raises(openai.NotFoundError) as error:
         ask(shared, model="sigma-mem/ask-everyone")
     assert error.value.code == "model_not_found"
+
+
+def test_what_an_upstream_says_of_a_refusal_does_not_take_its_key_along(start, tmp_path, monkeypatch):
+    """Debug pages, and some proxies, quote the headers of a request that they refuse."""
+
+    async def quotes(server, body, writer):
+        said = {"error": {"message": f"bad request; headers: {server.requests[-1][1]}"}}
+        send_json(writer, said, "400 Bad Request")
+
+    monkeypatch.setenv("ANN_KEY", "sk-TOP-SECRET")
+    key = add_key(tmp_path / "keys.json", "team", {"default": "write"}, 0.0)
+    gateway = start({"ann": quotes}, peers={"ann": {"key_env": "ANN_KEY"}}, keys=str(tmp_path / "keys.json"))
+    for model, stream in itertools.product(("sigma-mem", "ann"), (False, True)):
+        body = {"model": model, "messages": ASK, "stream": stream}
+        headers = {"authorization": f"Bearer {key}"}
+        response = httpx2.post(f"{gateway.url}/v1/chat/completions", json=body, headers=headers)
+        assert response.status_code == 400
+        assert "SECRET" not in response.text
+        assert "127.0.0.1" not in response.text
+
+
+def test_a_stream_ends_at_the_deadline_whatever_the_upstream_sends(start):
+    async def comments(server, body, writer):
+        writer.write(EVENTS.encode())
+        send_event(writer, chunk({"content": "x"}))
+        while True:
+            writer.write(b"8\r\n: here\n\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.1)
+
+    gateway = start({"ann": comments}, deadline=1.0)
+    began = time.monotonic()
+    stream = gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True)
+    with pytest.raises(openai.APIError, match="broke off"):
+        list(stream)
+    assert time.monotonic() - began < 3.0
+    wait_until(lambda: gateway.servers["ann"].closed)
+    assert gateway.context.metrics.running == 0
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_client_that_does_not_read_is_left_at_the_deadline(start, stream):
+    large = "x" * 8_000_000
+    behave = says(lambda body: " ".join([large[:80_000]] * 100) if stream else large)
+    gateway = start({"ann": behave}, deadline=1.5)
+    raw = json.dumps({"model": "sigma-mem", "messages": ASK, "stream": stream}).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    address = httpx2.URL(gateway.url)
+    with socket.create_connection((address.host, address.port)) as client:
+        client.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
+        wait_until(lambda: gateway.servers["ann"].requests)
+        assert gateway.context.metrics.running == 1
+        wait_until(lambda: gateway.context.metrics.running == 0)

@@ -1,6 +1,7 @@
 """The parts of the gateway that need no server."""
 
 import asyncio
+import dataclasses
 import json
 
 import aiohttp
@@ -10,8 +11,11 @@ from hypothesis import given
 
 from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.gateway.accounting import Circuit, price_of, summed_usage
-from sigma_mem.serve.gateway.protocol import answer_in, as_chunks, completion_in_loop, mark_calls, unmarked
-from sigma_mem.serve.gateway.upstream import EventParser, Pool, UpstreamError
+from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.message import Usage
+from sigma_mem.serve.gateway.protocol import Stamp, marked, response_in_loop, unmarked
+from sigma_mem.serve.gateway.upstream import Pool, words_in
+from sigma_mem.serve.gateway.wire import EventParser
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
 
@@ -72,27 +76,28 @@ def test_usages_of_any_shape_add_up(usages):
 
 def test_prices_are_of_a_million_tokens_and_nonsense_is_free():
     peer = Upstream(name="a", base_url="http://127.0.0.1/v1", input_price=2.0, output_price=10.0)
-    assert price_of(peer, {"prompt_tokens": 1000, "completion_tokens": 100}) == pytest.approx(0.003)
-    for nonsense in (
-        None,
-        3,
-        {},
-        {"prompt_tokens": "many", "completion_tokens": -4},
-        {"prompt_tokens": 1e300},
-    ):
-        assert price_of(peer, nonsense) == 0.0
+    assert price_of(peer, Usage(1000, 100)) == pytest.approx(0.003)
+    cheaper = dataclasses.replace(peer, cached_price=0.5)
+    assert price_of(cheaper, Usage(1000, 100, cached=800)) == pytest.approx(0.0018)
+    for nonsense in (None, 3, {"prompt_tokens": "many", "completion_tokens": -4}, {"prompt_tokens": 1e300}):
+        usage = CHAT.usage({"usage": nonsense})
+        assert usage is None or price_of(peer, usage) == 0.0
 
 
 def test_what_an_answer_says():
     def of(**message):
-        return answer_in({"choices": [{"message": message}]})
+        return CHAT.answer({"choices": [{"message": message}]})
 
     assert of(content="391") == "391"
     assert of(content=[{"type": "text", "text": "391"}]) == "391"
     for nothing in ({}, {"content": None}, {"content": " "}, {"content": 3}, {"tool_calls": []}):
         assert of(**nothing) is None
-    assert answer_in({"choices": []}) is None
-    assert of(tool_calls=[3, {"function": {"name": "f", "arguments": "{"}}]).canon == '[3, ["f", "{"]]'
+    assert CHAT.answer({"choices": []}) is None
+    assert of(tool_calls=[3, {"function": {"name": "f", "arguments": "{"}}]).canon == '[["",""],["f","{"]]'
+    one, other = (
+        {"function": {"name": "f", "arguments": raw}} for raw in ('{"a":1,"b":2}', '{"b": 2, "a": 1}')
+    )
+    assert of(tool_calls=[one]) == of(tool_calls=[other])
 
 
 def test_a_whole_completion_as_chunks():
@@ -104,7 +109,7 @@ def test_a_whole_completion_as_chunks():
         "usage": {"total_tokens": 3},
         "sigma_mem": {"peer": "ann"},
     }
-    said, ended, used = as_chunks(whole, with_usage=True)
+    said, ended, used = CHAT.events(whole)
     assert said["choices"][0]["delta"]["tool_calls"] == [{"index": 0, **call}]
     assert said["sigma_mem"] == {"peer": "ann"}
     assert ended["choices"][0] == {"index": 0, "delta": {}, "finish_reason": "stop"}
@@ -112,32 +117,41 @@ def test_a_whole_completion_as_chunks():
     assert {chunk["object"] for chunk in (said, ended, used)} == {"chat.completion.chunk"}
 
 
-@given(st.text(min_size=1))
-def test_marks_come_off_again(own):
-    message = {"role": "assistant", "tool_calls": [{"id": own, "function": {}}]}
-    mark_calls([{"message": message}], ID)
-    marked = message["tool_calls"][0]["id"]
-    result = {"role": "tool", "tool_call_id": marked}
-    assert completion_in_loop([message, result]) == ID
-    back, of_result = unmarked([message, result])
-    assert (back["tool_calls"][0]["id"], of_result["tool_call_id"]) == (own, own)
+@given(st.text(min_size=1), st.sampled_from(["chatcmpl-", "msg_", "resp_"]))
+def test_marks_come_off_again(own, prefix):
+    response = f"{prefix}5f2b8a9c0d1e2f3a4b5c6d7e"
+    id = marked(own, response)
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id}]}
+    for last in (
+        result,
+        {"role": "tool", "tool_call_id": id},
+        {"type": "function_call_output", "call_id": id},
+    ):
+        assert response_in_loop([{"role": "user"}, last]) == response
+    assert response_in_loop([{"type": "function_call", "call_id": id}]) is None
+    call = {"role": "assistant", "tool_calls": [{"id": id, "function": {}}]}
+    assert unmarked([call])[0]["tool_calls"][0]["id"] == own
+    assert unmarked([result])[0]["content"][0]["tool_use_id"] == own
 
 
 anything = st.recursive(
-    st.none() | st.sampled_from(["tool", "7", f"7~{ID}"]),
+    st.none() | st.sampled_from(["tool", "7", f"7--{ID}"]),
     lambda v: (
-        st.lists(v, max_size=2) | st.dictionaries(st.sampled_from(["role", "tool_call_id", "tool_calls"]), v)
+        st.lists(v, max_size=2)
+        | st.dictionaries(st.sampled_from(["role", "tool_call_id", "tool_calls", "content", "type"]), v)
     ),
     max_leaves=5,
 )
 
 
 @given(st.lists(anything, max_size=3))
-def test_messages_of_any_shape_are_looked_through(messages):
-    assert len(unmarked(messages)) == len(messages)
-    mark_calls(messages, ID)
-    mark_calls([{"message": message} for message in messages], ID)
-    completion_in_loop(messages)
+def test_messages_of_any_shape_are_looked_through(items):
+    assert len(unmarked(items)) == len(items)
+    response_in_loop(items)
+    for choices in (items, [{"message": item} for item in items]):
+        CHAT.stamped({"choices": choices}, Stamp(ID, "ann"))
+    MESSAGES.stamped({"content": items}, Stamp(ID, "ann"))
+    RESPONSES.stamped({"id": "resp_1", "output": items}, Stamp(ID, "ann"))
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"))), st.data())
@@ -174,23 +188,16 @@ def test_no_connection_is_made_to_a_link_local_address(host):
         asyncio.run(asyncio.wait_for(call(), 20))
 
 
-def test_refusals_keep_what_the_upstream_said_and_failures_do_not():
-    said = {
-        "error": {"message": "too long", "type": "t", "param": "messages", "code": "c", "debug": "secret"}
-    }
-    refused = UpstreamError.of_status("ann", 400, b'{"detail": "no such field"}')
-    assert refused.is_refusal
-    assert refused.body["message"] == "no such field"
-    assert UpstreamError.of_status("ann", 422, json.dumps(said).encode()).body == {
-        "message": "too long",
-        "type": "t",
-        "param": "messages",
-        "code": "c",
-    }
-    assert (
-        UpstreamError.of_status("ann", 400, b"<html>").body["message"] == "the upstream refused the request"
-    )
-    for status in (401, 403, 404, 429, 500, 503, 302):
-        failed = UpstreamError.of_status("ann", status, json.dumps(said).encode())
-        assert not failed.is_refusal
-        assert failed.body is None
+def test_refusals_keep_what_the_upstream_said_unless_it_quotes_what_we_sent():
+    def said(text):
+        return words_in(
+            json.dumps({"error": {"message": text, "debug": "secret"}}).encode(), ["sk-1", "host:8"]
+        )
+
+    assert said("too long:\n 9 tokens") == "too long: 9 tokens"
+    assert words_in(b'{"detail": "no such field"}', []) == "no such field"
+    for quoting in ("got sk-1", "at host:8", "Authorization: x", "headers: {'x-api-key': 1}", "see http://h"):
+        assert said(quoting) == ""
+    for nothing in (b"<html>", b"[]", b"{}", b'{"error": 3}', b'{"detail": [1]}'):
+        assert words_in(nothing, []) == ""
+    assert len(said("long " * 1000)) == 500

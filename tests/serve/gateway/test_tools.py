@@ -75,13 +75,13 @@ def test_the_loop_outlives_a_restart(start, tmp_path):
     with start.fresh() as begin:
         gateway = begin(four(), path=path)
         answer = gateway.client.chat.completions.create(model="sigma-mem", messages=with_result(message))
-        earlier = message.tool_calls[0].id.partition("~")[2]
+        earlier = message.tool_calls[0].id.partition("--")[2]
         assert answer.model == memory_of(gateway).decision(earlier).peer
 
 
 def test_a_loop_that_began_elsewhere_is_routed(start):
     gateway = start(four())
-    for id in ("call_7", "call_7~chatcmpl-00", "7~8"):
+    for id in ("call_7", "call_7--chatcmpl-00", "7--8"):
         asked = [*ASK, {"role": "assistant", "tool_calls": [CALL | {"id": id}]}]
         asked.append({"role": "tool", "tool_call_id": id, "content": "391"})
         answer = gateway.client.chat.completions.create(model="sigma-mem", messages=asked)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.message import Usage
 from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.session import SigmaMem
 
@@ -88,15 +89,10 @@ class Pricing:
                 )
 
 
-def price_of(upstream: Upstream, usage: object) -> float:
+def price_of(upstream: Upstream, usage: Usage) -> float:
     """What a call cost at the upstream's prices, which are those of a million tokens."""
-    counts = usage if isinstance(usage, Mapping) else {}
-    cost = 0.0
-    for key, price in (("prompt_tokens", upstream.input_price), ("completion_tokens", upstream.output_price)):
-        count = counts.get(key)
-        if isinstance(count, int | float) and 0 <= count < 1e12:
-            cost += count * price / 1e6
-    return cost
+    fresh = max(0, usage.input - usage.cached) * upstream.input_price
+    return (fresh + usage.cached * upstream.cached + usage.output * upstream.output_price) / 1e6
 
 
 def expected_costs(mem: SigmaMem, question: str) -> dict[str, float]:

@@ -1,34 +1,24 @@
-"""What happens with a chat request: a route, a vote, peers asked in turn, or the peer that it names."""
+"""What happens with a request: a route, a vote, peers asked in turn, or the peer that it names."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from starlette.responses import Response
 
-from sigma_mem.errors import StoreError
 from sigma_mem.events import Answer, Decision
 from sigma_mem.serve.context import Context
-from sigma_mem.serve.failures import RefusedError, error_body
+from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.accounting import Pricing, affordable, expected_costs, price_of
-from sigma_mem.serve.gateway.conversation import Turn
-from sigma_mem.serve.gateway.protocol import (
-    DONE,
-    Body,
-    ChatReply,
-    ChatRequest,
-    EventResponse,
-    answer_in,
-    encode_json,
-    event_of,
-    events_when_there,
-    headers_of,
-    json_response,
-    mark_calls,
-)
-from sigma_mem.serve.gateway.upstream import Calls, ChunkStream, Pool, UpstreamError
+from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, AnswerStream, Calls
+from sigma_mem.serve.gateway.delivery import Whole, events_as_they_come, events_when_there, one_body
+from sigma_mem.serve.gateway.message import Body
+from sigma_mem.serve.gateway.protocol import Request, Stamp, bad_request, headers_of
+from sigma_mem.serve.gateway.turn import Turn
+from sigma_mem.serve.gateway.upstream import Pool, Sent, UpstreamError
+from sigma_mem.serve.gateway.wire import JsonResponse
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.names import NewRef
 from sigma_mem.session.panel import Panel
@@ -37,7 +27,7 @@ ROUTE, VOTE, ASK = "sigma-mem", "sigma-mem/vote", "sigma-mem/ask"
 
 
 class Policy:
-    """Answers chat requests over the upstreams of a service.
+    """Answers requests over the upstreams of a service.
 
     Attributes
     ----------
@@ -53,26 +43,49 @@ class Policy:
         self.models = [ROUTE, VOTE, ASK, *self.pool.peers] if upstreams else []
         self._pricing = Pricing(upstreams)
 
-    async def answer(self, namespace: str, chat: ChatRequest) -> Response:
-        """The response to a chat request: by the peer that it names, or as the memory decides."""
-        context, model = self._context, chat.model
+    async def answer(self, namespace: str, request: Request) -> Response:
+        """The response to a request: by the peer that it names, or as the memory decides."""
+        context, model = self._context, request.model
         if model not in self.models:
             raise unknown_model(model)
-        calls = Calls(chat, self.pool, context.config.deadline)
+        calls = Calls(request, self.pool, context.config.deadline)
         if model in self.pool.peers:
             await self.require_peer(namespace, model)
             return await _by_name(calls, model)
         memory = await context.memories.get(namespace)
         turn = Turn(context, calls, memory)
         await self._pricing.tell(memory, turn.peers)
-        explore = context.config.explore if chat.options.explore is None else chat.options.explore
-        stays = None if chat.in_loop is None else await turn.peer_in_loop()
+        explore = context.config.explore if request.options.explore is None else request.options.explore
+        stays = None if request.in_loop is None else await turn.peer_of(request.in_loop)
+        if request.earlier is not None:
+            stays = await turn.peer_of(request.earlier)
+            if stays is None:
+                raise bad_request(
+                    f"{request.earlier} is not here, or its peer cannot be asked now; expected the whole "
+                    "conversation in input (previous_response_id)"
+                )
+            turn.candidates = [stays]  # nobody else has what was said before
         if model == ROUTE or stays is not None:
             return await _by_route(turn, explore, stays, context.config.observe)
         answer = _by_vote(turn) if model == VOTE else _by_panel(turn, explore)
-        if chat.stream:
-            return await events_when_there(answer, chat.wants_usage)
-        return json_response(await answer)
+        return await events_when_there(answer, calls) if request.stream else one_body(await answer, calls)
+
+    async def count_tokens(self, namespace: str, request: Request) -> Response:
+        """How many tokens a request of Messages has, by the peer that it names or the first that can say."""
+        speak = [name for name, peer in self.pool.peers.items() if MESSAGES.name in peer.settings.protocols]
+        named = [request.model] if request.model in self.pool.peers else self.pool.usable(speak)
+        found = [name for name in named if name in speak]
+        if request.model not in self.models or not found:
+            raise unknown_model(request.model, "whose upstream counts tokens of messages")
+        await self.require_peer(namespace, found[0])
+        peer, deadline = self.pool.peers[found[0]], self._context.config.deadline
+        body = request.body | {"model": peer.settings.model}
+        sent = Sent(MESSAGES, body, request.headers)
+        try:
+            counted = await peer.post("messages/count_tokens", sent, _check_count, deadline)
+        except UpstreamError as error:
+            raise error.refused() from error
+        return JsonResponse(counted, headers_of({"peer": found[0]}), deadline)
 
     async def embed(self, namespace: str, model: str, body: Body) -> Response:
         """The response to a request for embeddings, which passes through to the peer that it names."""
@@ -80,14 +93,15 @@ class Policy:
             raise unknown_model(model)
         await self.require_peer(namespace, model)
         peer, deadline = self.pool.peers[model], self._context.config.deadline
-        sent = encode_json({**body, "model": peer.settings.model})
+        sent = Sent(CHAT, {**body, "model": peer.settings.model}, {})
         try:
-            found = await peer.post("embeddings", sent, "data", deadline)
+            found = await peer.post("embeddings", sent, _check_embeddings, deadline)
         except UpstreamError as error:
             raise error.refused() from error
-        cost = price_of(peer.settings, found.get("usage"))
+        usage = CHAT.usage(found)
+        cost = 0.0 if usage is None else price_of(peer.settings, usage)
         headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
-        return json_response(ChatReply({**found, "model": model}, headers))
+        return JsonResponse({**found, "model": model}, headers, deadline)
 
     async def require_peer(self, namespace: str, model: str) -> None:
         """Refuse a key of another namespace than the usual one a model that is no peer there."""
@@ -96,11 +110,20 @@ class Policy:
             raise unknown_model(model)
 
 
-def unknown_model(model: str) -> RefusedError:
+def unknown_model(model: str, which: str = "") -> RefusedError:
     """The response if nobody has this name."""
-    return RefusedError(
-        404, "model_not_found", f"model {model!r:.200} is not here; expected one of GET /v1/models"
-    )
+    expected = f"expected one of GET /v1/models {which}".rstrip()
+    return RefusedError(404, "model_not_found", f"model {model!r:.200} is not here; {expected}")
+
+
+def _check_embeddings(body: Body) -> None:
+    if not isinstance(data := body.get("data"), list) or not data:
+        raise ValueError("no data")
+
+
+def _check_count(body: Body) -> None:
+    if not isinstance(body.get("input_tokens"), int):
+        raise ValueError("no input_tokens")
 
 
 def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | None = None) -> list[str]:
@@ -114,16 +137,19 @@ def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | No
 
 async def _by_name(calls: Calls, peer: str) -> Response:
     """Pass a request through to the peer that it names: nothing is decided and nothing is recorded."""
+    if not calls.can_take(peer):
+        raise calls.taken_by_nobody()
+    request, stamp = calls.request, Stamp(None, peer)
     try:
-        if calls.chat.stream:
+        if request.stream:
             stream = await calls.stream(peer)
             headers = headers_of({"peer": peer, "attempts": calls.attempts})
-            return EventResponse(_chunks(calls, stream, {"model": peer}), headers, stream.aclose)
-        completion = await calls.complete(peer)
+            return events_as_they_come(calls, stream, headers, stamp)
+        answer = await calls.complete(peer)
     except UpstreamError as error:
         raise error.refused() from error
     headers = headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
-    return json_response(ChatReply({**completion, "model": peer}, headers))
+    return one_body(Whole(request.protocol.stamped(answer, stamp), headers), calls)
 
 
 async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) -> Response:
@@ -139,10 +165,10 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) 
     observe : str
         A peer that serves whatever the memory chooses; empty to let the memory choose.
     """
-    options, chat, calls = turn.chat.options, turn.chat, turn.calls
+    options, request, calls = turn.request.options, turn.request, turn.calls
     if stays is not None:
         decision = await turn.memory.quick(
-            lambda mem: mem.route(turn.question, among=[stays], after=chat.in_loop, ref=NewRef(turn.id))
+            lambda mem: mem.route(turn.question, among=[stays], after=request.in_loop, ref=NewRef(turn.id))
         )
         allowed = turn.candidates
     else:
@@ -163,73 +189,40 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) 
         if not calls.seconds_left():
             break
         with suppress(UpstreamError):  # it is then among the failures of the calls
-            if chat.stream:
+            if request.stream:
                 return await _routed_stream(turn, decision, await calls.stream(peer))
-            return json_response(await turn.reply(decision, peer, await calls.complete(peer)))
+            return one_body(await turn.reply(decision, peer, await calls.complete(peer)), calls)
     raise calls.nobody()
 
 
-async def _routed_stream(turn: Turn, decision: Decision, stream: ChunkStream) -> Response:
+async def _routed_stream(turn: Turn, decision: Decision, stream: AnswerStream) -> Response:
     """A routed stream, once the decision is on disk; its cost is known only at its end."""
-    peer = stream.peer.name
     try:
-        summary = await turn.settle(decision, peer)
+        summary = await turn.settle(decision, stream.peer)
     except BaseException:
         await stream.aclose()
         raise
-    charge = partial(turn.charge, decision, peer)
-    events = _chunks(turn.calls, stream, {"id": turn.id, "model": peer}, summary, charge)
-    return EventResponse(events, headers_of(summary, without="cost"), stream.aclose)
-
-
-async def _chunks(
-    calls: Calls,
-    stream: ChunkStream,
-    renamed: Body,
-    summary: Body | None = None,
-    charge: Callable[[], Awaitable[None]] | None = None,
-) -> AsyncIterator[bytes]:
-    """The upstream's chunks under our names; an error in the middle is an event too."""
-    first = True
-    try:
-        async for chunk in stream:
-            if chunk.get("usage"):
-                calls.spent(stream.peer, chunk["usage"])
-                if not chunk["choices"] and not calls.chat.wants_usage:
-                    continue  # it was asked for by us
-                if summary is not None and not chunk["choices"]:
-                    chunk["sigma_mem"] = summary | {"cost": calls.cost}
-            if summary is not None:
-                mark_calls(chunk["choices"], renamed["id"])
-                if first:
-                    chunk["sigma_mem"] = summary
-            first = False
-            yield event_of(chunk | renamed)
-    except UpstreamError as error:
-        yield event_of(error_body(f"the answer broke off: {error}", "upstream_broke_off", 502))
-        return
-    if charge is not None and calls.costs:
-        with suppress(StoreError):  # the answer is whole, and the ledger keeps the cost that was expected
-            await charge()
-    yield DONE
+    charge = partial(turn.charge, decision, stream.peer)
+    headers = headers_of(summary, without="cost")
+    return events_as_they_come(turn.calls, stream, headers, turn.stamp(stream.peer, summary), charge)
 
 
 # ---- several peers
 
 
-async def _by_vote(turn: Turn) -> ChatReply:
+async def _by_vote(turn: Turn) -> Whole:
     """Ask every candidate at once, vote among those that answered, and reply with the winner's answer.
 
     If no answer can be read, the vote abstains; the reply is then that of the most competent peer.
     """
-    options = turn.chat.options
+    options = turn.request.options
     asked = turn.candidates if options.max_cost is None else await _affordable(turn, options.max_cost)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_completed(turn.calls, peer)) for peer in asked]
     completions = {peer: done for peer, task in zip(asked, tasks, strict=True) if (done := task.result())}
     if not completions:
         raise turn.calls.nobody()
-    answers = {peer: answer_in(completion) for peer, completion in completions.items()}
+    answers = {peer: turn.request.protocol.answer(completion) for peer, completion in completions.items()}
     said: dict[str, Any] = {"topic": options.topic, "after": options.after, "ref": NewRef(turn.id)}
     decision = await turn.memory.slow(lambda mem: mem.vote(turn.question, answers, **said))
     peer = decision.peer or best_first(list(completions), decision.probs)[0]
@@ -240,7 +233,7 @@ async def _affordable(turn: Turn, most: float) -> list[str]:
     """The most trusted candidates that can be asked together for that much."""
 
     def choose(mem: SigmaMem) -> list[str]:
-        trust = mem.trust(turn.question, topic=turn.chat.options.topic)
+        trust = mem.trust(turn.question, topic=turn.request.options.topic)
         order = best_first(turn.candidates, {peer: trust[peer].prob for peer in turn.candidates})
         return affordable(order, expected_costs(mem, turn.question), most)
 
@@ -255,9 +248,9 @@ async def _completed(calls: Calls, peer: str) -> Body | None:
         return None
 
 
-async def _by_panel(turn: Turn, explore: bool) -> ChatReply:
+async def _by_panel(turn: Turn, explore: bool) -> Whole:
     """Ask whom the panel names until it has enough or time is up, and reply with the answer it chose."""
-    options, calls, candidates = turn.chat.options, turn.calls, turn.candidates
+    options, calls, candidates = turn.request.options, turn.calls, turn.candidates
     most, costs = options.max_cost, {}
     if most is not None:
         costs = await turn.memory.slow(lambda mem: expected_costs(mem, turn.question))
@@ -279,7 +272,7 @@ async def _by_panel(turn: Turn, explore: bool) -> ChatReply:
             break
         completion, answer = await _completed(calls, peer), None
         if completion is not None:
-            completions[peer], answer = completion, answer_in(completion)
+            completions[peer], answer = completion, turn.request.protocol.answer(completion)
         await turn.memory.slow(partial(_add, panel, peer, answer))
     if not completions:
         raise calls.nobody()

@@ -1,77 +1,37 @@
-"""OpenAI's chat completions: requests, answers and chunks as values, and server-sent events.
+"""What a protocol has to offer the gateway, and what all share: requests, options, and marks of tool loops.
 
-Other protocols can stand beside this file: nothing here knows of memories or upstreams. Fields of a request
-that the gateway does not know go to the upstream untouched.
+Nothing here knows of memories or upstreams. A request goes to an upstream that speaks its protocol as it
+came, with fields that the gateway has never heard of; only for other upstreams it is read and written anew.
 """
 
-import asyncio
-import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic_core import PydanticSerializationError, from_json, to_json
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from sigma_mem.answers.chat import question_text
-from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
-from sigma_mem.serve.failures import RefusedError, refusal
+from sigma_mem.serve.failures import RefusedError, error_body
+from sigma_mem.serve.gateway.message import Body, Call, Delta, End, Lose, Prompt, Reply, Text, Usage
+from sigma_mem.serve.gateway.wire import clean_unicode, decode_json, encode_json, event_bytes
 
-Body = dict[str, Any]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
-DONE = b"data: [DONE]\n\n"
-_COMMENT = b": the peers are being asked\n\n"  # clients and proxies see that the connection lives
-_EVERY = 1.0  # seconds between comments
-_OURS = ("model", "stream", "stream_options", "sigma_mem")  # fields that are not forwarded as they came
-_MARK = re.compile(r"~(chatcmpl-[0-9a-f]{1,64})\Z")  # at the end of a tool call's id: the completion's own
-_IN_HEADERS = ("decision", "peer", "confidence", "attempts", "cost")
-
-
-# ---- JSON
-
-
-def decode_json(raw: bytes | str) -> object:
-    """The value of a JSON text; ValueError for anything else, NaN and infinities included.
-
-    >>> decode_json(b'{"a": 1}')
-    {'a': 1}
-    """
-    try:
-        return from_json(raw, allow_inf_nan=False)  # a tenth of json's time for small texts
-    except ValueError:  # not JSON; or UTF-16, or lone surrogates, which only json reads
-        text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass")
-    try:
-        return _DECODER.decode(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def encode_json(value: object) -> bytes:
-    """A JSON value as bytes; lone surrogates, which UTF-8 does not have, are escaped."""
-    try:
-        return to_json(value)
-    except PydanticSerializationError:
-        return json.dumps(value).encode()
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_MARK = re.compile(r"--((?:chatcmpl-|msg_|resp_)[0-9a-f]{1,64})\Z")  # at the end of a tool call's id
+_KEPT = re.compile(r"(resp_[0-9a-f]{24})--.+")
+_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")  # fields of requests that hold the id of a call
+_IN_HEADERS = ("decision", "peer", "confidence", "attempts", "cost", "held")
 
 
 # ---- requests
 
 
-class ChatOptions(BaseModel):
-    """What a client may say in ``extra_body={"sigma_mem": {...}}``."""
+class Options(BaseModel):
+    """What a client may say in the field `sigma_mem` of a request."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -83,85 +43,258 @@ class ChatOptions(BaseModel):
     namespace: Name | None = None
 
 
-_NO_OPTIONS = ChatOptions()
+_NO_OPTIONS = Options()
 
 
 @dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """One chat request.
+class Request:
+    """One request to the gateway.
 
     Attributes
     ----------
+    protocol : Protocol
+        The client's.
+    body : mapping
+        What an upstream that speaks the same protocol may see: without the gateway's own field, and with the
+        ids that upstreams gave their calls.
     model : str
         Who shall answer: a peer's name, or one of the memory's ways to choose.
-    messages : list
-        The conversation, as the client sent it.
-    stream, wants_usage : bool
-        Whether the answer comes in chunks, and whether the last one reports the usage.
-    options : ChatOptions
+    items : list
+        The turns of the conversation, as the client sent them.
+    stream : bool
+    options : Options
     in_loop : str, optional
-        The completion whose tool calls this request brings the results of.
-    stream_options : object
-        As the client sent them; None if it did not.
-    rest : bytes
-        The JSON of all that is forwarded, whoever is called, without its opening brace.
+        The response whose tool calls this request brings the results of.
+    earlier : str, optional
+        The response that it goes on from, which only its peer has.
+    headers : mapping
+        The client's headers that upstreams of the same protocol get.
     """
 
+    protocol: "Protocol"
+    body: Body
     model: str
-    messages: list[Any]
+    items: list[Any]
     stream: bool
-    wants_usage: bool
-    options: ChatOptions
+    options: Options
     in_loop: str | None
-    stream_options: object
-    rest: bytes
-
-    def whole(self, model: str) -> bytes:
-        """The body of a call that asks for a whole answer, with the upstream's own name of the model."""
-        return b'{"model":%b,%b' % (encode_json(model), self.rest)
-
-    def streamed(self, model: str, with_usage: bool) -> bytes:
-        """The body of a call that asks for chunks; `with_usage` asks for the usage at the end."""
-        head: Body = {"model": model, "stream": True}
-        if with_usage:
-            given = self.stream_options if isinstance(self.stream_options, dict) else {}
-            head["stream_options"] = {**given, "include_usage": True}
-        elif self.stream_options is not None:
-            head["stream_options"] = self.stream_options
-        return encode_json(head)[:-1] + b"," + self.rest
+    earlier: str | None
+    headers: Mapping[str, str]
 
     def question(self) -> str:
         """The text that φ is made of; the kinds of parts that there are, if no message holds a text."""
         try:
-            return question_text(self.messages) or "no text"
+            return question_text(self.items) or "no text"
         except InputError:
-            contents = [each.get("content") for each in self.messages if isinstance(each, dict)]
+            contents = [each.get("content") for each in self.items if isinstance(each, dict)]
             parts = [part for content in contents if isinstance(content, list) for part in content]
             kinds = dict.fromkeys(str(part.get("type")) for part in parts if isinstance(part, dict))
             return clean_unicode(" ".join(kinds)) or "no text"
 
 
-def clean_unicode(text: str) -> str:
-    """The text with a question mark for every lone surrogate, which JSON can carry and no encoder takes."""
-    return text.encode("utf-8", "replace").decode()
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the gateway writes over an upstream's answer: its id, unless None; the peer's name; a summary.
+
+    `kept` says that the upstream keeps the response, for requests that go on from it.
+    """
+
+    id: str | None
+    model: str
+    summary: Body | None = None
+    kept: bool = True
+
+    def on(self, body: Body) -> Body:
+        """A response with this id, model and summary."""
+        stamped = body | {"model": self.model}
+        if self.id is not None:
+            stamped["id"] = self.id
+        if self.summary is not None:
+            stamped["sigma_mem"] = self.summary
+        return stamped
 
 
-def read_chat(body: Body) -> ChatRequest:
-    """Check what the gateway itself needs of a request; the rest is the upstream's to judge."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise bad_request("messages is missing or empty; expected a list of chat messages (messages)")
-    stream = body.get("stream") or False
-    if not isinstance(stream, bool):
-        raise bad_request(f"stream is {stream!r:.80}; expected true or false (stream)")
-    model, options = model_of(body), chat_options(body.get("sigma_mem"))
-    usage = body.get("stream_options")
-    wants_usage = isinstance(usage, dict) and usage.get("include_usage") is True
-    in_loop = completion_in_loop(messages)
-    sent = {**body, "messages": unmarked(messages)}
-    for ours in _OURS:
-        sent.pop(ours, None)
-    return ChatRequest(model, messages, stream, wants_usage, options, in_loop, usage, encode_json(sent)[1:])
+class Reader(ABC):
+    """Reads one stream of a protocol into deltas."""
+
+    @abstractmethod
+    def feed(self, event: Body) -> Iterator[Delta]:
+        """What an event says."""
+
+    @abstractmethod
+    def end(self) -> End:
+        """How the answer ended, after the last event."""
+
+
+class Writer(ABC):
+    """Writes deltas as the events of one stream of a protocol."""
+
+    @abstractmethod
+    def write(self, delta: Delta) -> Iterator[Body]:
+        """The events that say this."""
+
+
+class Protocol(ABC):
+    """How clients and upstreams speak to each other.
+
+    Attributes
+    ----------
+    name : str
+        As in the configuration: "chat", "messages", "responses".
+    path : str
+        Of its endpoint, below the base URL.
+    prefix : str
+        Of the ids of its responses.
+    answers : str
+        The field of a whole response that holds the list of what was answered.
+    headers : mapping
+        Headers that its upstreams get; the client's own take their place.
+    key_header : str
+        The header that holds an upstream's key, unless its configuration names another.
+    last : bytes
+        What follows the last event of a stream.
+    """
+
+    name: ClassVar[str]
+    path: ClassVar[str]
+    prefix: ClassVar[str]
+    answers: ClassVar[str]
+    headers: ClassVar[Mapping[str, str]] = {}
+    key_header: ClassVar[str] = "authorization"
+    last: ClassVar[bytes] = b""
+
+    def read(self, body: Body, headers: Mapping[str, str]) -> Request:
+        """Check what the gateway itself needs of a request; the rest is the upstream's to judge."""
+        items = self.items(body)
+        stream = body.get("stream") or False
+        if not isinstance(stream, bool):
+            raise bad_request(f"stream is {stream!r:.80}; expected true or false (stream)")
+        options = options_in(body.get("sigma_mem"))
+        sent = {key: value for key, value in body.items() if key != "sigma_mem"}
+        forwarded = {name: headers.get(name, usual) for name, usual in self.headers.items()}
+        return Request(
+            self,
+            self.unmarked(sent),
+            model_of(body),
+            items,
+            stream,
+            options,
+            response_in_loop(items),
+            self.earlier(body),
+            forwarded,
+        )
+
+    @abstractmethod
+    def items(self, body: Body) -> list[Any]:
+        """The turns of a request; RefusedError if there are none."""
+
+    @abstractmethod
+    def unmarked(self, body: Body) -> Body:
+        """The request with the ids that upstreams gave their calls."""
+
+    @abstractmethod
+    def prompt(self, body: Body, lose: Lose) -> Prompt:
+        """A request of this protocol in no protocol's form."""
+
+    @abstractmethod
+    def request(self, prompt: Prompt, lose: Lose) -> Body:
+        """A request of this protocol, without model."""
+
+    @abstractmethod
+    def adjusted(self, body: Body, system: str, effort: str) -> Body:
+        """A request with the system prompt and the effort that an upstream adds; empty for none."""
+
+    def streaming(self, body: Body, usage: bool) -> Body:
+        """The request for a stream; `usage` asks for the tokens at its end, if that has to be said."""
+        return body | {"stream": True}
+
+    def earlier(self, body: Body) -> str | None:
+        """The response that a request goes on from, if its peer keeps it."""
+        return None
+
+    # whole responses
+
+    def check(self, body: Body) -> None:
+        """ValueError if this is no answer."""
+        if not isinstance(body.get(self.answers), list):
+            raise ValueError(f"JSON without {self.answers}")
+
+    @abstractmethod
+    def reply(self, body: Body) -> Reply:
+        """A whole response in no protocol's form."""
+
+    @abstractmethod
+    def response(self, reply: Reply, request: Body) -> Body:
+        """A whole response of this protocol; `request` is the client's."""
+
+    @abstractmethod
+    def stamped(self, body: Body, stamp: Stamp) -> Body:
+        """A response under the gateway's names, with its mark on calls of tools."""
+
+    @abstractmethod
+    def usage(self, body: Body) -> Usage | None:
+        """The tokens that a response, or an event, reports."""
+
+    def answer(self, body: Body) -> Answer | str | None:
+        """What a response says, to be voted on; calls of tools are equal if name and arguments are."""
+        parts = self.reply(body).parts
+        calls = [part for part in parts if isinstance(part, Call)]
+        if calls:
+            canon = encode_json([[call.name, _arguments(call.arguments)] for call in calls]).decode()
+            return Answer(canon, canon)
+        text = "\n".join(part.text for part in parts if isinstance(part, Text))
+        return clean_unicode(text) if text.strip() else None
+
+    # streams
+
+    @abstractmethod
+    def is_last(self, event: Body) -> bool:
+        """Whether the answer is whole after this event; ValueError for an event that reports a failure."""
+
+    @abstractmethod
+    def reader(self) -> Reader:
+        """For a stream of this protocol."""
+
+    @abstractmethod
+    def writer(self, request: Body) -> Writer:
+        """For a stream to a client; `request` is what it asked."""
+
+    @abstractmethod
+    def stamped_event(self, event: Body, stamp: Stamp) -> Body:
+        """An event under the gateway's names."""
+
+    @abstractmethod
+    def events(self, body: Body) -> Iterator[Body]:
+        """A whole response as the events of a stream."""
+
+    def is_for_us(self, event: Body, request: Request) -> bool:
+        """Whether an event came only because the gateway asked for it."""
+        return False
+
+    def event(self, body: Body) -> bytes:
+        """One event as bytes."""
+        return event_bytes(body, str(body.get("type", "")))
+
+    def error(self, message: str, code: str, status: int) -> Body:
+        """The body of an error."""
+        return error_body(message, code, status)
+
+    def failure(self, message: str, code: str, status: int) -> Body:
+        """The event that ends a stream which broke off."""
+        return self.error(message, code, status)
+
+
+def _arguments(text: str) -> object:
+    try:
+        return _sorted(decode_json(text))
+    except ValueError:  # compared as the text that it is
+        return text
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def read_json(raw: bytes) -> Body:
@@ -183,16 +316,26 @@ def model_of(body: Body) -> str:
     return model
 
 
-def chat_options(given: object) -> ChatOptions:
+def options_in(given: object) -> Options:
     """The options in the field `sigma_mem` of a request; the defaults if it has none."""
     if given is None:
         return _NO_OPTIONS
     try:
-        return ChatOptions.model_validate(given)
+        return Options.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(["sigma_mem", *(str(part) for part in first["loc"])])
         raise bad_request(f"{where}: {first['msg']}") from None
+
+
+def own_id(id: str) -> str:
+    """The id that the ledger knows of a response; behind it may be the upstream's own.
+
+    >>> own_id("resp_0123456789abcdef01234567--resp_8"), own_id("msg_7")
+    ('resp_0123456789abcdef01234567', 'msg_7')
+    """
+    found = _KEPT.fullmatch(id)
+    return id if found is None else found[1]
 
 
 def bad_request(message: str) -> RefusedError:
@@ -200,187 +343,69 @@ def bad_request(message: str) -> RefusedError:
     return RefusedError(400, "invalid_request", message)
 
 
-# ---- tool loops: the id of a tool call, as the client sees it, carries the id of its completion
+def headers_of(summary: Mapping[str, Any], without: str = "") -> dict[str, str]:
+    """The headers of a response; what is None, empty or missing is left out."""
+    headers = {}
+    for key in _IN_HEADERS:
+        value = summary.get(key)
+        if value not in (None, "") and key != without:
+            headers[f"x-sigma-mem-{key}"] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if left_out := summary.get("left_out"):
+        said = "; ".join(f"{peer}: {why}" for peer, why in left_out.items())
+        headers["x-sigma-mem-left-out"] = said.encode("ascii", "replace").decode()[:2000]
+    return headers
+
+
+# ---- tool loops: the id of a tool call, as the client sees it, carries the id of its response
 #
 # So no memory of open conversations is needed: any replica, also after a restart, finds the decision in the
 # ledger. The upstream sees its own ids.
 
 
-def mark_calls(choices: Sequence[Any], completion: str) -> None:
-    """Put the completion's id into the tool calls of an answer's or a chunk's choices; in place."""
-    for choice in choices:
-        said = choice.get("message") or choice.get("delta") if isinstance(choice, dict) else None
-        calls = said.get("tool_calls") if isinstance(said, dict) else None
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict) and isinstance(call.get("id"), str) and call["id"]:
-                call["id"] = f"{call['id']}~{completion}"
+def marked(id: object, response: str | None) -> object:
+    """The id of a call with the response's behind it.
+
+    >>> marked("call_1", "msg_7"), marked("call_1", None)
+    ('call_1--msg_7', 'call_1')
+    """
+    return f"{id}--{response}" if isinstance(id, str) and id and response is not None else id
 
 
-def unmarked(messages: Sequence[Any]) -> list[Any]:
-    """The messages with the ids that the upstream gave its calls."""
-    sent = []
-    for message in messages:
-        if isinstance(message, dict) and isinstance(id := message.get("tool_call_id"), str):
-            message = {**message, "tool_call_id": _MARK.sub("", id)}
-        if isinstance(message, dict) and isinstance(calls := message.get("tool_calls"), list):
-            message = {**message, "tool_calls": [_unmarked(call) for call in calls]}
-        sent.append(message)
+def unmarked(items: Sequence[Any]) -> list[Any]:
+    """Turns of a conversation with the ids that upstreams gave their calls."""
+    return [_unmarked_item(item) if isinstance(item, dict) else item for item in items]
+
+
+def _unmarked_item(item: Body) -> Body:
+    sent = _unmarked_part(item)
+    for key in ("content", "tool_calls"):
+        if isinstance(parts := sent.get(key), list):
+            sent = {**sent, key: [_unmarked_part(p) if isinstance(p, dict) else p for p in parts]}
     return sent
 
 
-def _unmarked(call: Any) -> Any:
-    marked = isinstance(call, dict) and isinstance(call.get("id"), str)
-    return {**call, "id": _MARK.sub("", call["id"])} if marked else call
+def _unmarked_part(part: Body) -> Body:
+    found = {key: _MARK.sub("", id) for key in _IDS if isinstance(id := part.get(key), str) and "--" in id}
+    return {**part, **found} if found else part
 
 
-def completion_in_loop(messages: Sequence[Any]) -> str | None:
-    """The id of the completion whose tool calls the last message answers; None outside a loop.
+def response_in_loop(items: Sequence[Any]) -> str | None:
+    """The id of the response whose tool calls the last turn answers; None outside a loop.
 
-    >>> completion_in_loop([{"role": "user"}, {"role": "tool", "tool_call_id": "call_1~chatcmpl-7"}])
+    >>> response_in_loop([{"role": "user"}, {"role": "tool", "tool_call_id": "call_1--chatcmpl-7"}])
     'chatcmpl-7'
     """
-    last = messages[-1] if messages else None
-    if not isinstance(last, dict) or last.get("role") not in ("tool", "function"):
-        return None
-    id = last.get("tool_call_id")
-    found = _MARK.search(id) if isinstance(id, str) else None
-    return found[1] if found else None
-
-
-# ---- answers
-
-
-@dataclass(frozen=True, slots=True)
-class ChatReply:
-    """A whole completion, and the headers that go with it."""
-
-    completion: Body
-    headers: Mapping[str, str]
-
-
-def answer_in(completion: Mapping[str, Any]) -> Answer | str | None:
-    """The text of the first choice, to be voted on; calls of tools are equal if name and arguments are."""
-    choices = completion.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, dict) else None
-    if not isinstance(message, dict):
-        return None
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        canon = json.dumps([_called(call) for call in calls], sort_keys=True)
-        return Answer(canon, canon)
-    content = message.get("content")
-    if isinstance(content, list):  # parts, as some servers send them
-        texts = (part.get("text") for part in content if isinstance(part, dict))
-        content = "\n".join(text for text in texts if isinstance(text, str))
-    return clean_unicode(content) if isinstance(content, str) and content.strip() else None
-
-
-def _called(call: object) -> object:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return call
-    arguments = function.get("arguments")
-    with suppress(ValueError):  # compared as the text that it is
-        arguments = decode_json(arguments) if isinstance(arguments, str) else arguments
-    return [function.get("name"), arguments]
-
-
-def headers_of(summary: Mapping[str, Any], without: str = "") -> dict[str, str]:
-    """The headers of a response; what is None or missing is left out."""
-    headers = {}
-    for key in _IN_HEADERS:
-        value = summary.get(key)
-        if value is not None and key != without:
-            headers[f"x-sigma-mem-{key}"] = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return headers
-
-
-def json_response(reply: ChatReply) -> Response:
-    """The whole completion as one body."""
-    return Response(encode_json(reply.completion), headers=reply.headers, media_type="application/json")
-
-
-# ---- streams
-
-
-class EventResponse(StreamingResponse):
-    """Server-sent events; whatever happens to the client, their origin is closed."""
-
-    def __init__(
-        self, events: AsyncIterator[bytes], headers: Mapping[str, str], close: Callable[[], Awaitable[None]]
-    ) -> None:
-        unbuffered = {"x-accel-buffering": "no"}  # a proxy in between passes chunks on as they come
-        super().__init__(events, headers={**headers, **unbuffered}, media_type="text/event-stream")
-        self._close = close
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events, then close."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._close()
-
-
-def event_of(body: Mapping[str, Any]) -> bytes:
-    """A JSON object as one event."""
-    return b"data: %b\n\n" % encode_json(body)
-
-
-async def events_when_there(answer: Coroutine[Any, Any, ChatReply], with_usage: bool) -> Response:
-    """A whole answer as a stream: comments while it is waited for, then all of it.
-
-    A failure before the first comment has its own status; after it, it is an event.
-    """
-    task = asyncio.create_task(answer)
-
-    async def stop() -> None:
-        task.cancel()
-
-    try:
-        await asyncio.wait((task,), timeout=_EVERY)
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    headers = task.result().headers if task.done() else {}
-    return EventResponse(_awaited(task, with_usage), headers, stop)
-
-
-async def _awaited(task: asyncio.Task[ChatReply], with_usage: bool) -> AsyncIterator[bytes]:
-    while not task.done():
-        yield _COMMENT
-        await asyncio.wait((task,), timeout=_EVERY)
-    try:
-        completion = task.result().completion
-    except SigmaMemError as error:
-        yield event_of(refusal(error)[1])
-        return
-    for chunk in as_chunks(completion, with_usage):
-        yield event_of(chunk)
-    yield DONE
-
-
-def as_chunks(completion: Mapping[str, Any], with_usage: bool) -> Iterator[Body]:
-    """A whole completion as the chunks of a stream: every choice at once, how it ended, and its usage."""
-    head = {key: completion[key] for key in completion if key not in ("choices", "usage", "sigma_mem")}
-    head["object"] = "chat.completion.chunk"
-    said, ends = [], []
-    for choice in completion["choices"]:
-        if isinstance(choice, dict):
-            index = {"index": choice.get("index", 0)}
-            logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
-            delta = _delta(choice.get("message"))
-            said.append({**index, "delta": delta, "finish_reason": None, **logprobs})
-            ends.append({**index, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"})
-    yield {**head, "choices": said, "sigma_mem": completion.get("sigma_mem")}
-    yield {**head, "choices": ends}
-    if with_usage:
-        yield {**head, "choices": [], "usage": completion.get("usage")}
-
-
-def _delta(message: object) -> Body:
-    delta = dict(message) if isinstance(message, dict) else {}
-    if isinstance(delta.get("tool_calls"), list):
-        calls = enumerate(delta["tool_calls"])
-        delta["tool_calls"] = [{"index": i, **call} for i, call in calls if isinstance(call, dict)]
-    return delta
+    last = items[-1] if items and isinstance(items[-1], dict) else {}
+    content = last.get("content")
+    for part in (last, *(content if isinstance(content, list) else ())):
+        if not isinstance(part, dict):
+            continue
+        is_output = str(part.get("type", "")).endswith("_output")
+        id = (
+            part.get("tool_call_id")
+            or part.get("tool_use_id")
+            or (part.get("call_id") if is_output else None)
+        )
+        if isinstance(id, str) and (found := _MARK.search(id)):
+            return found[1]
+    return None

@@ -1,7 +1,8 @@
-"""The gateway's routes, as OpenAI's clients call them."""
+"""The gateway's routes, as the clients of OpenAI and Anthropic call them."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
@@ -11,19 +12,27 @@ from starlette.responses import Response
 from sigma_mem.serve.auth import namespace_for, needs, principal_of
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.conversation import CompletionFeedback, record_feedback
+from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.feedback import ResponseFeedback, record_feedback
 from sigma_mem.serve.gateway.policy import Policy, unknown_model
-from sigma_mem.serve.gateway.protocol import ChatOptions, chat_options, model_of, read_chat, read_json
+from sigma_mem.serve.gateway.protocol import Options, Protocol, model_of, options_in, read_json
+from sigma_mem.serve.gateway.protocol import Request as GatewayRequest
 from sigma_mem.serve.routes import PlainRoute
 
+Answer = Callable[[str, GatewayRequest], Coroutine[Any, Any, Response]]
 _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobody knows it here
 
 
 def router(context: Context) -> APIRouter:
-    """``/v1/chat/completions``, ``/v1/embeddings``, ``/v1/feedback`` and ``/v1/models``."""
+    """``/v1/chat/completions``, ``/v1/messages``, ``/v1/responses`` and what goes with them."""
     policy, usual = Policy(context), context.config.namespace
     context.closing.append(policy.pool.close)
     routes = APIRouter(tags=["gateway"], route_class=PlainRoute)
+
+    async def answered(request: Request, protocol: Protocol, answer: Answer = policy.answer) -> Response:
+        asked = protocol.read(read_json(await request.body()), request.headers)
+        namespace = namespace_for(request, asked.options.namespace, usual)
+        return await _while_wanted(request, answer(namespace, asked))
 
     @routes.post(
         "/v1/chat/completions",
@@ -33,9 +42,37 @@ def router(context: Context) -> APIRouter:
     )
     @needs("write")
     async def create_chat_completion(request: Request) -> Response:
-        chat = read_chat(read_json(await request.body()))
-        namespace = namespace_for(request, chat.options.namespace, usual)
-        return await _while_wanted(request, policy.answer(namespace, chat))
+        return await answered(request, CHAT)
+
+    @routes.post(
+        "/v1/messages",
+        summary="Answer a message, as Anthropic's endpoint does.",
+        response_class=Response,
+        openapi_extra=_body({"model": {"type": "string"}, "messages": {"type": "array", "items": {}}}),
+    )
+    @needs("write")
+    async def create_message(request: Request) -> Response:
+        return await answered(request, MESSAGES)
+
+    @routes.post(
+        "/v1/messages/count_tokens",
+        summary="Count the tokens of a message, if an upstream can.",
+        response_class=Response,
+        openapi_extra=_body({"model": {"type": "string"}, "messages": {"type": "array", "items": {}}}),
+    )
+    @needs("write")
+    async def count_message_tokens(request: Request) -> Response:
+        return await answered(request, MESSAGES, policy.count_tokens)
+
+    @routes.post(
+        "/v1/responses",
+        summary="Answer an input, as OpenAI's endpoint does.",
+        response_class=Response,
+        openapi_extra=_body({"model": {"type": "string"}, "input": {}}),
+    )
+    @needs("write")
+    async def create_response(request: Request) -> Response:
+        return await answered(request, RESPONSES)
 
     @routes.post(
         "/v1/embeddings",
@@ -46,7 +83,7 @@ def router(context: Context) -> APIRouter:
     @needs("write")
     async def create_embedding(request: Request) -> Response:
         body = read_json(await request.body())
-        model, options = model_of(body), chat_options(body.pop("sigma_mem", None))
+        model, options = model_of(body), options_in(body.pop("sigma_mem", None))
         namespace = namespace_for(request, options.namespace, usual)
         return await _while_wanted(request, policy.embed(namespace, model, body))
 
@@ -54,7 +91,7 @@ def router(context: Context) -> APIRouter:
     @needs("write")
     async def give_feedback(
         request: Request,
-        given: CompletionFeedback,
+        given: ResponseFeedback,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=256)] = None,
     ) -> dict[str, Any]:
         who = principal_of(request)
@@ -68,7 +105,9 @@ def router(context: Context) -> APIRouter:
     @routes.get("/v1/models", summary="The memory's ways to choose, and every upstream.")
     @needs("read")
     async def list_models() -> dict[str, Any]:
-        return {"object": "list", "data": [_model(name) for name in policy.models]}
+        data = [_model(name) for name in policy.models]
+        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
+        return {"object": "list", "data": data, "has_more": False, **ends}
 
     @routes.get("/v1/models/{model:path}", summary="One of them.")
     @needs("read")
@@ -109,12 +148,16 @@ async def _while_wanted(request: Request, answer: Coroutine[Any, Any, Response])
 
 
 def _model(name: str) -> dict[str, Any]:
+    """A model, as OpenAI's clients and Anthropic's expect it."""
     ours = name.partition("/")[0] == "sigma-mem"
     return {
         "id": name,
         "object": "model",
         "created": _STARTED,
         "owned_by": "sigma-mem" if ours else "upstream",
+        "type": "model",
+        "display_name": name,
+        "created_at": datetime.fromtimestamp(_STARTED, UTC).isoformat(),
     }
 
 
@@ -123,7 +166,7 @@ def _body(properties: dict[str, Any]) -> dict[str, Any]:
     schema = {
         "type": "object",
         "required": list(properties),
-        "properties": properties | {"sigma_mem": ChatOptions.model_json_schema()},
+        "properties": properties | {"sigma_mem": Options.model_json_schema()},
         "additionalProperties": True,
     }
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -1,5 +1,8 @@
 """Calling upstreams over HTTP: whole answers and streams, with timeouts, a size limit and a circuit for each.
 
+What an upstream says of a failure stays here. What it says of a request that it refuses is passed on, unless
+it quotes keys, addresses or headers.
+
 Addresses come from the configuration only. Redirects are not followed, a client's headers are not forwarded,
 and nothing that a request names (an image, a base URL) is fetched here.
 
@@ -10,9 +13,10 @@ one or more for every request.
 import asyncio
 import errno
 import math
+import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Self
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,13 +25,17 @@ import aiohttp
 from sigma_mem.errors import SigmaMemError
 from sigma_mem.serve.config import Upstream, is_no_servers
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.accounting import Circuit, price_of, summed_usage
-from sigma_mem.serve.gateway.protocol import Body, ChatRequest, decode_json
+from sigma_mem.serve.gateway.accounting import Circuit
+from sigma_mem.serve.gateway.message import Body, mapping
+from sigma_mem.serve.gateway.protocol import Protocol
+from sigma_mem.serve.gateway.wire import EventParser, clean_unicode, decode_json, encode_json
 from sigma_mem.serve.tracing import model_span, note_usage
 
-_CHAT = "chat/completions"
 _LARGEST = 32 * 2**20  # bytes of one answer
-_LARGEST_EVENT = 4 * 2**20
+_LONGEST_WORDS = 500  # characters of what an upstream says of a refusal
+_QUOTES = re.compile(
+    r"authorization|bearer|api[-_ ]?key|cookie|://", re.IGNORECASE
+)  # of our headers, or a URL
 _CONNECTS_WITHIN = 10.0  # seconds
 _LIMIT_PAUSE = 5.0  # seconds after a 429 that does not say how long
 _REFUSALS = (400, 413, 415, 422)  # about the request; every other status is about the upstream or its key
@@ -43,21 +51,16 @@ class UpstreamError(SigmaMemError):
         A short text without addresses or keys, which a client may see.
     status : int, optional
         The status of its response.
-    body : mapping, optional
-        The error it sent, if it refused the request.
+    said : str
+        Its own words, if it refused the request and they hold nothing of ours.
     pause : float, optional
         Seconds that it asked to be left alone, if it limits its rate.
     """
 
-    def __init__(self, peer: str, reason: str, status: int | None = None, body: Body | None = None) -> None:
+    def __init__(self, peer: str, reason: str, status: int | None = None, said: str = "") -> None:
         super().__init__(f"{peer} {reason}")
-        self.peer, self.reason, self.status, self.body = peer, reason, status, body
+        self.peer, self.reason, self.status, self.said = peer, reason, status, said
         self.pause: float | None = None
-
-    @classmethod
-    def of_status(cls, peer: str, status: int, raw: bytes) -> Self:
-        """The error for a response that is not 200; the body is kept if the request was refused."""
-        return cls(peer, f"answered {status}", status, _error_in(raw) if status in _REFUSALS else None)
 
     @property
     def is_refusal(self) -> bool:
@@ -73,23 +76,29 @@ class UpstreamError(SigmaMemError):
             wait = {"retry-after": str(math.ceil(self.pause))}
             return RefusedError(429, "limited_by_upstream", f"{self.peer} limits its rate; try later", wait)
         if self.is_refusal and self.status is not None:
-            message = (self.body or {}).get("message") or self.reason
-            return RefusedError(self.status, "refused_by_upstream", f"{self.peer}: {message}")
+            return RefusedError(
+                self.status, "refused_by_upstream", f"{self.peer}: {self.said or self.reason}"
+            )
         return RefusedError(502, "no_upstream_answered", f"no upstream answered: {self}")
 
 
-def _error_in(raw: bytes) -> Body:
-    """OpenAI's error object; other servers' errors become its message."""
+def words_in(raw: bytes, secrets: Iterable[str]) -> str:
+    """The message of an error's body, in one short line; empty if it may quote what we sent along.
+
+    >>> words_in(b'{"error": {"message": "too long"}}', ["sk-1"])
+    'too long'
+    >>> words_in(b'{"detail": "got x-api-key: 1"}', []) + words_in(b'{"error": "bad sk-1"}', ["sk-1"])
+    ''
+    """
     try:
         found = decode_json(raw)
     except ValueError:
-        found = None
+        return ""
     error = found.get("error") if isinstance(found, dict) else None
-    if isinstance(error, dict) and isinstance(error.get("message"), str):
-        return {key: error.get(key) for key in ("message", "type", "param", "code")}
-    detail = error if isinstance(error, str) else found.get("detail") if isinstance(found, dict) else None
-    message = detail if isinstance(detail, str) else "the upstream refused the request"
-    return {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    said = error.get("message") if isinstance(error, dict) else error or mapping(found).get("detail")
+    if not isinstance(said, str) or _QUOTES.search(said) or any(secret in said for secret in secrets):
+        return ""
+    return clean_unicode(" ".join(said.split())[:_LONGEST_WORDS])
 
 
 class UpstreamPeer:
@@ -118,79 +127,92 @@ class UpstreamPeer:
         self._session = session
         self._base = upstream.base_url.rstrip("/")
         self._proxy = _proxy_of(upstream.base_url)
-        self._headers = {"content-type": "application/json"}
-        if key := upstream.key():
-            self._headers["authorization"] = f"Bearer {key}"
+        self._key = upstream.key()
+        self._secrets = [secret for secret in (self._key, urlsplit(upstream.base_url).netloc) if secret]
         seconds = upstream.timeout
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=min(seconds, _CONNECTS_WITHIN), sock_read=seconds
         )
 
-    async def post(self, path: str, body: bytes, expected: str, seconds: float) -> Body:
+    async def post(self, path: str, sent: "Sent", check: Callable[[Body], None], seconds: float) -> Body:
         """The JSON object that it answers with; UpstreamError if it does not, or not in time.
 
         Parameters
         ----------
         path : str
             Below the base URL: ``"chat/completions"``.
-        body : bytes
-            JSON, with the upstream's own name of the model.
-        expected : str
-            The list that an answer must have: ``"choices"``, ``"data"``.
+        sent : Sent
+        check : callable
+            Raises ValueError for an object that is no answer.
         seconds : float
             What is left of the whole request's time; the upstream's own timeout may be shorter.
         """
         with model_span(self.settings, path) as span, _Watched(self, seconds):
             async with asyncio.timeout(min(seconds, self.settings.timeout)):
-                response = await self._send(path, body)
+                response = await self._send(path, sent)
                 try:
                     raw = await _read(response, self.name)
                 finally:
                     response.release()
             if response.status != 200:
                 raise self._failure(response, raw)
-            answer = _object(raw, expected, self.name)
-            if not answer[expected]:
-                raise UpstreamError(self.name, f"sent no {expected}")
+            answer = _object(raw, check, self.name)
             note_usage(span, answer)
             return answer
 
-    async def stream(self, path: str, body: bytes, seconds: float) -> "ChunkStream":
-        """Its answer in chunks; returns once the first one is there."""
+    async def stream(self, sent: "Sent", ends: float) -> "EventStream":
+        """Its answer in events, until the event loop's clock says `ends`; returns once the first is there."""
+        path, seconds = sent.protocol.path, ends - asyncio.get_running_loop().time()
         with model_span(self.settings, path), _Watched(self, seconds):
             async with asyncio.timeout(min(seconds, self.settings.timeout)):
-                response = await self._send(path, body)
+                response = await self._send(path, sent)
                 try:
                     if response.status != 200:
                         raise self._failure(response, await _read(response, self.name))
                     if response.content_type != "text/event-stream":
                         raise UpstreamError(self.name, "sent no stream")
-                    chunks = ChunkStream(self, response)
-                    await chunks.read_first()
+                    events = EventStream(self, response, sent.protocol, ends)
+                    await events.read_first()
                 except BaseException:
                     response.close()
                     raise
-        return chunks
+        return events
 
-    async def _send(self, path: str, body: bytes) -> aiohttp.ClientResponse:
+    async def _send(self, path: str, sent: "Sent") -> aiohttp.ClientResponse:
+        headers = {"content-type": "application/json"}
+        headers |= {header: value for header, value in sent.headers.items() if value}
+        if self._key is not None:
+            name = self.settings.key_header or sent.protocol.key_header
+            headers[name] = f"Bearer {self._key}" if name == "authorization" else self._key
         return await self._session().post(
             f"{self._base}/{path}",
-            data=body,
-            headers=self._headers,
+            data=encode_json(sent.body),
+            headers=headers,
             timeout=self._timeout,
             allow_redirects=False,
             proxy=self._proxy,
         )
 
     def _failure(self, response: aiohttp.ClientResponse, raw: bytes) -> UpstreamError:
-        error = UpstreamError.of_status(self.name, response.status, raw)
-        if response.status == 429:
+        status = response.status
+        said = words_in(raw, self._secrets) if status in _REFUSALS else ""
+        error = UpstreamError(self.name, f"answered {status}", status, said)
+        if status == 429:
             try:
                 pause = float(response.headers.get("retry-after", _LIMIT_PAUSE))
             except ValueError:  # a date
                 pause = _LIMIT_PAUSE
             error.pause = self.circuit.limited(pause)
         return error
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What one upstream is sent, in the protocol that it speaks."""
+
+    protocol: Protocol
+    body: Body
+    headers: Mapping[str, str]
 
 
 class _Watched:
@@ -240,15 +262,17 @@ async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
     return b"".join(parts)
 
 
-def _object(raw: bytes | str, expected: str, name: str) -> Body:
-    """A JSON object with a list of that name, as every answer and chunk is."""
+def _object(raw: bytes | str, check: Callable[[Body], object], name: str) -> Body:
+    """A JSON object that passes a check, as every answer and event is."""
     try:
         found = decode_json(raw)
     except ValueError:
         raise UpstreamError(name, "sent what is no JSON") from None
-    if not isinstance(found, dict) or not isinstance(found.get(expected), list):
-        raise UpstreamError(name, f"sent JSON without {expected}")
-    return found
+    try:
+        check(body := mapping(found))
+    except ValueError as error:
+        raise UpstreamError(name, f"sent {error}") from None
+    return body
 
 
 def _proxy_of(url: str) -> str | None:
@@ -257,28 +281,31 @@ def _proxy_of(url: str) -> str | None:
     return None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
 
 
-class ChunkStream:
-    """The chunks of a streamed answer; the first one is read before anything is promised to the client."""
+class EventStream:
+    """The events of a streamed answer; the first one is read before anything is promised to the client."""
 
-    def __init__(self, peer: UpstreamPeer, response: aiohttp.ClientResponse) -> None:
+    def __init__(
+        self, peer: UpstreamPeer, response: aiohttp.ClientResponse, protocol: Protocol, ends: float
+    ) -> None:
         self.peer = peer
-        self._response = response
-        self._chunks = self._read()
+        self._response, self._protocol, self._ends = response, protocol, ends
+        self._events = self._read()
         self._first: Body | None = None
 
     async def read_first(self) -> None:
-        """Wait for the first chunk; UpstreamError if there is none."""
-        self._first = await anext(self._chunks, None)
+        """Wait for the first event; UpstreamError if there is none."""
+        self._first = await anext(self._events, None)
         if self._first is None:
             raise UpstreamError(self.peer.name, "sent an empty stream")
 
     async def __aiter__(self) -> AsyncIterator[Body]:
-        """Every chunk; UpstreamError if the stream is cut or stalls."""
+        """Every event; UpstreamError if the stream is cut, stalls, or goes on after its time."""
         with _Watched(self.peer, math.inf):
-            if self._first is not None:
-                yield self._first
-            async for chunk in self._chunks:
-                yield chunk
+            event = self._first
+            while event is not None:
+                yield event
+                async with asyncio.timeout_at(self._ends):
+                    event = await anext(self._events, None)
 
     async def aclose(self) -> None:
         """Release the connection, for another call if everything was read; idempotent."""
@@ -286,6 +313,11 @@ class ChunkStream:
 
     async def _read(self) -> AsyncIterator[Body]:
         parser, name, finished = EventParser(), self.peer.name, False
+
+        def check(event: Body) -> None:
+            nonlocal finished
+            finished |= self._protocol.is_last(event)
+
         async for part in self._response.content.iter_any():
             try:
                 events = parser.feed(part)
@@ -294,45 +326,9 @@ class ChunkStream:
             for data in events:
                 if data.startswith("[DONE]"):
                     return
-                chunk = _object(data, "choices", name)
-                finished |= any(isinstance(c, dict) and c.get("finish_reason") for c in chunk["choices"])
-                yield chunk
+                yield _object(data, check, name)
         if not finished:
             raise UpstreamError(name, "cut the stream before the end")
-
-
-class EventParser:
-    r"""Cuts bytes into the data of server-sent events; comments and other fields are left out.
-
-    Examples
-    --------
-    >>> parser = EventParser()
-    >>> parser.feed(b": hello\ndata: 1\n\ndata: 2\r\n")
-    ['1']
-    >>> parser.feed(b"data:3\r\n\r\n")
-    ['2\n3']
-    """
-
-    def __init__(self) -> None:
-        self._rest = b""  # a line that has not ended
-        self._data: list[str] = []
-        self._size = 0
-
-    def feed(self, part: bytes) -> list[str]:
-        """The data of events that end in this part; ValueError for an event that has grown too large."""
-        *lines, self._rest = (self._rest + part).split(b"\n")
-        found = []
-        for raw in lines:
-            line = raw.removesuffix(b"\r")
-            if line.startswith(b"data:"):
-                self._size += len(line)
-                self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
-            elif not line and self._data:
-                found.append("\n".join(self._data))
-                self._data, self._size = [], 0
-        if self._size + len(self._rest) > _LARGEST_EVENT:
-            raise ValueError(f"an event of more than {_LARGEST_EVENT} bytes")
-        return found
 
 
 class Pool:
@@ -378,77 +374,3 @@ def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
     if is_no_servers(str(address[0])):
         raise OSError(errno.EACCES, f"{address[0]} is a link-local, multicast or empty address")
     return socket.socket(family, kind, protocol)
-
-
-class Calls:
-    """The calls made for one chat request: how long they may take, whom they asked, and what that cost.
-
-    Attributes
-    ----------
-    attempts : int
-        How many were made.
-    failures : mapping by peer
-        What went wrong with those that gave no answer.
-    costs : mapping by peer
-        Of the answers of upstreams that have a price.
-    """
-
-    def __init__(self, chat: ChatRequest, pool: Pool, deadline: float) -> None:
-        self.chat, self.pool = chat, pool
-        self.attempts = 0
-        self.failures: dict[str, UpstreamError] = {}
-        self.costs: dict[str, float] = {}
-        self._usages: list[object] = []
-        self._clock = asyncio.get_running_loop().time
-        self._ends = self._clock() + deadline
-
-    def seconds_left(self) -> float:
-        """Until the deadline."""
-        return max(0.0, self._ends - self._clock())
-
-    async def complete(self, name: str) -> Body:
-        """A peer's whole answer."""
-        peer = self.pool.peers[name]
-        self.attempts += 1
-        try:
-            body = self.chat.whole(peer.settings.model)
-            completion = await peer.post(_CHAT, body, "choices", self.seconds_left())
-        except UpstreamError as error:
-            self.failures[name] = error
-            raise
-        self.spent(peer, completion.get("usage"))
-        return completion
-
-    async def stream(self, name: str) -> ChunkStream:
-        """A peer's answer in chunks, once the first one is there."""
-        peer = self.pool.peers[name]
-        self.attempts += 1
-        try:  # what it costs is in the last chunk
-            body = self.chat.streamed(peer.settings.model, with_usage=peer.has_price)
-            return await peer.stream(_CHAT, body, self.seconds_left())
-        except UpstreamError as error:
-            self.failures[name] = error
-            raise
-
-    def spent(self, peer: UpstreamPeer, usage: object) -> None:
-        """A peer reported its usage."""
-        self._usages.append(usage)
-        if usage is not None and peer.has_price:
-            self.costs[peer.name] = price_of(peer.settings, usage)
-
-    @property
-    def cost(self) -> float:
-        """Of all answers, at the prices of the configuration."""
-        return math.fsum(self.costs.values())
-
-    def usage(self) -> Body | None:
-        """What all upstreams used together."""
-        return summed_usage(self._usages)
-
-    def nobody(self) -> RefusedError:
-        """The response if nobody answered: 502, or the first refusal if all refused the request itself."""
-        errors = list(self.failures.values())
-        if errors and all(error.is_refusal for error in errors):
-            return errors[0].refused()
-        said = "; ".join(map(str, errors)) or "there was no time to ask anyone"
-        return RefusedError(502, "no_upstream_answered", f"no upstream answered: {said}")

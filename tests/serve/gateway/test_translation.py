@@ -1,0 +1,262 @@
+"""Requests of every block type from each protocol to the others and back, without loss if that is claimed."""
+
+import itertools
+import json
+
+import pytest
+
+from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.message import Call, LossError, Reply, Text, TextDelta, Usage, losing
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+NOTHING = losing(())
+
+CHAT_BODY = {
+    "model": "sigma-mem",
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": PIXEL}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "I count.",
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "count", "arguments": '{"a":1}'}},
+                {"id": "call_2", "type": "function", "function": {"name": "count", "arguments": '{"a":2}'}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "one"},
+        {"role": "tool", "tool_call_id": "call_2", "content": "two"},
+        {"role": "user", "content": "And now?"},
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "count", "description": "Counts.", "parameters": SCHEMA, "strict": True},
+        }
+    ],
+    "tool_choice": {"type": "function", "function": {"name": "count"}},
+    "parallel_tool_calls": False,
+    "max_completion_tokens": 100,
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "reasoning_effort": "high",
+    "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}},
+    "user": "ann",
+    "metadata": {"trace": "7"},
+}
+MESSAGES_BODY = {
+    "model": "sigma-mem",
+    "max_tokens": 100,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
+                },
+                {"type": "image", "source": {"type": "url", "url": "https://images.example.com/1.png"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "I count."},
+                {"type": "tool_use", "id": "toolu_1", "name": "count", "input": {"a": 1}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "one"},
+                {"type": "text", "text": "And now?"},
+            ],
+        },
+    ],
+    "tools": [{"name": "count", "description": "Counts.", "input_schema": SCHEMA}],
+    "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+    "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}},
+}
+RESPONSES_BODY = {
+    "model": "sigma-mem",
+    "instructions": "Be brief.",
+    "input": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Look:"},
+                {"type": "input_image", "image_url": PIXEL, "detail": "auto"},
+            ],
+        },
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I count.", "annotations": []}],
+        },
+        {"type": "function_call", "call_id": "call_1", "name": "count", "arguments": '{"a":1}'},
+        {"type": "function_call_output", "call_id": "call_1", "output": "one"},
+        {"role": "user", "content": "And now?"},
+    ],
+    "tools": [
+        {"type": "function", "name": "count", "description": "Counts.", "parameters": SCHEMA, "strict": True}
+    ],
+    "tool_choice": "required",
+    "parallel_tool_calls": False,
+    "max_output_tokens": 100,
+    "temperature": 0.5,
+    "reasoning": {"effort": "medium"},
+    "text": {"format": {"type": "json_schema", "name": "answer", "schema": SCHEMA}},
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "prompt_cache_key": "7",
+}
+BODIES = {CHAT: CHAT_BODY, MESSAGES: MESSAGES_BODY, RESPONSES: RESPONSES_BODY}
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(BODIES, 2)), ids=lambda p: p.name)
+def test_a_request_comes_back_as_it_was(one, other):
+    prompt = one.prompt(BODIES[one], NOTHING)
+    assert len(prompt.messages) >= 4
+    there = other.request(prompt, NOTHING)
+    json.dumps(there)
+    again = other.prompt(there, NOTHING)
+    assert dataclass_without_strict(again) == dataclass_without_strict(prompt)
+    assert one.request(again, NOTHING)["tools"] == one.request(prompt, NOTHING)["tools"] or one is not CHAT
+
+
+def dataclass_without_strict(prompt):
+    """`strict` is said or not, by protocol; false is what it means if it is not said."""
+    import dataclasses
+
+    tools = tuple(dataclasses.replace(tool, strict=bool(tool.strict)) for tool in prompt.tools)
+    return dataclasses.replace(prompt, tools=tools, messages=merged(prompt.messages))
+
+
+def merged(messages):
+    """Turns in a row by the same role are one: results of tools and what the user says with them."""
+    turns = []
+    for message in messages:
+        if turns and turns[-1][0] == message.role:
+            turns[-1] = (message.role, turns[-1][1] + message.parts)
+        else:
+            turns.append((message.role, message.parts))
+    return tuple(turns)
+
+
+def test_a_result_of_a_tool_that_failed_says_so_in_words_to_others():
+    failed = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such file", "is_error": True}
+    body = {"max_tokens": 9, "messages": [{"role": "user", "content": [failed]}]}
+    prompt = MESSAGES.prompt(body, NOTHING)
+    assert MESSAGES.request(prompt, NOTHING)["messages"][0]["content"][0]["is_error"] is True
+    (result,) = CHAT.request(prompt, NOTHING)["messages"]
+    assert [part["text"] for part in result["content"]] == ["The tool failed:", "no such file"]
+    (item,) = RESPONSES.request(prompt, NOTHING)["input"]
+    assert [part["text"] for part in item["output"]] == ["The tool failed:", "no such file"]
+
+
+def message(*blocks, **more):
+    return {"max_tokens": 9, "messages": [{"role": "user", "content": list(blocks)}], **more}
+
+
+SHOT = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+LOSSES = [
+    (CHAT, MESSAGES, {"messages": [], "seed": 7}, "seed"),
+    (CHAT, MESSAGES, {"messages": [], "n": 2}, "n"),
+    (CHAT, MESSAGES, {"messages": [], "temperature": 1.5}, "temperature above 1"),
+    (CHAT, MESSAGES, {"messages": [], "reasoning_effort": "minimal"}, "effort minimal"),
+    (CHAT, MESSAGES, {"messages": [], "response_format": {"type": "json_object"}}, "JSON without a schema"),
+    (CHAT, RESPONSES, {"messages": [], "stop": "END"}, "stop"),
+    (
+        CHAT,
+        RESPONSES,
+        {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]},
+        "messages.input_audio",
+    ),
+    (CHAT, RESPONSES, {"messages": [], "tools": [{"type": "custom", "custom": {}}]}, "tools.custom"),
+    (MESSAGES, CHAT, message(stop_sequences=["END"]), "stop_sequences"),
+    (MESSAGES, CHAT, message(thinking={"type": "adaptive"}), "thinking"),
+    (MESSAGES, CHAT, message({"type": "thinking", "thinking": "", "signature": ""}), "thinking"),
+    (MESSAGES, CHAT, message({"type": "document", "source": {}}), "messages.document"),
+    (MESSAGES, CHAT, message(top_k=5), "top_k"),
+    (MESSAGES, CHAT, message(tools=[{"type": "bash_20250124", "name": "bash"}]), "tools.bash_20250124"),
+    (
+        MESSAGES,
+        CHAT,
+        message({"type": "tool_result", "tool_use_id": "1", "content": [SHOT]}),
+        "images in the results of tools",
+    ),
+    (RESPONSES, CHAT, {"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
+    (RESPONSES, CHAT, {"input": "x", "reasoning": {"summary": "auto"}}, "reasoning.summary"),
+    (RESPONSES, CHAT, {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "reasoning"),
+    (
+        RESPONSES,
+        CHAT,
+        {"input": "x", "include": ["web_search_call.results"]},
+        "include.web_search_call.results",
+    ),
+    (RESPONSES, MESSAGES, {"input": "x", "text": {"verbosity": "low"}}, "verbosity"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "body", "what"), LOSSES, ids=[loss[-1] for loss in LOSSES])
+def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
+    with pytest.raises(LossError) as loss:
+        other.request(one.prompt(body, NOTHING), NOTHING)
+    assert str(loss.value) == what
+    for allowed in (losing([what]), losing(["*"])):
+        json.dumps(other.request(one.prompt(body, allowed), allowed))
+
+
+CALL = Call("call_1", "count", '{"a":1}')
+REPLIES = [
+    Reply((Text("391"),), "end", Usage(10, 5, 4, 0, 0)),
+    Reply((Text("39"),), "length", Usage(10, 5)),
+    Reply((Text("no"),), "refusal", Usage(10, 5)),
+    Reply((Text("I count."), CALL), "tool", Usage(10, 5, 4, 2, 0)),
+    Reply((CALL, Call("call_2", "count", "{}")), "tool", None),
+]
+
+
+@pytest.mark.parametrize("protocol", BODIES, ids=lambda p: p.name)
+@pytest.mark.parametrize("reply", REPLIES, ids=["end", "length", "refusal", "tool", "two tools"])
+def test_an_answer_comes_back_as_it_was_whole_and_streamed(protocol, reply):
+    whole = protocol.response(reply, {})
+    protocol.check(whole)
+    again = protocol.reply(whole)
+    assert (again.parts, again.stop, again.usage or Usage()) == (
+        reply.parts,
+        reply.stop,
+        reply.usage or Usage(),
+    )
+    events = list(protocol.events(whole))
+    assert any(protocol.is_last(event) for event in events)
+    streamed, end = gathered(protocol, events)
+    assert (streamed, end.stop, end.usage or Usage()) == (again.parts, again.stop, again.usage or Usage())
+    writer = protocol.writer({"stream_options": {"include_usage": True}})
+    reader = protocol.reader()
+    deltas = [delta for event in events for delta in reader.feed(event)]
+    written = [event for delta in [*deltas, end] for event in writer.write(delta)]
+    assert gathered(protocol, written) == (streamed, end)
+
+
+def gathered(protocol, events):
+    """The parts that a stream adds up to, and its end."""
+    texts, calls, reader = [], {}, protocol.reader()
+    for event in events:
+        for delta in reader.feed(event):
+            if isinstance(delta, TextDelta):
+                texts.append(delta.text)
+            else:
+                id, name, said = calls.get(delta.index, (delta.id, delta.name, ""))
+                calls[delta.index] = (id, name, said + delta.arguments)
+    text = (Text("".join(texts)),) if "".join(texts) else ()
+    return (*text, *(Call(*call) for call in calls.values())), reader.end()
