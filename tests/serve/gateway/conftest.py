@@ -36,7 +36,8 @@ def serving(app):
     """An application behind uvicorn, in a thread; gives its address."""
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `sigma-mem serve` does
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", http=BoundedProtocol))
+    bounded = functools.partial(BoundedProtocol, limits=app.state.context.config.limits)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", http=bounded))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

@@ -44,7 +44,10 @@ def test_the_examples_client_finds_out_whom_to_trust(start):
 
 
 def test_the_code_of_the_page_runs(start, tmp_path, capsys):
-    (toml,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    toml, *others = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for number, other in enumerate(others):
+        (tmp_path / f"{number}.toml").write_text(other, encoding="utf-8")
+        load_config(tmp_path / f"{number}.toml", environment={})
     (tmp_path / "sigma-mem.toml").write_text(toml, encoding="utf-8")
     config = load_config(tmp_path / "sigma-mem.toml", environment={}).config
     assert tomllib.loads(toml)["path"] == config.path

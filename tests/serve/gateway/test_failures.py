@@ -250,12 +250,9 @@ def test_a_stream_ends_at_the_deadline_whatever_the_upstream_sends(start):
     assert gateway.context.metrics.running == 0
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_a_client_that_does_not_read_is_left_at_the_deadline(start, stream):
-    large = "x" * 8_000_000
-    behave = says(lambda body: " ".join([large[:80_000]] * 100) if stream else large)
-    gateway = start({"ann": behave}, deadline=1.5)
-    raw = json.dumps({"model": "sigma-mem", "messages": ASK, "stream": stream}).encode()
+def test_a_client_that_does_not_read_a_stream_is_left_at_the_deadline(start):
+    gateway = start({"ann": says(" ".join(["x" * 80_000] * 100))}, deadline=1.5)
+    raw = json.dumps({"model": "sigma-mem", "messages": ASK, "stream": True}).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     address = httpx2.URL(gateway.url)
     with socket.create_connection((address.host, address.port)) as client:

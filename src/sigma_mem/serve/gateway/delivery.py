@@ -14,7 +14,7 @@ from sigma_mem.serve.gateway.calls import AnswerStream, Calls
 from sigma_mem.serve.gateway.message import Body
 from sigma_mem.serve.gateway.protocol import Request, Stamp
 from sigma_mem.serve.gateway.upstream import UpstreamError
-from sigma_mem.serve.gateway.wire import EventResponse, JsonResponse
+from sigma_mem.serve.gateway.wire import EventResponse
 
 _COMMENT = b": the peers are being asked\n\n"  # clients and proxies see that the connection lives
 _EVERY = 1.0  # seconds between comments
@@ -26,11 +26,6 @@ class Whole:
 
     body: Body
     headers: Mapping[str, str]
-
-
-def one_body(whole: Whole, calls: Calls) -> Response:
-    """The answer as one body."""
-    return JsonResponse(whole.body, whole.headers, calls.seconds_left())
 
 
 def events_as_they_come(

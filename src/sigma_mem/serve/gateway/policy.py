@@ -13,12 +13,12 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.accounting import Pricing, affordable, expected_costs, price_of
 from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, AnswerStream, Calls
-from sigma_mem.serve.gateway.delivery import Whole, events_as_they_come, events_when_there, one_body
+from sigma_mem.serve.gateway.delivery import Whole, events_as_they_come, events_when_there
 from sigma_mem.serve.gateway.message import Body
 from sigma_mem.serve.gateway.protocol import Request, Stamp, bad_request, headers_of
 from sigma_mem.serve.gateway.turn import Turn
 from sigma_mem.serve.gateway.upstream import Pool, Sent, UpstreamError
-from sigma_mem.serve.gateway.wire import JsonResponse
+from sigma_mem.serve.gateway.wire import json_response
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.names import NewRef
 from sigma_mem.session.panel import Panel
@@ -68,7 +68,10 @@ class Policy:
         if model == ROUTE or stays is not None:
             return await _by_route(turn, explore, stays, context.config.observe)
         answer = _by_vote(turn) if model == VOTE else _by_panel(turn, explore)
-        return await events_when_there(answer, calls) if request.stream else one_body(await answer, calls)
+        if request.stream:
+            return await events_when_there(answer, calls)
+        whole = await answer
+        return json_response(whole.body, whole.headers)
 
     async def count_tokens(self, namespace: str, request: Request) -> Response:
         """How many tokens a request of Messages has, by the peer that it names or the first that can say."""
@@ -85,7 +88,7 @@ class Policy:
             counted = await peer.post("messages/count_tokens", sent, _check_count, deadline)
         except UpstreamError as error:
             raise error.refused() from error
-        return JsonResponse(counted, headers_of({"peer": found[0]}), deadline)
+        return json_response(counted, headers_of({"peer": found[0]}))
 
     async def embed(self, namespace: str, model: str, body: Body) -> Response:
         """The response to a request for embeddings, which passes through to the peer that it names."""
@@ -101,7 +104,7 @@ class Policy:
         usage = CHAT.usage(found)
         cost = 0.0 if usage is None else price_of(peer.settings, usage)
         headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
-        return JsonResponse({**found, "model": model}, headers, deadline)
+        return json_response({**found, "model": model}, headers)
 
     async def require_peer(self, namespace: str, model: str) -> None:
         """Refuse a key of another namespace than the usual one a model that is no peer there."""
@@ -149,7 +152,7 @@ async def _by_name(calls: Calls, peer: str) -> Response:
     except UpstreamError as error:
         raise error.refused() from error
     headers = headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
-    return one_body(Whole(request.protocol.stamped(answer, stamp), headers), calls)
+    return json_response(request.protocol.stamped(answer, stamp), headers)
 
 
 async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) -> Response:
@@ -191,7 +194,8 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) 
         with suppress(UpstreamError):  # it is then among the failures of the calls
             if request.stream:
                 return await _routed_stream(turn, decision, await calls.stream(peer))
-            return one_body(await turn.reply(decision, peer, await calls.complete(peer)), calls)
+            whole = await turn.reply(decision, peer, await calls.complete(peer))
+            return json_response(whole.body, whole.headers)
     raise calls.nobody()
 
 

@@ -83,18 +83,9 @@ class EventParser:
         return found
 
 
-class JsonResponse(Response):
-    """A JSON body; a client that does not read it within some seconds is left."""
-
-    def __init__(self, body: object, headers: Mapping[str, str], seconds: float) -> None:
-        super().__init__(encode_json(body), headers=dict(headers), media_type="application/json")
-        self._seconds = seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
-                await super().__call__(scope, receive, send)
+def json_response(body: object, headers: Mapping[str, str]) -> Response:
+    """A JSON body."""
+    return Response(encode_json(body), headers=dict(headers), media_type="application/json")
 
 
 class EventResponse(StreamingResponse):
