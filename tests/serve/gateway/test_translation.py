@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
-from sigma_mem.serve.gateway.message import Call, LossError, Reply, Text, TextDelta, Usage, losing
+from sigma_mem.serve.gateway.message import Call, LossError, ModelReply, Text, TextDelta, Usage, losing
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -218,11 +218,11 @@ def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
 
 CALL = Call("call_1", "count", '{"a":1}')
 REPLIES = [
-    Reply((Text("391"),), "end", Usage(10, 5, 4, 0, 0)),
-    Reply((Text("39"),), "length", Usage(10, 5)),
-    Reply((Text("no"),), "refusal", Usage(10, 5)),
-    Reply((Text("I count."), CALL), "tool", Usage(10, 5, 4, 2, 0)),
-    Reply((CALL, Call("call_2", "count", "{}")), "tool", None),
+    ModelReply((Text("391"),), "end", Usage(10, 5, 4, 0, 0)),
+    ModelReply((Text("39"),), "length", Usage(10, 5)),
+    ModelReply((Text("no"),), "refusal", Usage(10, 5)),
+    ModelReply((Text("I count."), CALL), "tool", Usage(10, 5, 4, 2, 0)),
+    ModelReply((CALL, Call("call_2", "count", "{}")), "tool", None),
 ]
 
 

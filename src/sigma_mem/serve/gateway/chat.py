@@ -14,9 +14,9 @@ from sigma_mem.serve.gateway.message import (
     Image,
     Lose,
     Message,
+    ModelReply,
+    ModelRequest,
     Part,
-    Prompt,
-    Reply,
     Result,
     Stop,
     Text,
@@ -31,11 +31,11 @@ from sigma_mem.serve.gateway.message import (
     text_of,
 )
 from sigma_mem.serve.gateway.protocol import (
+    EventReader,
+    EventWriter,
     Protocol,
-    Reader,
     Request,
     Stamp,
-    Writer,
     bad_request,
     marked,
     unmarked,
@@ -67,13 +67,13 @@ class Chat(Protocol):
         """With the upstream's ids of tool calls."""
         return body | {"messages": unmarked(body["messages"])}
 
-    def prompt(self, body: Body, lose: Lose) -> Prompt:
+    def prompt(self, body: Body, lose: Lose) -> ModelRequest:
         """Read a request."""
         lose_others(body, _KNOWN, lose)
         if body.get("n") not in (None, 1):
             lose("n")
         choice, stop = body.get("tool_choice"), body.get("stop") or ()
-        return Prompt(
+        return ModelRequest(
             tuple(_messages(body["messages"], lose)),
             tuple(_tools(body.get("tools") or (), lose)),
             "named" if isinstance(choice, dict) else choice,
@@ -88,7 +88,7 @@ class Chat(Protocol):
             _format(body.get("response_format")),
         )
 
-    def request(self, prompt: Prompt, lose: Lose) -> Body:
+    def request(self, prompt: ModelRequest, lose: Lose) -> Body:
         """Write a request."""
         messages = [written for message in prompt.messages for written in _written(message, lose)]
         body: Body = {"messages": messages}
@@ -132,7 +132,7 @@ class Chat(Protocol):
         if not body["choices"]:
             raise ValueError("no choices")
 
-    def reply(self, body: Body) -> Reply:
+    def reply(self, body: Body) -> ModelReply:
         """Read a response; only its first choice."""
         choices = body.get("choices")
         choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
@@ -145,11 +145,11 @@ class Chat(Protocol):
             parts += [Text(text) for text in texts if isinstance(text, str)]
         if isinstance(refusal := message.get("refusal"), str) and refusal:
             parts.append(Text(refusal))
-            return Reply(tuple(parts), "refusal", self.usage(body))
+            return ModelReply(tuple(parts), "refusal", self.usage(body))
         parts += [_call(call) for call in (calls if isinstance(calls, list) else ())]
-        return Reply(tuple(parts), _STOPS.get(str(choice.get("finish_reason")), "end"), self.usage(body))
+        return ModelReply(tuple(parts), _STOPS.get(str(choice.get("finish_reason")), "end"), self.usage(body))
 
-    def response(self, reply: Reply, request: Body) -> Body:
+    def response(self, reply: ModelReply, request: Body) -> Body:
         """Write a response."""
         calls = [part for part in reply.parts if isinstance(part, Call)]
         message: Body = {"role": "assistant", "content": text_of(reply.parts) or None, "refusal": None}
@@ -188,11 +188,11 @@ class Chat(Protocol):
             raise ValueError("JSON without choices")
         return any(mapping(choice).get("finish_reason") for choice in choices)
 
-    def reader(self) -> Reader:
+    def reader(self) -> EventReader:
         """For its chunks."""
         return _ChatReader(self)
 
-    def writer(self, request: Body) -> Writer:
+    def writer(self, request: Body) -> EventWriter:
         """For its chunks."""
         return _ChatWriter(mapping(request.get("stream_options")).get("include_usage") is True)
 
@@ -358,7 +358,7 @@ def _usage(usage: Usage) -> Body:
 # ---- streams
 
 
-class _ChatReader(Reader):
+class _ChatReader(EventReader):
     def __init__(self, protocol: Chat) -> None:
         self._protocol = protocol
         self._stop: Stop = "end"
@@ -380,7 +380,7 @@ class _ChatReader(Reader):
         return End(self._stop, self._usage)
 
 
-class _ChatWriter(Writer):
+class _ChatWriter(EventWriter):
     def __init__(self, with_usage: bool) -> None:
         self._with_usage, self._begun = with_usage, False
         head = {

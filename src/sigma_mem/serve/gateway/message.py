@@ -1,7 +1,7 @@
 """A conversation and its answer in no protocol's own form: what one protocol reads, another writes.
 
-Every protocol reads its requests into a `Prompt` and writes a `Prompt` as a request. The same holds for a
-`Reply` and for the deltas of a stream. What has no place is a loss. A loss is an error, unless the
+Every protocol reads its requests into a `ModelRequest`, and writes one as a request of its own. The same holds
+for a `ModelReply` and for the deltas of a stream. What has no place is a loss. A loss is an error, unless the
 upstream's configuration allows it.
 """
 
@@ -112,7 +112,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ModelRequest:
     """A whole request.
 
     Attributes
@@ -168,7 +168,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """A whole answer."""
 
     parts: tuple[Text | Call, ...]

@@ -13,9 +13,9 @@ from sigma_mem.serve.gateway.message import (
     Image,
     Lose,
     Message,
+    ModelReply,
+    ModelRequest,
     Part,
-    Prompt,
-    Reply,
     Result,
     Stop,
     Text,
@@ -29,7 +29,15 @@ from sigma_mem.serve.gateway.message import (
     names,
     new_id,
 )
-from sigma_mem.serve.gateway.protocol import Protocol, Reader, Stamp, Writer, bad_request, marked, unmarked
+from sigma_mem.serve.gateway.protocol import (
+    EventReader,
+    EventWriter,
+    Protocol,
+    Stamp,
+    bad_request,
+    marked,
+    unmarked,
+)
 from sigma_mem.serve.gateway.wire import decode_json, encode_json
 
 _MAX_TOKENS = 8192  # of an answer, if the request of another protocol sets no limit: here one is required
@@ -70,7 +78,7 @@ class Messages(Protocol):
         """With the upstream's ids of tool calls."""
         return body | {"messages": unmarked(body["messages"])}
 
-    def prompt(self, body: Body, lose: Lose) -> Prompt:
+    def prompt(self, body: Body, lose: Lose) -> ModelRequest:
         """Read a request."""
         lose_others(body, _KNOWN, lose)
         if mapping(body.get("thinking")).get("type", "disabled") != "disabled":
@@ -82,7 +90,7 @@ class Messages(Protocol):
         choice, system = body.get("tool_choice") or {}, body.get("system")
         format = output.get("format")
         first = (Message("system", tuple(_parts(system, lose))),) if system else ()
-        return Prompt(
+        return ModelRequest(
             (*first, *(Message(m["role"], tuple(_parts(m["content"], lose))) for m in body["messages"])),
             tuple(_tools(body.get("tools") or (), lose)),
             _CHOICES[choice["type"]] if choice else None,
@@ -97,7 +105,7 @@ class Messages(Protocol):
             {"type": "json_schema", "name": "answer", "schema": format["schema"]} if format else None,
         )
 
-    def request(self, prompt: Prompt, lose: Lose) -> Body:
+    def request(self, prompt: ModelRequest, lose: Lose) -> Body:
         """Write a request."""
         messages, system = list(prompt.messages), list[Part]()
         while messages and messages[0].role in ("system", "developer"):
@@ -147,7 +155,7 @@ class Messages(Protocol):
             body = body | {"output_config": mapping(body.get("output_config")) | {"effort": effort}}
         return body
 
-    def reply(self, body: Body) -> Reply:
+    def reply(self, body: Body) -> ModelReply:
         """Read a response; what the model thought is not part of its answer."""
         parts: list[Text | Call] = []
         for block in map(mapping, body["content"]):
@@ -155,9 +163,9 @@ class Messages(Protocol):
                 parts.append(Text(block["text"]))
             elif block.get("type") == "tool_use":
                 parts.append(_call(block))
-        return Reply(tuple(parts), _STOPS.get(str(body.get("stop_reason")), "end"), self.usage(body))
+        return ModelReply(tuple(parts), _STOPS.get(str(body.get("stop_reason")), "end"), self.usage(body))
 
-    def response(self, reply: Reply, request: Body) -> Body:
+    def response(self, reply: ModelReply, request: Body) -> Body:
         """Write a response."""
         return _message(_REASONS.get(reply.stop, "end_turn"), _usage(reply.usage or Usage())) | {
             "content": _blocks(reply.parts, losing(()))
@@ -189,11 +197,11 @@ class Messages(Protocol):
             raise ValueError("an error in its stream" if event.get("type") else "events without a type")
         return bool(event["type"] == "message_stop")
 
-    def reader(self) -> Reader:
+    def reader(self) -> EventReader:
         """For its events."""
         return _MessagesReader(self)
 
-    def writer(self, request: Body) -> Writer:
+    def writer(self, request: Body) -> EventWriter:
         """For its events."""
         return _MessagesWriter()
 
@@ -356,7 +364,7 @@ def _message(reason: str | None, usage: Body) -> Body:
 # ---- streams
 
 
-class _MessagesReader(Reader):
+class _MessagesReader(EventReader):
     def __init__(self, protocol: Messages) -> None:
         self._protocol = protocol
         self._stop: Stop = "end"
@@ -380,7 +388,7 @@ class _MessagesReader(Reader):
         return End(self._stop, self._usage)
 
 
-class _MessagesWriter(Writer):
+class _MessagesWriter(EventWriter):
     """Opens a block when its first delta comes, and closes it when another begins."""
 
     def __init__(self) -> None:

@@ -16,7 +16,17 @@ from sigma_mem.answers.chat import question_text
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.serve.failures import RefusedError, error_body
-from sigma_mem.serve.gateway.message import Body, Call, Delta, End, Lose, Prompt, Reply, Text, Usage
+from sigma_mem.serve.gateway.message import (
+    Body,
+    Call,
+    Delta,
+    End,
+    Lose,
+    ModelReply,
+    ModelRequest,
+    Text,
+    Usage,
+)
 from sigma_mem.serve.gateway.wire import clean_unicode, decode_json, encode_json, event_bytes
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=512)]
@@ -114,7 +124,7 @@ class Stamp:
         return stamped
 
 
-class Reader(ABC):
+class EventReader(ABC):
     """Reads one stream of a protocol into deltas."""
 
     @abstractmethod
@@ -126,7 +136,7 @@ class Reader(ABC):
         """How the answer ended, after the last event."""
 
 
-class Writer(ABC):
+class EventWriter(ABC):
     """Writes deltas as the events of one stream of a protocol."""
 
     @abstractmethod
@@ -193,11 +203,11 @@ class Protocol(ABC):
         """The request with the ids that upstreams gave their calls."""
 
     @abstractmethod
-    def prompt(self, body: Body, lose: Lose) -> Prompt:
+    def prompt(self, body: Body, lose: Lose) -> ModelRequest:
         """A request of this protocol in no protocol's form."""
 
     @abstractmethod
-    def request(self, prompt: Prompt, lose: Lose) -> Body:
+    def request(self, prompt: ModelRequest, lose: Lose) -> Body:
         """A request of this protocol, without model."""
 
     @abstractmethod
@@ -220,11 +230,11 @@ class Protocol(ABC):
             raise ValueError(f"JSON without {self.answers}")
 
     @abstractmethod
-    def reply(self, body: Body) -> Reply:
+    def reply(self, body: Body) -> ModelReply:
         """A whole response in no protocol's form."""
 
     @abstractmethod
-    def response(self, reply: Reply, request: Body) -> Body:
+    def response(self, reply: ModelReply, request: Body) -> Body:
         """A whole response of this protocol; `request` is the client's."""
 
     @abstractmethod
@@ -252,11 +262,11 @@ class Protocol(ABC):
         """Whether the answer is whole after this event; ValueError for an event that reports a failure."""
 
     @abstractmethod
-    def reader(self) -> Reader:
+    def reader(self) -> EventReader:
         """For a stream of this protocol."""
 
     @abstractmethod
-    def writer(self, request: Body) -> Writer:
+    def writer(self, request: Body) -> EventWriter:
         """For a stream to a client; `request` is what it asked."""
 
     @abstractmethod

@@ -16,9 +16,9 @@ from sigma_mem.serve.gateway.message import (
     Image,
     Lose,
     Message,
+    ModelReply,
+    ModelRequest,
     Part,
-    Prompt,
-    Reply,
     Result,
     Stop,
     Text,
@@ -32,7 +32,15 @@ from sigma_mem.serve.gateway.message import (
     new_id,
     text_of,
 )
-from sigma_mem.serve.gateway.protocol import Protocol, Reader, Stamp, Writer, bad_request, marked, unmarked
+from sigma_mem.serve.gateway.protocol import (
+    EventReader,
+    EventWriter,
+    Protocol,
+    Stamp,
+    bad_request,
+    marked,
+    unmarked,
+)
 
 _OURS = re.compile(r"(resp_[0-9a-f]{24})(?:--(.+))?\Z")  # our id, and the upstream's behind it if it keeps it
 _KNOWN = names(
@@ -83,7 +91,7 @@ class Responses(Protocol):
             sent = sent | {"previous_response_id": body["previous_response_id"].partition("--")[2]}
         return sent
 
-    def prompt(self, body: Body, lose: Lose) -> Prompt:
+    def prompt(self, body: Body, lose: Lose) -> ModelRequest:
         """Read a request."""
         lose_others(body, _KNOWN, lose)
         reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
@@ -100,7 +108,7 @@ class Responses(Protocol):
             choice = None
         instructions = body.get("instructions")
         first = (Message("system", (Text(instructions),)),) if instructions else ()
-        return Prompt(
+        return ModelRequest(
             (*first, *_turns(self.items(body), lose)),
             tuple(_tools(body.get("tools") or (), lose)),
             "named" if isinstance(choice, dict) else choice,
@@ -115,7 +123,7 @@ class Responses(Protocol):
             None if format["type"] == "text" else format,
         )
 
-    def request(self, prompt: Prompt, lose: Lose) -> Body:
+    def request(self, prompt: ModelRequest, lose: Lose) -> Body:
         """Write a request; the upstream need not keep it, since the client cannot ask for it."""
         if prompt.stop:
             lose("stop")
@@ -155,7 +163,7 @@ class Responses(Protocol):
         if body.get("status") in ("failed", "cancelled", "queued", "in_progress"):
             raise ValueError(f"a response that is {body['status']}")
 
-    def reply(self, body: Body) -> Reply:
+    def reply(self, body: Body) -> ModelReply:
         """Read a response; what the model thought is not part of its answer."""
         parts: list[Text | Call] = []
         stop: Stop = "end"
@@ -168,9 +176,9 @@ class Responses(Protocol):
                 parts += [Text(said)] if isinstance(said, str) else []
                 stop = "refusal" if part.get("type") == "refusal" else stop
         reason = mapping(body.get("incomplete_details")).get("reason")
-        return Reply(tuple(parts), _CUT.get(str(reason), stop), self.usage(body))
+        return ModelReply(tuple(parts), _CUT.get(str(reason), stop), self.usage(body))
 
-    def response(self, reply: Reply, request: Body) -> Body:
+    def response(self, reply: ModelReply, request: Body) -> Body:
         """Write a response."""
         output: list[Body] = [_call_item(part) for part in reply.parts if isinstance(part, Call)]
         if text := text_of(reply.parts):
@@ -205,11 +213,11 @@ class Responses(Protocol):
             raise ValueError("an error in its stream" if kind else "events without a type")
         return kind in _ENDS
 
-    def reader(self) -> Reader:
+    def reader(self) -> EventReader:
         """For its events."""
         return _ResponsesReader(self)
 
-    def writer(self, request: Body) -> Writer:
+    def writer(self, request: Body) -> EventWriter:
         """For its events."""
         return _ResponsesWriter(_response(request))
 
@@ -400,12 +408,12 @@ def _usage(usage: Usage) -> Body:
 # ---- streams
 
 
-class _ResponsesReader(Reader):
+class _ResponsesReader(EventReader):
     def __init__(self, protocol: Responses) -> None:
         self._protocol = protocol
         self._calls: dict[object, int] = {}  # by the index of an item
         self._argued: set[object] = set()
-        self._last: Reply | None = None
+        self._last: ModelReply | None = None
 
     def feed(self, event: Body) -> Iterator[Delta]:
         at, item = event.get("output_index"), mapping(event.get("item"))
@@ -428,7 +436,7 @@ class _ResponsesReader(Reader):
         return End("end", None) if self._last is None else End(self._last.stop, self._last.usage)
 
 
-class _ResponsesWriter(Writer):
+class _ResponsesWriter(EventWriter):
     """Opens an item when its first delta comes, and closes it when another begins."""
 
     def __init__(self, response: Body) -> None:
