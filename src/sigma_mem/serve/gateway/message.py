@@ -1,8 +1,8 @@
 """A conversation and its answer in no protocol's own form: what one protocol reads, another writes.
 
-Every protocol reads its requests into a `ModelRequest`, and writes one as a request of its own. The same holds
-for a `ModelReply` and for the deltas of a stream. What has no place is a loss. A loss is an error, unless the
-upstream's configuration allows it.
+Every protocol reads its requests into a `ModelRequest`, and writes one as a request of its own. So it does
+with a `ModelReply` and with the deltas of a stream. What has no place is a loss. A loss is an error, unless
+the upstream's configuration allows it.
 """
 
 import secrets
