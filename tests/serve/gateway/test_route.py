@@ -171,7 +171,7 @@ def test_texts_are_kept_where_asked_for(start):
 def test_where_the_disk_fails_no_id_leaves(start, monkeypatch, model, stream):
     gateway = start({"ann": says("391")})
 
-    async def full_disk():
+    async def full_disk(namespace):
         raise StoreError("the disk is full; make room")
 
     monkeypatch.setattr(gateway.context.memories, "flush", full_disk)
