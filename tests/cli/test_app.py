@@ -29,7 +29,7 @@ ALONE = "import importlib.metadata as m; m.entry_points = lambda **_: m.EntryPoi
 PANELS = {
     "Start": ["demo"],
     "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "served", "learn"],
-    "Look": ["trust", "inspect", "history", "decisions", "drift", "plot"],
+    "Look": ["trust", "inspect", "history", "decisions", "drift", "plot", "pool"],
     "Keep": [
         *("prices", "sources", "revoke", "forget", "check", "backup", "export", "restore", "refold", "merge"),
         *("peers", "db"),

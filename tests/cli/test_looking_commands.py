@@ -94,3 +94,28 @@ def test_prices_are_shown_beside_a_writer(tmp_path, capsys) -> None:
         assert "2" in capsys.readouterr().out
         assert run(["prices", "-m", str(path), "ann", "--per-call", "3"]) == 1
         assert "already open for writing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def verdicts(tmp_path):
+    path = tmp_path / "verdicts.jsonl"
+    lines = []
+    for i in range(60):
+        said = {"ann": "1", "bob": "1" if i % 2 else "2", "cat": "1" if i % 2 else "2"}
+        answers = {peer: {"text": v, "canon": v} for peer, v in said.items()}
+        correct = {peer: v == "1" for peer, v in said.items()}
+        lines.append(json.dumps({"id": f"{i}", "question": "?", "answers": answers, "correct": correct}))
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_pool_says_who_errs_with_whom(verdicts, tmp_path, capsys) -> None:
+    assert run(["pool", verdicts, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [line["accuracy"] for line in found["peers"]] == [1.0, 0.5, 0.5]
+    assert found["deceiving"][0]["peers"] == ["bob", "cat"]
+    assert found["correlation"][0][1] is None  # ann is never wrong
+    assert run(["pool", verdicts, "--peers", "bob,cat", "--picture", str(tmp_path / "pool.png")]) == 0
+    assert "deceive together: bob and cat" in capsys.readouterr().out
+    assert (tmp_path / "pool.png").stat().st_size > 1000
+    assert run(["pool", verdicts, "--picture", "pool.txt"]) == 2

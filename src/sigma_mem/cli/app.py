@@ -17,6 +17,7 @@ from sigma_mem.cli.looking import decisions as list_decisions
 from sigma_mem.cli.looking import history, plot, trust
 from sigma_mem.cli.mcp import mcp
 from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
+from sigma_mem.cli.pool import pool
 from sigma_mem.cli.prices import prices, served
 from sigma_mem.cli.serve import config, keys_app, serve
 from sigma_mem.cli.sources import revoke, sources
@@ -49,6 +50,7 @@ def _panels(reads: Reads) -> dict[str, dict[str, Callable[..., None] | typer.Typ
             "decisions": list_decisions,
             "drift": drift,
             "plot": plot,
+            "pool": pool,
         },
         "Keep": {
             "peers": peers.app,

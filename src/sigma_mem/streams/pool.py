@@ -1,0 +1,236 @@
+"""What a recorded pool is worth: who is right, who errs with whom, who adds nothing.
+
+Everything is measured against the labels of a stream; no memory takes part. A panel of judges is a pool, too:
+its members' verdicts are the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.decide.vote import group_answers
+from sigma_mem.errors import InputError
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.ballots import joint_weights, label_ballots, pair_ballots
+from sigma_mem.memory.rates import wilson
+from sigma_mem.streams.stream import Stream, pair_of
+
+_FOLDS = 5  # the joint vote of every fifth is learned from the others
+_LEAST_TOGETHER = 20  # events that two peers must share before anything is said of them
+_SURE = 1.96  # standard deviations from independence that a pair must be apart
+
+
+@dataclass(frozen=True, slots=True)
+class PeerWorth:
+    """One peer of a pool."""
+
+    peer: str
+    labels: int
+    accuracy: float
+    low: float  # Wilson's 95 % interval
+    high: float
+    adds: float  # accuracy of the joint vote of all, less that without this peer; out of sample
+    adds_error: float  # standard error of that
+    consistent: float | None  # share of pairs in two orders in which a judge prefers the same output twice
+
+    @property
+    def adds_nothing(self) -> bool:
+        """Whether the pool without this peer would be right as often or more."""
+        return self.adds <= 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeceivingPair:
+    """Two peers that give the same wrong answer more often than independent ones would."""
+
+    peers: tuple[str, str]
+    correlation: float  # of being wrong
+    together: float  # share of events in which both give the same wrong answer
+    expected: float  # the same, if they erred independently
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReport:
+    """A pool, measured against its labels.
+
+    Attributes
+    ----------
+    majority, joint, best : float
+        Accuracy of a majority (ties counted in expectation), of a vote that knows who errs with whom, out of
+        sample, and of the best single peer, which only hindsight knows.
+    correlation : array (P, P)
+        Of being wrong, for every two peers; NaN where they share too few events or one never varies.
+    effective_votes : float
+        How many independent votes the pool is worth: P²/Σ of the correlations.
+    """
+
+    peers: tuple[PeerWorth, ...]
+    events: int
+    majority: float
+    joint: float
+    best: float
+    correlation: FloatArray
+    effective_votes: float
+    deceiving: tuple[DeceivingPair, ...]
+
+    @property
+    def redundant(self) -> tuple[str, ...]:
+        """Peers that add nothing: one may go; measure again before another one goes."""
+        return tuple(line.peer for line in self.peers if line.adds_nothing)
+
+
+def pool_report(stream: Stream) -> PoolReport:
+    """Measure a pool by the labelled events of a stream.
+
+    Examples
+    --------
+    >>> from sigma_mem.events import Answer, Event
+    >>> def event(i, verdicts, right):
+    ...     said = dict(zip("abc", verdicts))
+    ...     labels = {peer: 1.0 if v == right else -1.0 for peer, v in said.items()}
+    ...     return Event(str(i), "?", {peer: Answer(v, v) for peer, v in said.items()}, labels)
+    >>> events = [event(i, "112" if i % 2 else "221", "2") for i in range(40)]
+    >>> report = pool_report(Stream("tiny", ("a", "b", "c"), tuple(events)))
+    >>> [round(line.accuracy, 2) for line in report.peers], report.deceiving[0].peers
+    ([0.5, 0.5, 0.5], ('a', 'b'))
+    """
+    labels = stream.labels()
+    kept = np.flatnonzero(~np.isnan(labels).all(axis=1))
+    if not len(kept):
+        raise InputError(f"stream {stream.name!r} has no label; expected some, to measure its peers by")
+    c, canons = labels[kept], stream.canons()
+    groups = np.array([group_answers(canons[place]) for place in kept.tolist()])
+    tasks = [pair_of(stream.events[place].id) for place in kept]
+    wrong = np.where(np.isnan(c), np.nan, c < 0.0)
+    right = np.where(np.isnan(c), 0.0, c >= 0.0).sum(axis=0)
+    n = (~np.isnan(c)).sum(axis=0)
+    low, high = wilson(right / np.maximum(n, 1), np.maximum(n, 1).astype(np.float64))
+    joint = _joint_correct(groups, c, tasks)
+    lines = []
+    for p, peer in enumerate(stream.peers):
+        rest = [q for q in range(len(stream.peers)) if q != p]
+        gained = joint - (_joint_correct(groups[:, rest], c[:, rest], tasks) if rest else 0.0)
+        lines.append(
+            PeerWorth(
+                peer,
+                int(n[p]),
+                float(right[p] / max(n[p], 1)),
+                float(low[p]),
+                float(high[p]),
+                float(gained.mean()),
+                float(gained.std() / np.sqrt(len(gained))),
+                _consistency(wrong[:, p], tasks),
+            )
+        )
+    correlation = _correlation(wrong)
+    return PoolReport(
+        peers=tuple(lines),
+        events=len(kept),
+        majority=float(_majority_correct(groups, c).mean()),
+        joint=float(joint.mean()),
+        best=max(line.accuracy for line in lines),
+        correlation=correlation,
+        effective_votes=float(len(lines) ** 2 / max(np.nan_to_num(correlation).sum(), 1.0)),
+        deceiving=_deceiving(stream.peers, groups, wrong, correlation),
+    )
+
+
+def _correlation(wrong: FloatArray) -> FloatArray:
+    """Correlation of being wrong over the events that two peers share, (P, P)."""
+    n_peers = wrong.shape[1]
+    out = np.eye(n_peers)
+    for p, q in combinations(range(n_peers), 2):
+        both = ~np.isnan(wrong[:, p]) & ~np.isnan(wrong[:, q])
+        x, y = wrong[both, p], wrong[both, q]
+        known = both.sum() >= _LEAST_TOGETHER and x.std() > 0.0 and y.std() > 0.0
+        out[p, q] = out[q, p] = np.corrcoef(x, y)[0, 1] if known else np.nan
+    return out
+
+
+def _deceiving(
+    peers: Sequence[str], groups: NDArray[np.intp], wrong: FloatArray, correlation: FloatArray
+) -> tuple[DeceivingPair, ...]:
+    """Pairs that give the same wrong answer more often than by chance, the worst first.
+
+    By chance both are wrong as often as the product of their rates, and then agree as often as two wrong
+    peers of this pool do.
+    """
+    found = []
+    agreed = wrong_pairs = 0.0
+    counted: dict[tuple[int, int], tuple[float, float, int]] = {}
+    for p, q in combinations(range(len(peers)), 2):
+        both = ~np.isnan(wrong[:, p]) & ~np.isnan(wrong[:, q]) & (groups[:, p] >= 0) & (groups[:, q] >= 0)
+        fail = both & (wrong[:, p] == 1.0) & (wrong[:, q] == 1.0)
+        same = fail & (groups[:, p] == groups[:, q])
+        agreed, wrong_pairs = agreed + same.sum(), wrong_pairs + fail.sum()
+        if both.sum() >= _LEAST_TOGETHER:
+            chance = wrong[both, p].mean() * wrong[both, q].mean()
+            counted[p, q] = float(same.sum() / both.sum()), float(chance), int(both.sum())
+    rate = agreed / max(wrong_pairs, 1.0)
+    for (p, q), (together, chance, n) in counted.items():
+        expected = chance * rate
+        if together - expected > _SURE * np.sqrt(max(expected * (1.0 - expected), 1e-12) / n):
+            found.append(DeceivingPair((peers[p], peers[q]), float(correlation[p, q]), together, expected))
+    return tuple(sorted(found, key=lambda line: line.expected - line.together))
+
+
+def _majority_correct(groups: NDArray[np.intp], c: FloatArray) -> FloatArray:
+    """Whether the answer of most is right, ties in expectation, (T,)."""
+    out = np.zeros(len(groups))
+    for t, (row, labels) in enumerate(zip(groups, c, strict=True)):
+        if row.max() >= 0:
+            counts = np.bincount(row[row >= 0])
+            most = np.flatnonzero(counts == counts.max())
+            out[t] = np.mean([_is_right(row == group, labels) for group in most])
+    return out
+
+
+def _joint_correct(groups: NDArray[np.intp], c: FloatArray, tasks: Sequence[str]) -> FloatArray:
+    """Whether the joint vote is right, its weights learned from the other folds, (T,)."""
+    groups = np.array([_renumbered(row) for row in groups])
+    pairs, (right, labelled) = pair_ballots(groups), label_ballots(c, groups)
+    numbers = {task: number for number, task in enumerate(dict.fromkeys(tasks))}
+    fold = np.array([numbers[task] % _FOLDS for task in tasks])
+    out = np.zeros(len(groups))
+    for k in range(_FOLDS):
+        learn = (fold != k) & (labelled > 0.0)
+        n = float(learn.sum())
+        weights = joint_weights(pairs[learn].sum(axis=0), n, right[learn].sum(axis=0), n)
+        for t in np.flatnonzero(fold == k):
+            row = groups[t]
+            if row.max() >= 0:
+                totals = np.bincount(row[row >= 0], weights[row >= 0])
+                out[t] = _is_right(row == totals.argmax(), c[t])
+    return out
+
+
+def _renumbered(row: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Groups numbered from 0 again, once a peer has been left out."""
+    return group_answers([None if group < 0 else str(group) for group in row.tolist()])
+
+
+def _is_right(members: NDArray[np.bool_], labels: FloatArray) -> float:
+    """Whether an answer is right, by the first label of those who gave it; 0 if none has one."""
+    known = labels[members & ~np.isnan(labels)]
+    return float(known[0] >= 0.0) if len(known) else 0.0
+
+
+def _consistency(wrong: FloatArray, tasks: Sequence[str]) -> float | None:
+    """Share of pairs in two orders of which a judge got both right or both wrong; None without pairs.
+
+    With two outputs to choose from, that is to prefer the same one in both orders.
+    """
+    by_task: dict[str, list[float]] = {}
+    for task, failed in zip(tasks, wrong.tolist(), strict=True):
+        by_task.setdefault(task, []).append(failed)
+    both = [
+        found
+        for found in by_task.values()
+        if len(found) == 2 and found[0] == found[0] and found[1] == found[1]
+    ]
+    return float(np.mean([one == other for one, other in both])) if both else None
