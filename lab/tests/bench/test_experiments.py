@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +152,17 @@ def test_feedback_has_every_row_and_says_where_adaptive_stands() -> None:
     table = feedback_table(stream, phis, shares=(0.1,), seeds=(0, 1))
     assert "in hindsight" in "\n".join(table.remarks)
     assert table.values["comparisons"]["0.1"]["adaptive − majority"]["significantly_below"] is False
+
+
+def test_processes_change_nothing_but_the_time() -> None:
+    stream, phis = made_up(60)
+    several = replace(DEFAULT, processes=2)
+    for make in (
+        lambda setup: counterfactual_table(stream, phis, (0.0, 0.9), setup),
+        lambda setup: feedback_table(stream, phis, (0.2, 1.0), (0, 1), setup),
+        lambda setup: drift_table(stream, phis, ("one",), setup, seeds=(0, 1)),
+    ):
+        assert make(several).values == make(DEFAULT).values
 
 
 def test_theorem_one_holds_in_simulation_and_its_ratio_is_right() -> None:

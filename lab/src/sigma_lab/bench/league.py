@@ -57,6 +57,7 @@ class Setup:
     warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first
     warm_b1: Stream | None = None  # what Beta B1 alone learns from first, as in the paper
     seed: int = 0  # of the attack, the conditions, the clusters and the rivals
+    processes: int = 1  # in which independent parts of an experiment are played
     reads: Reads = READS
     progress: Progress = silent
 

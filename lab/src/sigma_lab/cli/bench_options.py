@@ -191,6 +191,9 @@ class RunOptions:
         Literal["domain", "shuffled"] | None,
         typer.Option(help="Tell the memory each event's domain as its topic, or that of another event."),
     ] = None
+    processes: Annotated[
+        int, typer.Option(min=1, help="Ratios, masks and draws that are played at a time.")
+    ] = 1
     report: Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")] = None
     as_json: Json = False
 
@@ -231,6 +234,7 @@ class RunOptions:
                 warm=None if before is None else (before, phis(before)),
                 warm_b1=None if warm_up.warm_beta is None else self.load([warm_up.warm_beta]),
                 seed=self.seed,
+                processes=self.processes,
                 progress=progress,
             )
             yield Experiment(stream, phis(stream), setup, opened)

@@ -11,6 +11,7 @@ import numpy as np
 from sigma_lab.attack import Partner, counterfactual
 from sigma_lab.bench.center import BenchCenter, merged
 from sigma_lab.bench.league import DEFAULT, Setup, league, reference_row
+from sigma_lab.bench.processes import in_processes
 from sigma_lab.bench.row import TableRow
 from sigma_lab.bench.table import (
     Rows,
@@ -42,14 +43,17 @@ def attacked_rows(
     With a center its rows come behind the others, and all are about the events that it judges.
     """
     warm = None if setup.warm is None else setup.warm[0]
-    found: dict[float, Rows] = {}
-    for ratio in ratios:
-        attacked = counterfactual(stream, ratio, seed=setup.seed, partner=partner)
-        rows: Rows = league(attacked, phis, setup.part(f"CF@{100 * ratio:g}"))
-        if center is not None:
-            rows = merged(rows, center.judge(attacked, warm=warm), center.places(stream))
-        found[ratio] = rows
-    return found
+    attacked = {ratio: counterfactual(stream, ratio, seed=setup.seed, partner=partner) for ratio in ratios}
+    found = in_processes(
+        lambda ratio: league(attacked[ratio], phis, setup.part(f"CF@{100 * ratio:g}")),
+        list(attacked),
+        setup.processes,
+    )
+    rows: dict[float, Rows] = dict(zip(attacked, found, strict=True))
+    if center is not None:
+        for ratio, one in attacked.items():
+            rows[ratio] = merged(rows[ratio], center.judge(one, warm=warm), center.places(stream))
+    return rows
 
 
 def counterfactual_table(

@@ -15,6 +15,7 @@ import numpy as np
 from sigma_lab.bench import figures
 from sigma_lab.bench.changes import Naming, name_changes
 from sigma_lab.bench.league import DEFAULT, ORACLES, Setup, league, memory_choices, rows_of
+from sigma_lab.bench.processes import in_processes
 from sigma_lab.bench.row import present_peers
 from sigma_lab.bench.table import Table, about
 from sigma_lab.bench.updates import CONDITIONS, Draw, Update, draw_pool
@@ -151,25 +152,23 @@ def played_conditions(
     found: dict[str, Condition] = {}
     for name in shown:
         note, make = CONDITIONS[name]
-        played = []
-        for seed in seeds:
-            update = make(stream, draw_pool(stream.peers, size, seed))
-            played.append(_played(update, phis, replace(setup, seed=seed)))
-            setup.progress(name, len(found) * len(seeds) + len(played), len(shown) * len(seeds))
+        updates = {seed: make(stream, draw_pool(stream.peers, size, seed)) for seed in seeds}
+        played = in_processes(partial(_played, updates, phis, setup), seeds, setup.processes)
         found[name] = Condition(note, tuple(played))
+        setup.progress(name, len(found), len(shown))
     return found, left_out
 
 
-def _played(update: Update, phis: FloatArray, setup: Setup) -> PlayedUpdate:
+def _played(updates: Mapping[int, Update], phis: FloatArray, setup: Setup, seed: int) -> PlayedUpdate:
     """Every row, the compared reads of one memory per γ, and who was named as changed."""
+    update, setup = updates[seed], replace(setup, seed=seed, progress=DEFAULT.progress)
     there = np.array([any(row) for row in present_peers(update.stream)])  # events at which anybody is present
     kept = tuple(event for event, some in zip(update.stream, there, strict=True) if some)
     stream, directions = replace(update.stream, events=kept), phis[there]
-    rows = league(stream, directions, replace(setup, progress=DEFAULT.progress))
+    rows = league(stream, directions, setup)
     found = {name: row.correct for name, row in rows.items() if name not in ORACLES}
     for gamma in HORIZONS:
         single = replace(setup, settings=replace(setup.settings, gamma=gamma, horizons=()))
-        single = replace(single, progress=DEFAULT.progress)
         of_gamma = rows_of(stream, memory_choices(stream, directions, single), setup.reads)
         found |= {by_gamma(read, gamma): of_gamma[read].correct for read in COMPARED if read in of_gamma}
     return PlayedUpdate(update.happened, found, name_changes(update.stream, phis, update.began, ASKED))

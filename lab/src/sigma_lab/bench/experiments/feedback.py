@@ -11,8 +11,9 @@ from sigma_lab.bench.aggregation import AGGREGATIONS, aggregated
 from sigma_lab.bench.bootstrap import Interval, intervals
 from sigma_lab.bench.center import NO_SIGMA, BenchCenter, merged
 from sigma_lab.bench.league import DEFAULT, MAJORITY, ORACLES, Setup, league, rows_of
+from sigma_lab.bench.processes import in_processes
 from sigma_lab.bench.row import TableRow, has_answers
-from sigma_lab.bench.table import Rows, Table, about, about_center, difference_text, difference_values
+from sigma_lab.bench.table import Table, about, about_center, difference_text, difference_values
 from sigma_lab.reveal import Share, shown_events
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
@@ -84,22 +85,25 @@ def masked_rows(
     groups = np.array([group_answers(canons) for canons in stream.canons()])
     offline = rows_of(stream, aggregated(groups), setup.reads) if has_answers(stream) else {}
     before = None if setup.warm is None else setup.warm[0]
-    known: dict[bytes, Rows] = {}  # at 0 % and at 100 % all masks are one
-    found: dict[float, dict[str, list[TableRow]]] = {}
-    for done, (share, seed) in enumerate(product(shares, seeds), start=1):
-        reveal = Share(share, seed)
-        shown = shown_events(stream, reveal)
-        key = shown.tobytes()
-        if key not in known:
-            rows = league(stream, phis, setup, reveal)
-            rows = {name: row for name, row in rows.items() if name not in ORACLES} | offline
-            asked = ("base", "sigma")
-            judged = {} if center is None else center.judge(stream, warm=before, shown=shown, rows=asked)
-            known[key] = merged(rows, judged, places)
-        for name, row in known[key].items():
-            found.setdefault(share, {}).setdefault(name, []).append(row)
-        setup.progress(f"{100 * share:g}% of labels", done, len(shares) * len(seeds))
-    return found
+    masks = {(share, seed): Share(share, seed) for share, seed in product(shares, seeds)}
+    shown = {mask: shown_events(stream, reveal) for mask, reveal in masks.items()}
+    once = {events.tobytes(): mask for mask, events in shown.items()}  # at 0 % and 100 % all masks are one
+
+    def played(mask: tuple[float, int]) -> dict[str, TableRow]:
+        rows = league(stream, phis, setup.part(f"{100 * mask[0]:g}% of labels"), masks[mask])
+        return {name: row for name, row in rows.items() if name not in ORACLES} | offline
+
+    found = dict(zip(once, in_processes(played, list(once.values()), setup.processes), strict=True))
+    if center is not None:
+        for key, mask in once.items():
+            names = ("base", "sigma")
+            judged = center.judge(stream, warm=before, shown=shown[mask], rows=names)
+            found[key] = merged(found[key], judged, places)
+    out: dict[float, dict[str, list[TableRow]]] = {}
+    for (share, _), events in shown.items():
+        for name, row in found[events.tobytes()].items():
+            out.setdefault(share, {}).setdefault(name, []).append(row)
+    return out
 
 
 def paired_with_reference(masks: Masks) -> dict[str, Interval]:
