@@ -3,6 +3,7 @@ import os
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import export
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
@@ -51,7 +52,7 @@ def test_a_memory_is_not_overwritten(tmp_path):
     with SigmaMem(["ann"], path, rank=1) as mem:
         mem.route("?", phi=[1.0])
         with pytest.raises(InputError, match="a memory or another database"):
-            mem.export(path)
+            export(mem, path)
         mem.feedback(mem.route("?", phi=[1.0]), {"ann": True})
     assert run(["export", "--memory", str(path), str(path)]) == 2
     with SigmaMem(path=path) as mem:

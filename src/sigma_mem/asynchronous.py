@@ -3,71 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
+from sigma_mem.operations import Awaited, Operation
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
-from sigma_mem.session.refold import Refolded
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 
-def _in_thread(
-    method: Callable[Concatenate[SigmaMem, P], T],
-) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, T]]:
-    """The method of the wrapped memory, with the same signature, run in a thread."""
-
-    @wraps(method)
-    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(method, self.mem, *args, **kwargs)
-
-    return call
-
-
-def _wrapped(
-    method: Callable[Concatenate[SigmaMem, P], SigmaMem],
-) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, AsyncSigmaMem]]:
-    """The same for a method that returns another memory, and may take one, wrapped or not."""
+def _wrapping(
+    method: Callable[Concatenate[SigmaMem, P], T], wrap: Callable[[T], R]
+) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, R]]:
+    """A method whose result is wrapped in turn."""
 
     @wraps(method)
-    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
-        plain: list[Any] = [_unwrapped(value) for value in args]
-        named: dict[str, Any] = {name: _unwrapped(value) for name, value in kwargs.items()}
-        return AsyncSigmaMem(await asyncio.to_thread(method, self.mem, *plain, **named))
-
-    return call
-
-
-def _unwrapped(value: Any) -> Any:
-    return value.mem if isinstance(value, AsyncSigmaMem) else value
-
-
-def _with_memory(
-    method: Callable[Concatenate[SigmaMem, P], Refolded[SigmaMem]],
-) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, Refolded[AsyncSigmaMem]]]:
-    """The same for a method whose result holds another memory."""
-
-    @wraps(method)
-    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> Refolded[AsyncSigmaMem]:
-        found = await asyncio.to_thread(method, self.mem, *args, **kwargs)
-        said = found.decisions, found.right_before, found.right_after, found.differences
-        return Refolded(AsyncSigmaMem(found.memory), *said)
-
-    return call
-
-
-def _made(make: Callable[P, SigmaMem]) -> Callable[P, Coroutine[Any, Any, AsyncSigmaMem]]:
-    """The same for a function that makes a memory."""
-
-    @wraps(make)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> AsyncSigmaMem:
-        return AsyncSigmaMem(await asyncio.to_thread(make, *args, **kwargs))
+    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return wrap(await asyncio.to_thread(method, self.mem, *args, **kwargs))
 
     return call
 
@@ -91,20 +50,10 @@ class AsyncPanel:
         return repr(self.panel)
 
 
-def _with_panel(
-    method: Callable[Concatenate[SigmaMem, P], Panel],
-) -> Callable[Concatenate[AsyncSigmaMem, P], Coroutine[Any, Any, AsyncPanel]]:
-    """The same for a method that returns a panel."""
-
-    @wraps(method)
-    async def call(self: AsyncSigmaMem, /, *args: P.args, **kwargs: P.kwargs) -> AsyncPanel:
-        return AsyncPanel(await asyncio.to_thread(method, self.mem, *args, **kwargs))
-
-    return call
-
-
-class AsyncSigmaMem:
+class AsyncSigmaMem(Awaited):
     """Wrap a SigmaMem, which is thread-safe, for use with await; it has the same methods.
+
+    The functions of `sigma_mem.admin` take the memory inside: ``asyncio.to_thread(export, mem.mem, path)``.
 
     Examples
     --------
@@ -123,57 +72,25 @@ class AsyncSigmaMem:
             raise InputError(f"mem is {mem!r:.80}; expected AsyncSigmaMem(SigmaMem(...))")
         self.mem = mem
 
-    route = _in_thread(SigmaMem.route)
-    vote = _in_thread(SigmaMem.vote)
-    select = _in_thread(SigmaMem.select)
-    decide = _in_thread(SigmaMem.decide)
-    served = _in_thread(SigmaMem.served)
-    set_price = _in_thread(SigmaMem.set_price)
-    prices = _in_thread(SigmaMem.prices)
-    spent = _in_thread(SigmaMem.spent)
-    ask = _with_panel(SigmaMem.ask)
-    effective_votes = _in_thread(SigmaMem.effective_votes)
-    feedback = _in_thread(SigmaMem.feedback)
-    revoke = _in_thread(SigmaMem.revoke)
-    unrevoke = _in_thread(SigmaMem.unrevoke)
-    sources = _in_thread(SigmaMem.sources)
-    add_peer = _in_thread(SigmaMem.add_peer)
-    remove_peer = _in_thread(SigmaMem.remove_peer)
-    reset_peer = _in_thread(SigmaMem.reset_peer)
-    rename_peer = _in_thread(SigmaMem.rename_peer)
-    replace_peer = _in_thread(SigmaMem.replace_peer)
-    encode = _in_thread(SigmaMem.encode)
-    decision = _in_thread(SigmaMem.decision)
-    decisions = _in_thread(SigmaMem.decisions)
-    labels = _in_thread(SigmaMem.labels)
-    trust = _in_thread(SigmaMem.trust)
-    table = _in_thread(SigmaMem.table)
-    history = _in_thread(SigmaMem.history)
-    histories = _in_thread(SigmaMem.histories)
-    explain = _in_thread(SigmaMem.explain)
-    advice = _in_thread(SigmaMem.advice)
-    drift = _in_thread(SigmaMem.drift)
-    replayed = _in_thread(SigmaMem.replayed)
-    snapshot = _in_thread(SigmaMem.snapshot)
-    close = _in_thread(SigmaMem.close)
-    forget = _in_thread(SigmaMem.forget)
-    backup = _in_thread(SigmaMem.backup)
-    export = _in_thread(SigmaMem.export)
-    learn = _in_thread(SigmaMem.learn)
-    refold = _with_memory(SigmaMem.refold)
+    async def _call(
+        self, operation: Operation[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> T:
+        return await asyncio.to_thread(operation.method, self.mem, *args, **kwargs)
 
-    namespace = _wrapped(SigmaMem.namespace)
-    merge = _wrapped(SigmaMem.merge)
-    restore = staticmethod(_made(SigmaMem.restore))
+    ask = _wrapping(SigmaMem.ask, AsyncPanel)
+
+    namespace = _wrapping(SigmaMem.namespace, lambda mem: AsyncSigmaMem(mem))
+
+    close = _wrapping(SigmaMem.close, lambda nothing: nothing)
 
     peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
+    events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)
     rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)
     settings = property(lambda self: self.mem.settings, doc=SigmaMem.settings.__doc__)
     encoder = property(lambda self: self.mem.encoder, doc=SigmaMem.encoder.__doc__)
     keep_text = property(lambda self: self.mem.keep_text, doc=SigmaMem.keep_text.__doc__)
     state = property(lambda self: self.mem.state, doc=SigmaMem.state.__doc__)
     reads = property(lambda self: self.mem.reads, doc=SigmaMem.reads.__doc__)
-    events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)
 
     async def __aenter__(self) -> AsyncSigmaMem:
         return self

@@ -78,6 +78,8 @@ class Decision:
         What the caller knew of the task's kind, sorted.
     cost : float, optional
         What the calls of the event are expected to cost, or cost where `served` said so; None without prices.
+    labels : mapping by peer
+        The labels c that the event has, as far as they were known when the decision was read from the ledger.
     """
 
     id: str
@@ -102,6 +104,7 @@ class Decision:
     served: str | None = None
     topics: tuple[str, ...] = ()
     cost: float | None = None
+    labels: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, φ as a list."""

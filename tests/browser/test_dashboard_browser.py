@@ -50,7 +50,7 @@ def test_the_wheel_carries_the_description_and_its_examples(service):
 
 def test_trust_and_drift_are_those_of_the_api(page, service, peers):
     show(page, service, "trust")
-    seen, overall = cells(page, "trust-table"), service.get(f"{BASE}/table").json()["overall"]
+    seen, overall = cells(page, "trust-table"), service.post(f"{BASE}/trust", json={}).json()["peers"]
     trend = service.get(f"{BASE}/trend").json()["trends"]
     assert list(seen) == sorted(overall, key=lambda peer: -overall[peer]["prob"])
     for peer, (prob, _, labels, last, recent, _) in seen.items():
@@ -69,11 +69,11 @@ def test_trust_and_drift_are_those_of_the_api(page, service, peers):
 
 def test_the_heatmap_is_the_table_of_the_api(page, service, peers):
     show(page, service, "topics")
-    seen, table = cells(page, "heatmap"), service.get(f"{BASE}/table").json()
+    seen, table = cells(page, "heatmap"), service.post(f"{BASE}/trust", json={}).json()
     assert len(table["topics"]) >= 3
     for peer in peers:
         expected = [
-            table["overall"][peer],
+            table["peers"][peer],
             *(table["topics"][topic][peer] for topic in sorted(table["topics"])),
         ]
         assert [cell.split("\n")[0].split(" %")[0] for cell in seen[peer]] == [
@@ -90,8 +90,7 @@ def test_relation_and_cost_are_those_of_the_api(page, service, peers):
     assert f"worth {found['votes']:.2f} independent" in page.inner_text("#votes")
     page.uncheck(f"#agreement input[value='{peers[-1]}']")
     page.wait_for_selector(f"#votes:has-text('{len(peers) - 1} peers')")
-    agreed = {"answers": dict.fromkeys(peers[:-1], "the same")}
-    (votes,) = service.post(f"{BASE}/effective_votes", json=agreed).json()["votes"].values()
+    votes = service.get(f"{BASE}/relation", params={"peer": peers[:-1]}).json()["votes"]
     assert f"worth {votes:.2f} independent" in page.inner_text("#votes")
     show(page, service, "cost")
     spent = service.get(f"{BASE}/spent").json()["by_peer"]
@@ -157,7 +156,7 @@ def test_an_event_is_labelled_by_keyboard_and_a_source_is_revoked(page, service,
     card.locator(f"input[name='{second}'][value=wrong]").check()
     card.locator("button").press("Enter")
     page.wait_for_selector(f"#message:has-text('Recorded for {first}, {second}')")
-    labels = service.get(f"{BASE}/labels", params={"decision": waiting["id"]}).json()["labels"]
+    labels = service.get(f"{BASE}/decision", params={"id": waiting["id"]}).json()["labels"]
     assert labels == {first: 1.0, second: -1.0}
     card.wait_for(state="detached")
     show(page, service, "sources")

@@ -18,12 +18,12 @@ def test_select_judges_then_steers_by_what_it_learned(tiny_center: Center) -> No
     base = tiny_center.judge("What is 17 * 23?", list(ANSWERS.values()))
     tiny_center.use(learned(tiny_center, rank=8))
     with SigmaMem(PEERS, encoder=encoder, center=tiny_center) as memory:
-        first = memory.select("What is 17 * 23?", ANSWERS)
+        first = memory.decide("What is 17 * 23?", ANSWERS, read="select")
         # An empty memory is the base judge, bit for bit.
         assert list(first.details["utility"].values()) == base.utility.tolist()
         assert list(first.details["yes_no_mass"].values()) == base.yes_no_mass.tolist()
         memory.feedback(first.id, {"ann": True, "bob": True, "cy": False})
-        second = memory.select("What is 17 * 23?", ANSWERS)
+        second = memory.decide("What is 17 * 23?", ANSWERS, read="select")
         assert second.details["utility"] != first.details["utility"]
         assert second.peer in PEERS
 

@@ -28,10 +28,10 @@ HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session"
 ALONE = "import importlib.metadata as m; m.entry_points = lambda **_: m.EntryPoints()"
 PANELS = {
     "Start": ["demo"],
-    "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "served", "learn"],
-    "Look": ["trust", "inspect", "history", "decisions", "drift", "plot", "pool"],
+    "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "learn"],
+    "Look": ["trust", "inspect", "decisions", "explain", "pool"],
     "Keep": [
-        *("prices", "sources", "revoke", "forget", "check", "backup", "export", "restore", "refold", "merge"),
+        *("prices", "sources", "forget", "check", "backup", "export", "restore", "refold", "merge"),
         *("peers", "db"),
     ],
     "Serve": ["serve", "config", "mcp", "keys"],

@@ -22,9 +22,9 @@ def file(tmp_path):
 
 def test_trust_at_a_question_and_overall(file, capsys) -> None:
     assert run(["trust", "-m", file, "7?", "--json"]) == 0
-    at = json.loads(capsys.readouterr().out)["trust"]
+    at = json.loads(capsys.readouterr().out)["peers"]
     assert run(["trust", "-m", file, "--json"]) == 0
-    overall = json.loads(capsys.readouterr().out)["trust"]
+    overall = json.loads(capsys.readouterr().out)["peers"]
     assert at["b$b[x]"]["prob"] > at["ann"]["prob"]
     assert overall["ann"]["effective"] == pytest.approx(9, rel=0.01)
     assert run(["trust", "-m", file]) == 0
@@ -32,11 +32,11 @@ def test_trust_at_a_question_and_overall(file, capsys) -> None:
 
 
 def test_history_and_its_trend(file, capsys) -> None:
-    assert run(["history", "-m", file, "ann", "--last", "3"]) == 0
+    assert run(["inspect", "-m", file, "--peer", "ann", "--last", "3"]) == 0
     out = capsys.readouterr().out
     assert "[red]8?" in out
     assert "▁▁▁▁█████" in out
-    assert run(["history", "-m", file, "zoe"]) == 2
+    assert run(["inspect", "-m", file, "--peer", "zoe"]) == 2
 
 
 def test_decisions_page_by_page(file, capsys) -> None:
@@ -57,11 +57,11 @@ def test_inspect_shows_the_trend(file, capsys) -> None:
 
 def test_plot_writes_a_picture(file, tmp_path, capsys) -> None:
     picture = tmp_path / "memory.svg"
-    assert run(["plot", "-m", file, "-o", str(picture), "--json"]) == 0
+    assert run(["inspect", "-m", file, "--plot", str(picture), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"picture": str(picture)}
     assert picture.read_text().startswith("<?xml")
-    assert run(["plot", "-m", file, "-o", str(tmp_path / "memory.txt")]) == 2
-    assert run(["plot", "-m", file, "-o", str(picture), "--peers", "zoe"]) == 2
+    assert run(["inspect", "-m", file, "--plot", str(tmp_path / "memory.txt")]) == 2
+    assert run(["inspect", "-m", file, "--plot", str(picture), "--peer", "ann"]) == 2
 
 
 def test_names_and_texts_are_printed_as_they_are(tmp_path, capsys) -> None:
@@ -72,15 +72,15 @@ def test_names_and_texts_are_printed_as_they_are(tmp_path, capsys) -> None:
         mem.feedback(d, dict.fromkeys(peers, True), source="[/s]")
     commands = [
         ["vote", "Is [/b] closed?", "-a", "llama[int4]=[red]"],
-        ["trust"], ["history", "[/x]"], ["decisions"], ["inspect"], ["sources"], ["prices"],
-        ["peers", "list"], ["drift"], ["refold", str(tmp_path / "new.db")],
+        ["trust"], ["inspect", "--peer", "[/x]"], ["decisions"], ["inspect"], ["sources"], ["prices"],
+        ["refold", str(tmp_path / "new.db")],
     ]  # fmt: skip
     for command in commands:
         assert run([*command, "-m", path]) == 0
         said = capsys.readouterr().out
-        if command[0] in ("vote", "trust", "inspect", "prices", "peers"):
+        if command[0] in ("vote", "trust", "prices") or command == ["inspect"]:
             assert all(peer in said for peer in peers), command
-        if command[0] in ("history", "decisions", "inspect"):
+        if command[0] in ("decisions", "inspect"):
             assert "Is [/b] closed?" in said
         if command[0] == "sources":
             assert "[/s]" in said

@@ -28,14 +28,14 @@ def test_a_memory_by_its_address(postgres, tmp_path, call):
     assert "ann" in call("route", *memory, "What is 17 * 24?")
     call("vote", *memory, "--after", id, "What is 17 * 23?", "-a", "ann=391", "-a", "bob=381")
     call("feedback", *memory, id, "ann=true", "bob=false", "--source", "tests")
-    for command in ("inspect", "decisions", "drift", "sources", "check"):
+    for command in ("inspect", "decisions", "sources", "check"):
         call(command, *memory)
     call("trust", *memory, "What is 17 * 25?")
-    call("history", *memory, "ann")
+    call("inspect", *memory, "--peer", "ann")
     call("peers", "add", "cyd", *memory)
-    call("peers", "list", *memory)
+    call("peers", "rename", "cyd", "dan", *memory)
     call("prices", *memory, "ann", "--per-call", "0.1")
-    call("revoke", *memory, "tests")
+    call("sources", *memory, "--revoke", "tests")
     call("export", *memory, tmp_path / "memory.jsonl")
     call("backup", *memory, tmp_path / "backup.db")
     call("restore", tmp_path / "memory.jsonl", *memory, "--namespace", "copy")
@@ -44,7 +44,7 @@ def test_a_memory_by_its_address(postgres, tmp_path, call):
     call("forget", *memory, id)
     assert "in 2 namespaces" in call("check", *memory)
     with SigmaMem(path=tmp_path / "backup.db") as copy:
-        assert copy.peers == ("ann", "bob", "cyd")
+        assert copy.peers == ("ann", "bob", "dan")
 
 
 def test_db_upgrade(postgres, tmp_path, call):

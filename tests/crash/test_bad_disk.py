@@ -106,13 +106,13 @@ def test_feedback_on_a_full_disk_is_an_error_and_the_memory_is_as_before(path, b
             with pytest.raises(StoreError, match="full; the ledger is as before"):
                 mem.feedback(decision.id, LABELS, id="f" * 60_000)
             assert bits(mem) == before
-        assert bits(mem) == bits(mem.replayed())
+        assert bits(mem) == bits(mem.journal.replayed())
         limit(mem, 1_000_000)
         mem.feedback(decision.id, LABELS, id="f" * 60_000)
-        assert bits(mem) == bits(mem.replayed()) != before
+        assert bits(mem) == bits(mem.journal.replayed()) != before
     with SigmaMem(path=path) as mem:
         assert mem.events == 11
-        assert bits(mem) == bits(mem.replayed())
+        assert bits(mem) == bits(mem.journal.replayed())
 
 
 def test_a_decision_that_could_not_be_written_did_not_happen(path, bits):
@@ -125,7 +125,7 @@ def test_a_decision_that_could_not_be_written_did_not_happen(path, bits):
         with pytest.raises((StoreError, UnknownDecisionError)):
             mem.feedback(decision.id, LABELS)
         assert mem.events == 10
-        assert bits(mem) == before == bits(mem.replayed())
+        assert bits(mem) == before == bits(mem.journal.replayed())
         limit(mem, 1_000_000)
         mem.feedback(mem.route(phi=PHI).id, LABELS)
         assert mem.events == 11
@@ -160,11 +160,11 @@ def test_threads_on_a_disk_that_fills_and_empties_agree_with_the_ledger(tmp_path
     heard = {r.id: r.event for r in records if r.kind == "feedback"}
     assert told <= set(heard)
     assert set(heard.values()) <= decided  # no feedback without its decision
-    assert bits(mem) == bits(mem.replayed())
+    assert bits(mem) == bits(mem.journal.replayed())
     live = bits(mem)
     mem.close()
     with SigmaMem(path=path) as mem:
-        assert bits(mem) == live == bits(mem.replayed())
+        assert bits(mem) == live == bits(mem.journal.replayed())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
@@ -189,11 +189,11 @@ def test_a_really_full_disk(tmp_path, bits):
         with pytest.raises(StoreError, match="as before"):
             write_for_ever()
         assert told > 10
-        assert bits(mem) == bits(mem.replayed())
+        assert bits(mem) == bits(mem.journal.replayed())
         assert sum(r.kind == "feedback" for r in mem.store.records("default")) == told
         ballast.unlink()
         mem.feedback(mem.route(phi=PHI).id, LABELS)
-        assert bits(mem) == bits(mem.replayed())
+        assert bits(mem) == bits(mem.journal.replayed())
         mem.close()
     finally:
         subprocess.run(["umount", disk], check=True)

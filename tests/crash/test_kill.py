@@ -75,7 +75,7 @@ def check(path, log, bits):
             kept = lines[line["id"]]
             assert (kept.event, line_of(kept).body.labels) == (line["event"], line["labels"])
         mem = SigmaMem(store=store)
-        replayed = mem.replayed()
+        replayed = mem.journal.replayed()
         assert bits(mem) == bits(replayed)
         saved = store.load_snapshot("default")
         return len(told), records, 0 if saved is None else saved.seq
@@ -142,4 +142,4 @@ def test_a_killed_memory_continues_and_can_be_written_by_the_next(servers, tmp_p
         assert mem.events == events + 1
         live = bits(mem)
     with SigmaMem(path=path) as mem:
-        assert bits(mem) == live == bits(mem.replayed())
+        assert bits(mem) == live == bits(mem.journal.replayed())

@@ -44,7 +44,7 @@ def check(url, logs, bits):
             assert (found.event, line_of(found).body.labels) == (line["event"], line["labels"])
         if records:
             mem = SigmaMem(store=store)
-            assert bits(mem) == bits(mem.replayed())
+            assert bits(mem) == bits(mem.journal.replayed())
         return len(told), records
     finally:
         store.close()

@@ -58,7 +58,7 @@ def test_none_is_lost_and_none_is_taken_twice(where, events, tmp_path, bits):
     assert sorted(lines) == sorted(said)
     assert mem.events == THREADS * events
     check_sums(mem, events)
-    assert bits(mem) == bits(mem.replayed())
+    assert bits(mem) == bits(mem.journal.replayed())
     if path is not None:
         live = bits(mem)
         mem.close()

@@ -40,7 +40,7 @@ def write(path: str, log: str, run: str) -> None:
         if int(run) % 4 == 1:
             mem.revoke(f"{int(run) - 1}-0")
         elif int(run) % 4 == 2:
-            mem.unrevoke(f"{int(run) - 2}-0")
+            mem.revoke(f"{int(run) - 2}-0", undo=True)
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda t: _thread(mem, out, f"{run}-{t}"), range(THREADS)))
 

@@ -30,8 +30,8 @@ def test_through_the_service_it_is_the_story_of_the_process() -> None:
         story = run(tasks=TASKS, seed=4, service=url)
         page = httpx2.get(f"{url}/dashboard/")
         with Client(url) as client:
-            table, unlabelled = client.table(), httpx2.get(f"{url}/v1/memory/default/unlabelled").json()
-            prices = client.prices()
+            table, unlabelled = client.trust(), httpx2.get(f"{url}/v1/memory/default/unlabelled").json()
+            prices = client.spent().prices
     here = SigmaMem(PEERS, settings=Settings(trusted=("grader",)))
     steps = list(play_tasks(here, draw(TASKS, 4), story.fault_at, topics=True))
     assert (story.relation == here.state.G).all()

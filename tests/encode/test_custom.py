@@ -49,7 +49,7 @@ def test_a_memory_opened_again_has_the_same_phi(tmp_path: Path) -> None:
         assert mem.encoder == {"name": "embedding", "version": "1, 1536 to 64"}
         first = mem.route("Who wrote Hamlet?")
     with SigmaMem(path=tmp_path / "m.db", encoder=embedding) as mem:
-        np.testing.assert_array_equal(mem.encode("Who wrote Hamlet?"), first.phi)
+        np.testing.assert_array_equal(mem.decider.encode("Who wrote Hamlet?"), first.phi)
     with (
         pytest.raises(EncoderMismatchError, match="1, 1536 to 64"),
         SigmaMem(path=tmp_path / "m.db", encoder=CustomEncoder(embedding, name="embedding", version="2")),
@@ -67,7 +67,7 @@ def test_a_memory_of_wide_vectors_that_was_not_projected_stays_so(tmp_path: Path
     with SigmaMem(["ann"], tmp_path / "m.db", encoder=Wide(), rank=300) as mem:
         assert mem.encoder["version"] == "1"
     with SigmaMem(path=tmp_path / "m.db", encoder=Wide()) as mem:
-        assert mem.encode("Why?").shape == (300,)
+        assert mem.decider.encode("Why?").shape == (300,)
 
 
 @pytest.mark.parametrize(

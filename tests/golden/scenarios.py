@@ -85,7 +85,7 @@ class World:
 
     def end(self) -> dict[str, Any]:
         """Every decision, and what the memory has learned."""
-        with self.mem._journal as fold:
+        with self.mem.journal as fold:
             state = fold.state
             phi = self.mem.route("Which option holds for prime and court?").phi
             reading = state.read(phi)

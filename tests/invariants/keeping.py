@@ -139,14 +139,14 @@ def assert_equal(mem: SigmaMem, naive: NaiveMemory) -> None:
     assert mem.events == len(naive.events)
     for name, array in naive.arrays().items():
         np.testing.assert_allclose(arrays_of(mem)[name], array, atol=1e-9, err_msg=name)
-    replayed = mem.replayed()
+    replayed = mem.journal.replayed()
     for part in ("state", "reads"):
         packed, others = getattr(mem, part).pack(), getattr(replayed, part).pack()
         assert all(array.tobytes() == others[name].tobytes() for name, array in packed.items())
     assert [d.id for d in mem.decisions()] == [event.id for event in naive.open_events()][::-1]
     for event in naive.open_events():
         expected = {peer.name: c for peer, c in event.labels(naive.revoked).items()}
-        assert dict(mem.labels(event.id)) == expected
+        assert dict(mem.decision(event.id).labels) == expected
 
 
 def step(
@@ -196,13 +196,13 @@ def step(
     elif kind == "reset":
         peer, keep = pool[a % len(pool)], KEEPS[b % 4]
         if mem:
-            mem.reset_peer(peer.name, keep=keep)
+            mem.rename_peer(peer.name, keep=keep)
         naive.scale(peer, keep)
     elif kind in ("replace", "rename"):
         peer, keep = pool[a % len(pool)], KEEPS[b % 4] if kind == "replace" else 1.0
         name = f"n{len(naive.used)}"
         if mem and kind == "replace":
-            mem.replace_peer(peer.name, name, keep=keep)
+            mem.rename_peer(peer.name, name, keep=keep)
         elif mem:
             mem.rename_peer(peer.name, name)
         peer.name = name

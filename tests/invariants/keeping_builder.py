@@ -3,10 +3,11 @@
 import sys
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import merge, refold
 
 what, path, other, target = sys.argv[1:5]
 with SigmaMem(path=path, readonly=True) as mem, SigmaMem(path=other, readonly=True) as second:
     print("ready", flush=True)
-    made = mem.refold(target).memory if what == "refold" else mem.merge(second, target)
+    made = refold(mem, target).memory if what == "refold" else merge(mem, second, target)
     print("done", flush=True)
     made.close()

@@ -38,14 +38,14 @@ def played(path, seed, events=120, settings=None, odd=0.0, usual="vote", **optio
                 mem.feedback(late, some, source=source, amend=True, wait=False)
         if odd and i == events // 2:
             mem.revoke("s1")
-            mem.unrevoke("s1")
+            mem.revoke("s1", undo=True)
     mem.store.flush()
     return mem
 
 
 def same(mem):
-    replayed = mem.replayed()
-    with mem._journal as live:
+    replayed = mem.journal.replayed()
+    with mem.journal as live:
         for part in ("state", "reads"):
             expected = getattr(live, part).pack()
             for name, array in getattr(replayed, part).pack().items():
@@ -115,7 +115,7 @@ def test_peers_come_and_go_and_events_are_forgotten(tmp_path):
         same(mem)
         mem.remove_peer("eve")
         mem.add_peer("fay")
-        mem.reset_peer("bob", keep=0.5)
+        mem.rename_peer("bob", keep=0.5)
         d = mem.vote("?", {"ann": "1", "fay": "2"}, phi=np.eye(6)[1])
         mem.feedback(d.id, {"ann": True, "fay": False})
         same(mem)
@@ -129,5 +129,5 @@ def test_a_small_pool_with_copies(tmp_path):
             answers = {"ann": said, "bob": said, "cat": f"{rng.integers(4)}"}
             d = mem.vote("?", answers, phi=np.eye(6)[int(rng.integers(6))])
             mem.feedback(d.id, {"ann": True, "bob": True, "cat": bool(rng.random() < 0.5)}, wait=False)
-        assert any(x.body.agreement for x in mem._journal.ledger.lines() if x.kind == "decision")
+        assert any(x.body.agreement for x in mem.journal.ledger.lines() if x.kind == "decision")
         same(mem)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from sigma_mem.serve.bodies import body_response
+from sigma_mem.serve.calls import body_response
 
 
 @pytest.mark.parametrize("text", ["naïve", "half of a pair: \ud83d"])

@@ -94,7 +94,7 @@ def machine(http, keys):
         @rule(name=names, undo=st.booleans())
         def revoke(self, name, undo):
             body = {"source": name}
-            assert self.send(name, "POST", "/unrevoke" if undo else "/revoke", "root", json=body).is_success
+            assert self.send(name, "POST", "/revoke", "root", json={**body, "undo": undo}).is_success
             (self.revoked.discard if undo else self.revoked.add)(name)
             self.changed(name)
 

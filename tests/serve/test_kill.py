@@ -97,7 +97,7 @@ def check(path, writers, bits):  # noqa: F811
         )
         assert set(kept) <= sent
         mem = SigmaMem(store=store)
-        assert bits(mem) == bits(mem.replayed())
+        assert bits(mem) == bits(mem.journal.replayed())
         return len(lines)
     finally:
         store.close()

@@ -57,9 +57,7 @@ def test_each_key_may_what_its_role_says(keys, key_file, tmp_path, mode):
             async with agent(address, keys["write"], mode) as client:
                 assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
                 chosen = await called(client, "route", question=QUESTION)
-                taken = await called(
-                    client, "record_feedback", decision=chosen["decision"], labels={"ann": True}
-                )
+                taken = await called(client, "feedback", decision=chosen["decision"], labels={"ann": True})
                 assert taken["source"] == "write"  # the key's name
                 step = await called(client, "ask", question=QUESTION)
                 while step["next"] is not None:
@@ -73,19 +71,19 @@ def test_each_key_may_what_its_role_says(keys, key_file, tmp_path, mode):
                 )
             async with agent(address, keys["read"], mode) as client:
                 assert (await called(client, "explain", decision=chosen["decision"]))["chosen"]
-                assert (await called(client, "trust"))["trust"]["ann"]["prob"] > 0.5
+                assert (await called(client, "trust"))["peers"]["ann"]["prob"] > 0.5
                 writes = {
                     "route": {"question": QUESTION},
                     "vote": {"answers": {"ann": "1"}},
                     "ask": {"question": QUESTION},
                     "add_answer": {"ref": step["ref"], "peer": "ann", "answer": "1"},
-                    "record_feedback": {"decision": chosen["decision"], "labels": {"ann": False}},
+                    "feedback": {"decision": chosen["decision"], "labels": {"ann": False}},
                 }
                 for tool, arguments in writes.items():
                     message = await refused(client, tool, **arguments)
                     assert message == "key 'read' may not write in 'mine'; use a key that may"
             async with agent(address, keys["root"], mode) as client:
-                assert (await called(client, "trust", namespace="theirs"))["trust"]["ann"]["effective"] == 0.0
+                assert (await called(client, "trust", namespace="theirs"))["peers"]["ann"]["effective"] == 0.0
 
     asyncio.run(main())
     written = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
@@ -111,7 +109,7 @@ def test_a_call_without_a_key_is_401(locked_service, keys):
     answer = locked_service.post("/mcp", json=body, headers=ACCEPT)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     answer = locked_service.post("/mcp", json=body, headers=ACCEPT | bearer(keys["read"]))
-    assert set(answer.json()["result"]["structuredContent"]["trust"]) == {"ann", "bob"}
+    assert set(answer.json()["result"]["structuredContent"]["peers"]) == {"ann", "bob"}
 
 
 def call_body(tool, arguments):

@@ -13,7 +13,7 @@ from sigma_mem.cli.app import run
 from sigma_mem.session import SigmaMem
 
 QUESTION = "What is 17 * 23?"
-TOOLS = {"route", "vote", "ask", "add_answer", "record_feedback", "explain", "trust"}
+TOOLS = {"route", "vote", "decide", "ask", "add_answer", "feedback", "explain", "trust"}
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ def test_every_tool_over_stdio(tmp_path):
             for _ in range(4):
                 voted = await called(client, "vote", question=QUESTION, answers=answers)
                 taken = await called(
-                    client, "record_feedback", decision=voted["decision"], labels={"ann": False, "bob": True}
+                    client, "feedback", decision=voted["decision"], labels={"ann": False, "bob": True}
                 )
                 assert (taken["source"], taken["labels"]) == ("me", {"ann": -1.0, "bob": 1.0})
             assert (await called(client, "vote", question=QUESTION, answers=answers))["answer"] == "391"
@@ -65,7 +65,7 @@ def test_every_tool_over_stdio(tmp_path):
             assert len(why["contributions"]) == 2
             assert "bob" in why["text"]
             for where in ({}, {"question": QUESTION}):
-                trust = (await called(client, "trust", **where))["trust"]
+                trust = (await called(client, "trust", **where))["peers"]
                 assert trust["bob"]["prob"] > trust["cat"]["prob"] > trust["ann"]["prob"]
 
     async def restarted():
@@ -88,17 +88,17 @@ def test_what_is_refused_says_what_to_do(tmp_path):
     async def main():
         async with agent(tmp_path / "m.db", "--peers", "ann,bob", "--encoder", "hashed") as client:
             assert "question" in await refused(client, "route")
-            assert "expected some of ['question', 'topic'" in await refused(client, "route", qestion="x")
-            assert "record_feedback got nothing as decision; expected" in await refused(
-                client, "record_feedback", labels={"ann": True}
+            assert "some of ['question', 'explore', 'topic'" in await refused(client, "route", qestion="x")
+            assert "feedback got nothing as decision; expected" in await refused(
+                client, "feedback", labels={"ann": True}
             )
-            assert "expected" in await refused(client, "record_feedback", decision="no", labels={"ann": True})
-            assert "record_feedback got 7 as labels.ann" in await refused(
-                client, "record_feedback", decision="no", labels={"ann": 7}
+            assert "expected" in await refused(client, "feedback", decision="no", labels={"ann": True})
+            assert "feedback got 7 as labels.ann" in await refused(
+                client, "feedback", decision="no", labels={"ann": 7}
             )
             chosen = await called(client, "route", question=QUESTION)
             assert "'dan'" in await refused(
-                client, "record_feedback", decision=chosen["decision"], labels={"dan": True}
+                client, "feedback", decision=chosen["decision"], labels={"dan": True}
             )
             assert "leave it out" in await refused(client, "trust", namespace="other")
             assert "expected one of ['add_answer'" in await refused(client, "rout")
@@ -131,12 +131,12 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path):
             assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "sigma-mem"
             send("notifications/initialized")
             decided = call(2, "route", question=QUESTION)["decision"]
-            call(3, "record_feedback", decision=decided, labels={"ann": True})
+            call(3, "feedback", decision=decided, labels={"ann": True})
             last = call(4, "route", question=QUESTION)["decision"]
         finally:
             process.kill()
     with SigmaMem(path=memory) as mem:
-        assert mem.labels(decided) == {"ann": 1.0}
+        assert mem.decision(decided).labels == {"ann": 1.0}
         assert mem.decision(last).question == QUESTION
 
 

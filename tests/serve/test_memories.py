@@ -16,7 +16,7 @@ QUESTION = "What is 17 * 23?"
 
 def test_no_decision_waits_for_advice(tmp_path, monkeypatch):
     looked_in = []
-    advice = "sigma_mem.session.methods.held.advice_for"
+    advice = "sigma_mem.session.handle.advice_for"
     monkeypatch.setattr(advice, lambda *_: looked_in.append(threading.current_thread().name) or [])
 
     async def decide():

@@ -9,13 +9,14 @@ import pytest
 
 from serve.conftest import served
 from sigma_mem import SigmaMem
+from sigma_mem.admin import export
 
 
 @pytest.fixture
 def exported(tmp_path):
     mem = SigmaMem(["a", "b"], encoder="hashed")
     mem.feedback(mem.vote("PRIVATE WORDS", {"a": "1", "b": "2"}), {"a": True})
-    mem.export(tmp_path / "e.jsonl")
+    export(mem, tmp_path / "e.jsonl")
     return (tmp_path / "e.jsonl").read_bytes()
 
 
@@ -35,7 +36,7 @@ def test_a_restore_that_is_refused_writes_nothing(exported, tmp_path):
 @pytest.mark.parametrize(("rank", "status"), [(16, 200), (1 << 14, 400)])
 def test_a_small_file_cannot_make_a_large_memory(tmp_path, rank, status):
     """restore_small_file_large_memory: rank and peers are bounded before any matrix is made."""
-    SigmaMem([f"p{n}" for n in range(8)], rank=8, keep_text=False).export(tmp_path / "e.jsonl")
+    export(SigmaMem([f"p{n}" for n in range(8)], rank=8, keep_text=False), tmp_path / "e.jsonl")
     head, line, _ = (tmp_path / "e.jsonl").read_text().splitlines()
     opening = json.loads(line)
     opening["body"]["rank"] = rank

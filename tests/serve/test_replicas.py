@@ -106,4 +106,4 @@ def test_sixteen_writers_lose_and_double_nothing(postgres_server, postgres, addr
         lines = [r for r in mem.store.records("default") if r.kind == "feedback"]
         assert set(Counter(r.id for r in lines).values()) == {1}
         assert {r.id: (r.event, line_of(r).body.labels) for r in lines} == taken
-        assert bits(mem) == bits(mem.replayed())
+        assert bits(mem) == bits(mem.journal.replayed())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin.check import advice
 from sigma_mem.encode.glossary import reads_language
 
 PHI = np.array([1.0, 0.0])
@@ -36,7 +37,7 @@ def test_few_labels_a_single_source_and_a_peer_never_chosen(caplog) -> None:
         mem.route(phi=PHI)
     assert len(warnings_of(caplog)) == 3  # each once
     assert "0 of the last 512 events have a label" in warnings_of(caplog)[2]
-    assert [advice.about for advice in mem.advice()] == ["one source", "few labels", "never chosen: bob"]
+    assert [advice.about for advice in advice(mem)] == ["one source", "few labels", "never chosen: bob"]
 
 
 def test_a_memory_in_good_use_says_nothing(caplog) -> None:
@@ -46,7 +47,7 @@ def test_a_memory_in_good_use_says_nothing(caplog) -> None:
         d = mem.vote(None, {"ann": "1", "bob": "2"}, phi=np.eye(2)[i % 2])
         mem.feedback(d.id, {"ann": best == "ann", "bob": best == "bob"}, source=f"grader-{i % 3}")
     assert warnings_of(caplog) == []
-    assert mem.advice() == []
+    assert advice(mem) == []
 
 
 def test_a_large_rank(caplog) -> None:
@@ -60,7 +61,7 @@ def test_a_language_that_the_encoder_does_not_know(caplog) -> None:
     mem = SigmaMem(["ann"])
     for i in range(32):
         mem.route(f"Πόσο κάνει {i} συν {i} και γιατί είναι έτσι;")
-    assert "encoder='sentence'" in str(mem.advice()[-1])
+    assert "encoder='sentence'" in str(advice(mem)[-1])
 
 
 @pytest.mark.parametrize(
@@ -85,13 +86,13 @@ def test_changes_are_logged_as_info(caplog) -> None:
     d = mem.route(phi=PHI)
     mem.feedback(d.id, {"ann": True}, source="x")
     mem.revoke("x")
-    mem.reset_peer("ann")
-    mem.replace_peer("bob", "rob")
+    mem.rename_peer("ann", keep=0.2)
+    mem.rename_peer("bob", "rob", keep=0.2)
     mem.forget(d)
     said = " | ".join(record.getMessage() for record in caplog.records)
     for words in (
         "source 'x' revoked, 1 lines",
-        "'ann' was reset",
+        "'ann' keeps 0.2 of its record",
         "'bob' is now 'rob'",
         "1 events forgotten",
     ):

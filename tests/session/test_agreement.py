@@ -86,7 +86,7 @@ def test_live_and_replay_agree_with_late_amended_and_revoked_labels_and_peers_th
             labels = {peer: bool(rng.random() < 0.6) for peer in sorted(known)}
             mem.feedback(about, labels, source=f"s{rng.integers(2)}", amend=True)
     mem.revoke("s1")
-    assert packed(mem.replayed()) == packed(mem)
+    assert packed(mem.journal.replayed()) == packed(mem)
     with SigmaMem(store=mem.store) as reopened:
         assert packed(reopened) == packed(mem)
 

@@ -1,6 +1,7 @@
 """How a session takes answers and questions: canon by name or function, chat messages."""
 
 import asyncio
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def memory(**more):
 
 def reads(mem):
     """Every method that takes answers, with the parameters that they share."""
-    return (mem.vote, mem.select, mem.decide)
+    return (mem.vote, partial(mem.decide, read="select"), mem.decide)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,10 +100,10 @@ def test_chat_messages_are_the_question_that_they_say():
     center = Judge()
     mem = SigmaMem(["ann", "bob"], encoder="hashed", center=center)
     text, answers = "What is 17 * 23?", {"ann": "391", "bob": "381"}
-    assert np.array_equal(mem.encode(CHAT), mem.encode(text))
+    assert np.array_equal(mem.decider.encode(CHAT), mem.decider.encode(text))
     for decision in (mem.route(CHAT), *(read(CHAT, answers) for read in reads(mem))):
         assert decision.question == text
-        assert np.array_equal(decision.phi, mem.encode(text))
+        assert np.array_equal(decision.phi, mem.decider.encode(text))
     assert center.question == text
     assert mem.vote(CHAT, answers).features == mem.vote(text, answers).features
     with pytest.raises(InputError, match="images are not read"):

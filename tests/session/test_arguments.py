@@ -14,11 +14,8 @@ import pytest
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, SigmaMemError
 
-NESTED: list[Any] = []
-for _ in range(3000):
-    NESTED = [NESTED]
 WRONG = [
-    None, 0, -1, 2.5, float("nan"), 10**400, "", "\ud800", "\0", b"raw", [None], {1: 2}, {"a": b"x"}, NESTED,
+    None, 0, -1, 2.5, float("nan"), 10**400, "", "\ud800", "\0", b"raw", [None], {1: 2}, {"a": b"x"},
     np.array([1.0, 0.0]), np.array(["a"]), object(), {"x"}, 2**63, "9999999-99",
 ]  # fmt: skip
 GOOD: dict[str, Any] = {"question": "q", "answers": {"a": "1", "b": "2"}, "labels": {"a": True}}
@@ -53,7 +50,7 @@ def test_an_argument_of_any_kind_is_taken_or_refused(name: str) -> None:
             assert "\n" not in said(partial(getattr(mem, name), **{**given, parameter.name: wrong}))
             if set(mem.peers) != {"a", "b"}:
                 mem, decision = made(None)
-    assert mem.replayed().state.M.tobytes() == mem.state.M.tobytes()
+    assert mem.journal.replayed().state.M.tobytes() == mem.state.M.tobytes()
 
 
 def said(call: Callable[[], Any]) -> str:
@@ -86,9 +83,9 @@ def test_an_array_of_one_name_is_no_name_and_spoils_nothing(kept: str, tmp_path:
     name = np.array(["a"])
     calls: list[Callable[[], object]] = [
         lambda: mem.remove_peer(name),
-        lambda: mem.reset_peer(name),
+        lambda: mem.rename_peer(name, keep=0.2),
         lambda: mem.rename_peer(name, "c"),
-        lambda: mem.replace_peer("a", name),
+        lambda: mem.rename_peer("a", name, keep=0.2),
         lambda: mem.set_price(name, per_call=1.0),
         lambda: mem.served(decision, name),
         lambda: mem.revoke(name),
@@ -99,7 +96,7 @@ def test_an_array_of_one_name_is_no_name_and_spoils_nothing(kept: str, tmp_path:
     with pytest.raises(InputError, match="cost is"):
         mem.served(decision, "a", cost=10**400)
     assert mem.peers == ("a", "b")
-    assert mem.replayed().state.M.tobytes() == mem.state.M.tobytes()
+    assert mem.journal.replayed().state.M.tobytes() == mem.state.M.tobytes()
     mem.close()
 
 

@@ -32,7 +32,7 @@ def tasks(n, seed=0):
 
 def recorded(mem, decision):
     """Agreement labels that the decision's line keeps, or None."""
-    raw = mem._journal.ledger.find("decision", decision.id).body.agreement
+    raw = mem.journal.ledger.find("decision", decision.id).body.agreement
     return np.frombuffer(raw, "<f2") if raw else None
 
 
@@ -82,8 +82,8 @@ def test_live_and_replay_agree_bit_for_bit(keep_text):
             mem.add_peer("fay")
         if i % 3 == 0:
             mem.feedback(ids[rng.integers(len(ids))], {"ann": bool(rng.integers(2)), "cat": True}, amend=True)
-    assert sum(bool(x.body.agreement) for x in mem._journal.ledger.lines() if x.kind == "decision") > 50
-    assert packed(mem.replayed()) == packed(mem)
+    assert sum(bool(x.body.agreement) for x in mem.journal.ledger.lines() if x.kind == "decision") > 50
+    assert packed(mem.journal.replayed()) == packed(mem)
     with SigmaMem(store=mem.store) as reopened:
         assert packed(reopened) == packed(mem)
 

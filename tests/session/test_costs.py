@@ -29,23 +29,23 @@ def teach(mem, right, times=30):
 
 
 def live(mem):
-    with mem._journal as fold:
+    with mem.journal as fold:
         return pack_fold(fold)
 
 
 def test_prices_are_kept_and_can_change(tmp_path):
     with memory(tmp_path / "m.db") as mem:
-        assert mem.prices() == {}
+        assert mem.spent().prices == {}
         mem.set_price("small", per_call=0.5, latency=2.0)
         mem.set_price("small", per_call=0.25)
         mem.set_price("large", per_input_token=1e-3, per_output_token=2e-3, output_tokens=100)
-        lines = mem.replayed().seq
+        lines = mem.journal.replayed().seq
         mem.set_price("small", per_call=0.25)
-        assert mem.replayed().seq == lines  # the same again is no line
+        assert mem.journal.replayed().seq == lines  # the same again is no line
         assert mem.route("x" * 400, phi=X, among=["large"]).cost == pytest.approx(100 * 1e-3 + 0.2)
     with SigmaMem(path=tmp_path / "m.db") as mem:
-        assert mem.prices()["small"] == Price(per_call=0.25)
-        assert list(mem.prices()) == PEERS
+        assert mem.spent().prices["small"] == Price(per_call=0.25)
+        assert list(mem.spent().prices) == PEERS
 
 
 def test_a_wrong_price_is_refused():
@@ -182,7 +182,7 @@ def play(mem, events, budget, right, rng, explore=True):
     spent = []
     for _ in range(events):
         d = mem.route(phi=X, explore=explore, budget=budget)
-        mem.served(d, cost=mem.prices()[d.peer].per_call)
+        mem.served(d, cost=mem.spent().prices[d.peer].per_call)
         mem.feedback(d, {d.peer: bool(rng.random() < right[d.peer])})
         spent.append(d.cost)
     return spent
@@ -253,12 +253,12 @@ def test_replay_and_restart_equal_live_while_prices_change(made):
             mem.feedback(decided[who % len(decided)], {PEERS[who % 2]: amount > 0.5}, amend=True)
         elif "late" not in mem.peers:
             mem.add_peer("late")
-    assert live(mem) == pack_fold(mem.replayed())
+    assert live(mem) == pack_fold(mem.journal.replayed())
     spent = mem.spent()
-    mem.snapshot()
+    mem.journal.snapshot()
     again = SigmaMem(store=mem.store)
     assert again.spent() == spent
-    assert again.prices() == mem.prices()
+    assert again.spent().prices == mem.spent().prices
     assert spent.total == pytest.approx(sum(spent.by_peer.values()))
 
 

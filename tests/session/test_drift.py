@@ -71,7 +71,7 @@ def test_is_the_scan_over_the_labels_that_stand_now() -> None:
         mem.feedback(id, {"ann": False}, amend=True)
     assert [found.peer for found in mem.drift()][:1] == ["ann"]
     mem.revoke("rival")
-    c = np.array([[mem.labels(id)[peer] for peer in PEERS] for id in ids])
+    c = np.array([[mem.decision(id).labels[peer] for peer in PEERS] for id in ids])
     changes = find_changes(np.tile(PHI, (160, 1)), c)
     sure = {
         p: x.confidence for p, x in zip(PEERS, changes, strict=True) if x is not None and x.confidence > 0.9

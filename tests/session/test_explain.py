@@ -44,14 +44,14 @@ def test_reading_part_of_the_ledger_says_what_reading_all_of_it_does(decay, peer
     mem = taught(120, Settings(gamma=0.97, decay=decay))
     mem.revoke("s1")
     mem.rename_peer("bob", "eve")
-    mem.reset_peer("cat", keep=0.3)
+    mem.rename_peer("cat", keep=0.3)
     name = {"bob": "eve"}.get(peer, peer)
     d = mem.route(phi=np.eye(4)[0])
-    mem.unrevoke("s1")
+    mem.revoke("s1", undo=True)
     part = mem.explain(d.id, peer=name, top=4)
-    with mem._journal as fold:
+    with mem.journal as fold:
         line, pool = fold.line(d.id), fold.pool
-    pages = pages_before(mem._journal.ledger, line.seq)
+    pages = pages_before(mem.journal.ledger, line.seq)
     whole = explain(line, pages, mem.settings, name, 1000, pool)
     assert part.contributions == whole.contributions[:4]
     assert part.others == len(whole.contributions) - 4

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
+from sigma_mem.admin import backup, export, merge, refold, restore
 from sigma_mem.cli.app import run
 from sigma_mem.errors import ConflictError, InputError, StreamError
 from sigma_mem.streams.columns import Columns, load_table
@@ -54,14 +55,14 @@ def test_a_backup_is_the_memory_with_all_its_namespaces(where: str, tmp_path: Pa
     other = mem.namespace("tenant", ["x"], rank=2)
     other.route(phi=[1.0, 0.0])
     target = tmp_path / "backup.db"
-    mem.backup(target)
+    backup(mem, target)
     mem.route(phi=np.eye(4)[0])  # goes on
     with SigmaMem(path=target) as copy:
         assert copy.events == 12
         assert copy.namespace("tenant").events == 1
-        assert_same(copy, copy.replayed())
+        assert_same(copy, copy.journal.replayed())
     with pytest.raises(InputError, match="which exists"):
-        mem.backup(target)
+        backup(mem, target)
     mem.close()
 
 
@@ -76,27 +77,27 @@ def test_a_backup_beside_a_running_writer(tmp_path: Path, capsys) -> None:
 @pytest.mark.parametrize("name", ["memory.jsonl", "memory.jsonl.gz"])
 def test_export_and_restore_lose_nothing(name: str, tmp_path: Path) -> None:
     mem = taught()
-    mem.reset_peer("bob", keep=0.5)
+    mem.rename_peer("bob", keep=0.5)
     mem.revoke("s1")
     file = tmp_path / name
-    lines = mem.export(file)
-    again = SigmaMem.restore(file, tmp_path / "new.db")
+    lines = export(mem, file)
+    again = restore(file, tmp_path / "new.db")
     assert lines == 1 + 12 * 2 + 2
     assert_same(again, mem)
     assert list(again.decisions()) == list(mem.decisions())
     second = tmp_path / f"again-{name}"
-    again.export(second)
+    export(again, second)
     assert second.read_bytes() == file.read_bytes()
     again.close()
     with pytest.raises(InputError, match="holds a memory already"):
-        SigmaMem.restore(file, tmp_path / "new.db")
-    with SigmaMem.restore(file, tmp_path / "new.db", namespace="second") as third:
+        restore(file, tmp_path / "new.db")
+    with restore(file, tmp_path / "new.db", namespace="second") as third:
         assert_same(third, mem)
 
 
 def test_a_cut_or_changed_export_is_refused(tmp_path: Path) -> None:
     file, bad = tmp_path / "memory.jsonl", tmp_path / "bad.jsonl"
-    taught(events=3).export(file)
+    export(taught(events=3), file)
     lines = file.read_bytes().splitlines(keepends=True)
     for broken in (
         lines[:-1],
@@ -111,13 +112,13 @@ def test_a_cut_or_changed_export_is_refused(tmp_path: Path) -> None:
         if bad.read_bytes() == file.read_bytes():
             continue
         with pytest.raises(InputError):
-            SigmaMem.restore(bad)
+            restore(bad)
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(file.read_bytes())[:-20])
     with pytest.raises(InputError, match="cut"):
-        SigmaMem.restore(cut)
+        restore(cut)
     with pytest.raises(InputError, match="there is no file"):
-        SigmaMem.restore(tmp_path / "none.jsonl")
+        restore(tmp_path / "none.jsonl")
 
 
 # --- learn -------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def test_learn_takes_a_stream_once(tmp_path: Path, capsys) -> None:
     }  # fmt: skip
     with SigmaMem(path=memory) as mem:
         assert mem.events == 20
-        assert mem.labels("stream:e3") == {"ann": 1.0, "bob": -1.0}
+        assert mem.decision("stream:e3").labels == {"ann": 1.0, "bob": -1.0}
         trust = mem.trust("What is 3 + 4?")
         assert trust["ann"].prob > 0.8 > 0.2 > trust["bob"].prob
 
@@ -176,7 +177,7 @@ def test_learn_from_a_row_per_answer(ending: str, tmp_path: Path, capsys) -> Non
     assert run(["learn", file, "-m", memory, "--encoder", "hashed", *words]) == 0
     with SigmaMem(path=memory) as mem:
         assert (mem.events, mem.peers) == (6, ("ann", "bob"))
-        assert mem.labels("log:3 + 3?") == {"ann": 1.0, "bob": -1.0}
+        assert mem.decision("log:3 + 3?").labels == {"ann": 1.0, "bob": -1.0}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -186,8 +187,8 @@ def test_learn_from_a_row_per_question(ending: str, tmp_path: Path) -> None:
     words = ["--question", "q", "-a", "ann=a", "-a", "bob=b", "--label", "ann=a_ok", "--label", "bob=b_ok"]
     assert run(["learn", file, "-m", memory, "--encoder", "hashed", *words]) == 0
     with SigmaMem(path=memory) as mem:
-        assert mem.labels("wide:0?") == {"ann": 1.0, "bob": -1.0}
-        assert mem.labels("wide:1?") == {"ann": 1.0}
+        assert mem.decision("wide:0?").labels == {"ann": 1.0, "bob": -1.0}
+        assert mem.decision("wide:1?").labels == {"ann": 1.0}
 
 
 def test_tables_say_what_is_wrong_with_them(tmp_path: Path) -> None:
@@ -243,27 +244,27 @@ def test_refold_without_change_is_the_same_memory() -> None:
     mem = taught(events=30)
     mem.add_peer("dan")
     mem.revoke("s1")
-    mem.reset_peer("ann", keep=0.5)
+    mem.rename_peer("ann", keep=0.5)
     mem.rename_peer("bob", "rob")
-    found = mem.refold()
+    found = refold(mem)
     assert found.decisions == 30
     assert found.differences == ()
     assert found.right_before == found.right_after
     assert_same(found.memory, mem)
     assert [d.id for d in found.memory.decisions()] == [d.id for d in mem.decisions()]
-    assert found.memory.labels(mem.decisions()[3].id) == mem.labels(mem.decisions()[3].id)
+    assert found.memory.decision(mem.decisions()[3].id).labels == mem.decision(mem.decisions()[3].id).labels
 
 
 def test_refold_with_other_settings_says_how_decisions_differ(tmp_path: Path, capsys) -> None:
     path, target = tmp_path / "memory.db", tmp_path / "new.db"
     with taught(path, events=40) as mem:
-        found = mem.refold(target, settings=Settings(gamma=0.5))
+        found = refold(mem, target, settings=Settings(gamma=0.5))
         assert found.memory.settings == Settings(gamma=0.5)
         assert found.memory.events == 40
         differ = [d for d in mem.decisions() if found.memory.decision(d.id).peer != d.peer]
         assert sorted(x.decision for x in found.differences) == sorted(d.id for d in differ)
         assert 0 < len(differ) < 40
-        assert_same(found.memory, found.memory.replayed())
+        assert_same(found.memory, found.memory.journal.replayed())
         found.memory.close()
     assert run(["refold", "-m", str(path), "--gamma", "0.5", str(tmp_path / "third.db"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["differ"] == len(differ)
@@ -285,11 +286,11 @@ def test_the_command_changes_one_setting_and_keeps_the_others(tmp_path: Path, ca
 
 def test_refold_with_another_encoder_needs_the_texts() -> None:
     mem = taught(events=5)
-    found = mem.refold(encoder="hashed")
+    found = refold(mem, encoder="hashed")
     assert found.memory.encoder["name"] == "hashed"
     assert found.memory.decisions()[0].phi.shape != (4,)
     with pytest.raises(InputError, match="no text"):
-        _without_text().refold(encoder="hashed")
+        refold(_without_text(), encoder="hashed")
 
 
 def _without_text() -> SigmaMem:
@@ -313,43 +314,43 @@ def test_merged_memories_are_as_one_that_saw_the_events_in_time(tmp_path: Path, 
         said = {peer: bool(rng.random() < 0.5) for peer in PEERS}
         for into in (mem, both):
             into.feedback(into.vote(None, answers, phi=phi).id, said)
-    merged = one.merge(two)
+    merged = merge(one, two)
     assert merged.events == both.events == 30
     for name in ("M", "N", "G"):
         np.testing.assert_allclose(getattr(merged.state, name), getattr(both.state, name), atol=1e-12)
     assert merged.state.alternatives(np.eye(2)[0]) == pytest.approx(both.state.alternatives(np.eye(2)[0]))
-    assert_same(merged, merged.replayed())
+    assert_same(merged, merged.journal.replayed())
     assert merged.decision(one.decisions()[0].id).probs == one.decisions()[0].probs  # as it claimed then
 
 
 def test_copies_of_one_memory_merge_without_counting_twice(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with taught(path, events=10) as mem:
-        mem.backup(tmp_path / "copy.db")
+        backup(mem, tmp_path / "copy.db")
         first = mem.decisions()[5]
         with SigmaMem(path=tmp_path / "copy.db", clock=Clock(5000.0)) as copy:
             copy.feedback(first.id, {"ann": 0.25}, source="new")
             copy.add_peer("dan")
             copy.route(phi=np.eye(4)[0])
-            merged = mem.merge(copy, tmp_path / "both.db")
+            merged = merge(mem, copy, tmp_path / "both.db")
         assert merged.events == 11
         assert merged.peers == (*PEERS, "dan")
-        assert merged.labels(first.id).keys() == {"ann", "bob", "cat"}
-        assert_same(merged, merged.replayed())
+        assert merged.decision(first.id).labels.keys() == {"ann", "bob", "cat"}
+        assert_same(merged, merged.journal.replayed())
         merged.close()
         with pytest.raises(InputError, match="which exists"):
-            mem.merge(mem, tmp_path / "both.db")
+            merge(mem, mem, tmp_path / "both.db")
 
 
 def test_merge_refuses_memories_that_do_not_fit() -> None:
     with pytest.raises(InputError, match="differ in rank"):
-        SigmaMem(PEERS, rank=2).merge(SigmaMem(PEERS, rank=3))
+        merge(SigmaMem(PEERS, rank=2), SigmaMem(PEERS, rank=3))
     one, two = SigmaMem(PEERS, rank=2), SigmaMem(PEERS, rank=2)
-    one._decider.next_id = two._decider.next_id = "e"
+    one.decider.next_id = two.decider.next_id = "e"
     one.route(phi=[1.0, 0.0])
     two.route(phi=[0.0, 1.0])
     with pytest.raises(ConflictError, match="both memories have a decision"):
-        one.merge(two)
+        merge(one, two)
 
 
 @pytest.mark.parametrize(("one", "two"), [(True, False), (False, True), (False, False)])
@@ -357,7 +358,7 @@ def test_a_merged_memory_says_whether_it_has_texts(one: bool, two: bool) -> None
     parts = [SigmaMem(PEERS, rank=2, keep_text=keep) for keep in (one, two)]
     for part in parts:
         part.route("a text", phi=[1.0, 0.0])
-    merged = parts[0].merge(parts[1])
+    merged = merge(parts[0], parts[1])
     assert merged.keep_text is any(d.question for d in merged.decisions())
 
 

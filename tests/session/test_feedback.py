@@ -227,5 +227,5 @@ def test_a_label_out_of_range_is_refused(label: object) -> None:
     d = mem.route(phi=[1.0])
     with pytest.raises(InputError, match="expected a bool or a number in"):
         mem.feedback(d.id, {"ann": label})
-    assert mem.labels(d.id) == {}
+    assert mem.decision(d.id).labels == {}
     assert mem.feedback(d.id, {"ann": 1.0, "bob": -1.0}).labels == {"ann": 1.0, "bob": -1.0}

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import export, restore
 from sigma_mem.errors import SigmaMemError
 
 PHI = np.array([1.0, 0.0])
@@ -31,13 +32,13 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         mem.feedback(d.id, {"a": True, "b": False}, source="s")
     mem.set_price("a", per_call=0.1)
     mem.revoke("s")
-    mem.reset_peer("a", keep=0.5)
+    mem.rename_peer("a", keep=0.5)
     mem.rename_peer("b", "c")
     mem.remove_peer("c")
     mem.add_peer("d")
     mem.forget(d.id)
     file = tmp_path_factory.mktemp("forged") / "m.jsonl"
-    mem.export(file)
+    export(mem, file)
     return [json.loads(line) for line in file.read_text().splitlines()[:-1]]
 
 
@@ -78,9 +79,9 @@ def test_a_forged_export_is_refused_or_can_be_used(
         write(tmp_path / "x.jsonl", changed(lines, rng))
         target = tmp_path / f"{number}.db" if number % 4 == 0 else None
         try:
-            with SigmaMem.restore(tmp_path / "x.jsonl", target) as mem:
+            with restore(tmp_path / "x.jsonl", target) as mem:
                 list(mem.decisions())
-                mem.table()
+                mem.trust()
         except SigmaMemError as error:
             refused.append(str(error))
     assert tries / 3 < len(refused) < tries
@@ -97,6 +98,6 @@ def test_a_source_that_is_no_text_of_unicode_does_not_end_the_writer(
     with SigmaMem(["a"], tmp_path / "m.db", rank=1) as mem:
         mem.route(phi=[1.0])
     with pytest.raises(SigmaMemError, match="not valid Unicode"):
-        SigmaMem.restore(tmp_path / "x.jsonl", tmp_path / "m.db", namespace="other")
+        restore(tmp_path / "x.jsonl", tmp_path / "m.db", namespace="other")
     with SigmaMem(path=tmp_path / "m.db") as mem:
         assert mem.events == 1

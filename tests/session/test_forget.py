@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
+from sigma_mem.admin import backup, export, merge, refold, restore
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError, StoreBusyError, UnknownDecisionError
 
@@ -83,7 +84,7 @@ def test_a_forgotten_event_is_as_if_never_labelled(where, settings: Settings) ->
         assert mem.state.alternatives(phi) == pytest.approx(never.state.alternatives(phi), rel=1e-12)
         agreed = [m.state.agreement.matrices(now)[0] for m in (mem, never)]
         np.testing.assert_allclose(*agreed, atol=1e-13)
-    assert_bits(mem, mem.replayed())
+    assert_bits(mem, mem.journal.replayed())
     mem.close()
 
 
@@ -92,7 +93,7 @@ def test_nothing_is_left_but_the_id(where) -> None:
     ids = play(mem, 8, secret=3)
     vote = mem.vote(f"{SECRET} again", {"ann": "1"}, after=ids[3])
     assert mem.forget(vote) == 1
-    for call in (mem.decision, mem.labels, mem.explain, lambda id: mem.feedback(id, {"ann": True})):
+    for call in (mem.decision, mem.explain, lambda id: mem.feedback(id, {"ann": True})):
         for id in (ids[3], vote.id):
             with pytest.raises(UnknownDecisionError, match="was forgotten"):
                 call(id)
@@ -107,7 +108,7 @@ def test_nothing_is_left_but_the_id(where) -> None:
     with pytest.raises(UnknownDecisionError, match="is not in namespace"):
         mem.forget("nobody")
     mem.feedback(mem.route(phi=np.eye(4)[0]).id, {"ann": True})  # and on
-    assert_bits(mem, mem.replayed())
+    assert_bits(mem, mem.journal.replayed())
     mem.close()
 
 
@@ -122,7 +123,7 @@ def test_forget_by_time_and_by_text(where) -> None:
     assert mem.forget([ids[9], ids[5], ids[9]]) == 2
     assert [d.id for d in mem.decisions()] == [ids[7], ids[6], ids[4]]
     assert mem.events == 10
-    assert_bits(mem, mem.replayed())
+    assert_bits(mem, mem.journal.replayed())
     for bad in ({}, {"decision": ids[6], "text": "x"}, {"text": " "}):
         with pytest.raises(InputError, match="expected"):
             mem.forget(**bad)
@@ -136,10 +137,10 @@ def test_revoking_and_amending_around_a_forgotten_event_is_exact(where) -> None:
     for one, names in ((mem, ids), (never, others)):
         one.revoke("other")
         one.feedback(names[1], {"ann": 0.5}, amend=True)
-        one.reset_peer("bob", keep=0.5)
+        one.rename_peer("bob", keep=0.5)
         one.feedback(names[2], {"bob": 0.5}, amend=True)
     np.testing.assert_allclose(mem.state.M, never.state.M, atol=1e-13)
-    assert_bits(mem, mem.replayed())
+    assert_bits(mem, mem.journal.replayed())
     mem.close()
 
 
@@ -173,13 +174,13 @@ def test_no_byte_is_left_in_any_file(tmp_path: Path) -> None:
     assert mem.forget(text=SECRET) == 2
     assert left_in(tmp_path, pieces) == set()
     mem.vote("and on", {"ann": "1", "bob": "2"}, phi=np.eye(4)[0])
-    mem.snapshot()
+    mem.journal.snapshot()
     assert left_in(tmp_path, pieces) == set()
     mem.close()
     assert left_in(tmp_path, pieces) == set()
     with SigmaMem(path=path) as again:
         assert again.events == 32
-        assert_bits(again, again.replayed())
+        assert_bits(again, again.journal.replayed())
         assert again.store.verify() == 1 + 30 * 2 + 4
 
 
@@ -201,7 +202,7 @@ SigmaMem(path={str(path)!r}).forget({ids[11]!r})
     with SigmaMem(path=path) as mem:
         assert left_in(tmp_path, pieces) == set()
         assert len(mem.decisions()) == 19
-        assert_bits(mem, mem.replayed())
+        assert_bits(mem, mem.journal.replayed())
     assert left_in(tmp_path, pieces) == set()
 
 
@@ -238,17 +239,17 @@ def test_a_reader_that_follows_forgets_as_well(tmp_path: Path) -> None:
 def test_forgotten_events_stay_forgotten_when_a_memory_moves(where, tmp_path: Path) -> None:
     mem = memory(where)
     ids = play(mem, 9, secret=4)
-    mem.backup(tmp_path / "before.db")
+    backup(mem, tmp_path / "before.db")
     mem.forget(ids[4])
-    mem.export(tmp_path / "memory.jsonl")
+    export(mem, tmp_path / "memory.jsonl")
     assert SECRET not in (tmp_path / "memory.jsonl").read_text()
-    for moved in (SigmaMem.restore(tmp_path / "memory.jsonl"), mem.refold().memory):
+    for moved in (restore(tmp_path / "memory.jsonl"), refold(mem).memory):
         assert moved.events == 9
         assert len(moved.decisions()) == 8
-    mem.backup(tmp_path / "after.db")
+    backup(mem, tmp_path / "after.db")
     assert SECRET.encode() not in (tmp_path / "after.db").read_bytes()
     with SigmaMem(path=tmp_path / "before.db", readonly=True) as before:  # a copy that remembers
-        for merged in (mem.merge(before), before.merge(mem)):
+        for merged in (merge(mem, before), merge(before, mem)):
             assert merged.events == 9
             assert ids[4] not in [d.id for d in merged.decisions()]
             np.testing.assert_allclose(merged.state.M, mem.state.M, atol=1e-13)
@@ -278,12 +279,12 @@ def test_keep_text_belongs_to_the_memory(tmp_path: Path, keep: bool) -> None:
         assert mem.keep_text is keep
         d = mem.route("two", phi=np.eye(4)[0])
         assert (mem.decision(d.id).question == "two") is keep
-        assert mem.refold().memory.keep_text is keep
+        assert refold(mem).memory.keep_text is keep
         assert mem.namespace("other", ["x"], rank=2, keep_text=not keep).keep_text is not keep
     with pytest.raises(InputError, match=r"refold\(keep_text="):
         SigmaMem(path=path, keep_text=not keep)
     with SigmaMem(path=path) as mem:
-        without = mem.refold(keep_text=False).memory
+        without = refold(mem, keep_text=False).memory
         assert without.decisions()[0].question is None
 
 
@@ -301,11 +302,11 @@ def test_what_was_spent_stays(where) -> None:
     mem.rename_peer("ann", "anna")
     assert mem.spent().total == spent.total
     assert mem.spent().by_peer["anna"] == spent.by_peer["ann"]
-    assert mem.prices()["anna"].per_call == 0.5
+    assert mem.spent().prices["anna"].per_call == 0.5
     mem.served(ids[3], "bob", cost=0.5)
     assert mem.spent().total == pytest.approx(spent.total - 0.5)
-    replayed = mem.replayed()
-    assert replayed.costs.pack()[0] == mem._journal._fold.costs.pack()[0]
-    assert mem.refold().memory.spent().by_peer.keys() == mem.spent().by_peer.keys()
-    assert mem.merge(memory()).spent().total == pytest.approx(mem.spent().total)
+    replayed = mem.journal.replayed()
+    assert replayed.costs.pack()[0] == mem.journal._fold.costs.pack()[0]
+    assert refold(mem).memory.spent().by_peer.keys() == mem.spent().by_peer.keys()
+    assert merge(mem, memory()).spent().total == pytest.approx(mem.spent().total)
     mem.close()

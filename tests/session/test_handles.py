@@ -31,11 +31,11 @@ def test_two_handles_see_each_others_lines_and_a_snapshot_keeps_both(tmp_path: P
     label(one, True)
     assert (one.events, two.events) == (51, 51)
     assert np.array_equal(one.state.read(PHI).prob, two.state.read(PHI).prob)
-    one.snapshot()
+    one.journal.snapshot()
     root.close()
     with SigmaMem(path=path, namespace="t") as mem:
         assert mem.events == 51
-        assert np.array_equal(mem.state.M, mem.replayed().state.M)
+        assert np.array_equal(mem.state.M, mem.journal.replayed().state.M)
         assert mem.state.read(PHI).prob[0] < 0.1
 
 
@@ -54,8 +54,8 @@ def test_many_handles_in_many_threads_lose_nothing_and_name_nothing_twice(tmp_pa
     for thread in threads:
         thread.join()
     tenant = root.namespace("t")
-    assert len(ids) == tenant.events == tenant.replayed().state.clock == 100
-    assert np.array_equal(tenant.state.M, tenant.replayed().state.M)
+    assert len(ids) == tenant.events == tenant.journal.replayed().state.clock == 100
+    assert np.array_equal(tenant.state.M, tenant.journal.replayed().state.M)
     root.close()
 
 
@@ -65,7 +65,7 @@ def test_a_handle_that_nobody_holds_is_collected_and_the_next_one_continues() ->
     gc.collect()
     mem = SigmaMem(store=store)
     assert mem.events == 1
-    assert np.array_equal(mem.state.M, mem.replayed().state.M)
+    assert np.array_equal(mem.state.M, mem.journal.replayed().state.M)
 
 
 def test_a_second_memory_on_the_same_file_is_refused_also_through_a_link(tmp_path: Path) -> None:

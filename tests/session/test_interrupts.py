@@ -25,7 +25,7 @@ def raise_interrupted(*_: object) -> None:
 
 
 def same(mem: SigmaMem) -> bool:
-    live, ledger = mem.state.pack(), mem.replayed().state.pack()
+    live, ledger = mem.state.pack(), mem.journal.replayed().state.pack()
     return all(live[name].tobytes() == ledger[name].tobytes() for name in ledger)
 
 
@@ -64,7 +64,7 @@ def interrupts_leave_the_state_of_the_ledger(path: Path | None, seconds: float, 
     for seed in range(rounds):
         assert interrupt_for(seconds, mem, seed) > 0
         assert same(mem)
-        ledger = mem.replayed()
+        ledger = mem.journal.replayed()
         labelled = [r for r in mem.store.records("default") if r.kind == "feedback"]
         assert len({r.event for r in labelled}) == len(labelled)
         assert ledger.state.clock == mem.events >= len(labelled)

@@ -22,7 +22,7 @@ def test_the_integer_0_is_refused_and_the_message_says_what_to_write(zero: objec
     d = mem.route(phi=[1.0, 0.0])
     with pytest.raises(InputError, match=r"False for wrong, 0\.0 for undecided, or scores=\{'bob': 0\}"):
         mem.feedback(d.id, {"ann": 1, "bob": zero})
-    assert mem.labels(d.id) == {}
+    assert mem.decision(d.id).labels == {}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, MissingExtraError, StoreError
 from sigma_mem.session.decisions import seconds_of
-from sigma_mem.session.looking import TrustByPeer
+from sigma_mem.session.trust import TrustByPeer
 
 PEERS = ("ann", "bob")
 
@@ -30,9 +30,9 @@ def taught(path=None, events: int = 12, **options: object) -> SigmaMem:
 
 def test_trust_is_what_a_route_reads_and_leaves_no_trace() -> None:
     mem = taught()
-    lines, now = mem.replayed().seq, mem.state.now
+    lines, now = mem.journal.replayed().seq, mem.state.now
     trust = mem.trust("What is 3 + 3?")
-    assert (mem.replayed().seq, mem.state.now, mem.events) == (lines, now, 12)
+    assert (mem.journal.replayed().seq, mem.state.now, mem.events) == (lines, now, 12)
     d = mem.route("What is 3 + 3?")
     assert {peer: found.prob for peer, found in trust.items()} == d.probs
     assert {peer: found.effective for peer, found in trust.items()} == d.effective
@@ -42,19 +42,17 @@ def test_trust_is_what_a_route_reads_and_leaves_no_trace() -> None:
     assert list(trust) == list(PEERS)
 
 
-def test_trust_needs_a_task() -> None:
-    with pytest.raises(InputError, match="neither question, phi nor topic"):
-        taught(events=0).trust()
+def test_trust_is_refused_at_a_phi_of_another_shape() -> None:
     with pytest.raises(InputError, match="shape"):
         taught(events=0).trust(phi=[1.0])
 
 
-def test_the_table_says_what_is_known_whatever_the_task() -> None:
+def test_trust_without_a_task_says_what_is_known_whatever_the_task() -> None:
     mem = taught()
-    table = mem.table()
+    table = mem.trust()
     prob, labels = mem.state.overall()
-    assert [table.overall[peer].prob for peer in PEERS] == prob.tolist()
-    assert [table.overall[peer].effective for peer in PEERS] == labels.tolist()
+    assert [table[peer].prob for peer in PEERS] == prob.tolist()
+    assert [table[peer].effective for peer in PEERS] == labels.tolist()
     assert table.events == 12
     assert [row["peer"] for row in table.rows()] == list(PEERS)
     assert "ann 0." in repr(table)
@@ -124,14 +122,14 @@ def test_a_decision_prints_in_one_line_compares_and_pickles() -> None:
     assert d.to_dict()["phi"] == d.phi.tolist()
 
 
-@pytest.mark.parametrize("look", ["trust", "table", "history", "decisions"])
+@pytest.mark.parametrize("look", ["trust", "overall", "history", "decisions"])
 def test_everything_becomes_plain_values_a_frame_and_escaped_html(look: str) -> None:
     mem = SigmaMem(["<b>ann", "bob"], encoder="hashed")
     d = mem.vote("<script>1?", {"<b>ann": "<i>4</i>", "bob": "5"})
     mem.feedback(d.id, {"<b>ann": True})
     found = {
         "trust": lambda: mem.trust("1?"),
-        "table": mem.table,
+        "overall": mem.trust,
         "history": lambda: mem.history("<b>ann"),
         "decisions": mem.decisions,
     }[look]()
@@ -147,7 +145,7 @@ def test_everything_becomes_plain_values_a_frame_and_escaped_html(look: str) -> 
 def test_a_frame_without_pandas_names_the_pip_command(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError, match=r"sigma-mem\[pandas\]"):
-        TrustByPeer({}).to_pandas()
+        TrustByPeer({}, 0).to_pandas()
 
 
 def test_a_reader_follows_the_writer(tmp_path) -> None:
@@ -158,8 +156,8 @@ def test_a_reader_follows_the_writer(tmp_path) -> None:
             d = writer.vote("2 + 2?", {"ann": "4", "bob": "5"})
             writer.feedback(d.id, {"ann": True, "bob": False})
             assert reader.trust("2 + 2?") == writer.trust("2 + 2?")
-            assert reader.decisions(1)[0] == d
-            assert reader.labels(d.id) == {"ann": 1.0, "bob": -1.0}
+            assert reader.decisions(1)[0] == writer.decision(d.id)
+            assert reader.decision(d.id).labels == {"ann": 1.0, "bob": -1.0}
             for name, array in writer.state.pack().items():
                 assert np.array_equal(reader.state.pack()[name], array), name
         writer.add_peer("cat")

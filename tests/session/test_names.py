@@ -47,7 +47,7 @@ def test_a_ref_outlives_a_restart(tmp_path):
         d = mem.route(phi=X, ref="trace-7")
     with memory(path) as mem:
         assert mem.feedback("trace-7", {"ann": True}).event == d.event
-        assert mem.labels("trace-7") == {"ann": 1.0}
+        assert mem.decision("trace-7").labels == {"ann": 1.0}
         assert mem.explain("trace-7").decision == d.id
         assert mem.decision("trace-7").id == d.id
         assert mem.served("trace-7", "bob").served == "bob"
@@ -124,7 +124,7 @@ def test_a_decision_is_taken_wherever_an_id_is(mem):
     assert mem.feedback(d, {"ann": True}).event == d.event
     assert mem.explain(d).decision == mem.decision(d).id == mem.served(d).id == d.id
     assert mem.route(after=d).event == d.event
-    assert mem.labels(d) == {"ann": 1.0}
+    assert mem.decision(d).labels == {"ann": 1.0}
     with pytest.raises(InputError, match="expected a Decision, its id"):
         mem.feedback(7, {"ann": True})
 
@@ -145,9 +145,9 @@ def test_a_replay_agrees(tmp_path):
         for i in range(12):
             d = mem.route(phi=X if i % 5 % 2 else Y, ref=f"task-{i % 5}")
             mem.feedback(f"task-{i % 5}", {d.peer: i % 3 == 0}, source=f"s{i}")
-        with mem._journal as fold:
+        with mem.journal as fold:
             live = pack_fold(fold)
-        assert live == pack_fold(mem.replayed())
+        assert live == pack_fold(mem.journal.replayed())
 
 
 def test_a_new_ref_is_looked_up_once(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import backup, export, refold
 from sigma_mem.errors import InputError, StoreError
 
 PHI = np.array([1.0, 0.0])
@@ -23,7 +24,7 @@ def mem(request, tmp_path):
 
 
 def test_one_topic_needs_no_list(mem) -> None:
-    assert mem.table("law") == mem.table(["law"]) == mem.table()
+    assert mem.trust(topic="law") == mem.trust(topic=["law"]) == mem.trust().topics["law"]
 
 
 @pytest.mark.parametrize(
@@ -35,12 +36,11 @@ def test_one_topic_needs_no_list(mem) -> None:
         ("decisions", "text", 5),
         ("decisions", "peer", np.array([1.0, 2.0])),
         ("decisions", "read", ["majority"]),
-        ("histories", "lines", -3),
-        ("histories", "lines", -(10**30)),
-        ("histories", "peers", "ann"),
-        ("histories", "peers", ["zoe"]),
-        ("histories", "peers", np.array("ann")),
-        ("table", "topics", np.array("law")),
+        ("history", "lines", -3),
+        ("history", "lines", -(10**30)),
+        ("history", "peer", ["zoe"]),
+        ("history", "peer", np.array("ann")),
+        ("trust", "topic", np.array("law")),
         ("explain", "top", -1),
         ("forget", "decision", np.array("t")),
         ("namespace", "encoder", np.array([1.0, 2.0])),
@@ -52,9 +52,9 @@ def test_it_is_refused_at_once_and_by_name(mem, method: str, argument: str, valu
         getattr(mem, method)(**needed, **{argument: value})
 
 
-@pytest.mark.parametrize("method", ["export", "backup", "refold"])
-def test_a_path_that_cannot_be_written_is_one_line(mem, tmp_path, method: str) -> None:
+@pytest.mark.parametrize("function", [export, backup, refold])
+def test_a_path_that_cannot_be_written_is_one_line(mem, tmp_path, function) -> None:
     for path in (tmp_path / ("x" * 400), tmp_path, ""):
         with pytest.raises((StoreError, InputError)) as caught:
-            getattr(mem, method)(path)
+            function(mem, path)
         assert "\n" not in str(caught.value)

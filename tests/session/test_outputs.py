@@ -37,7 +37,7 @@ def test_whoever_changes_what_it_got_changes_nothing_here(tmp_path: Path, kept: 
             answers = {p: f"the answer is {rng.integers(3)}" + " so" * i for p in PEERS}
             d = mem.decide("q", answers, phi=phi / np.linalg.norm(phi))
             said = mem.feedback(d.id, {p: bool(rng.integers(2)) for p in PEERS})
-            again, labels = mem.decision(d.id), mem.labels(d.id)
+            again, labels = mem.decision(d.id), mem.decision(d.id).labels
             if spoiled:
                 for out in (d, again):
                     for name in (
@@ -58,7 +58,7 @@ def test_whoever_changes_what_it_got_changes_nothing_here(tmp_path: Path, kept: 
 
     paths = [tmp_path / f"{n}.db" if kept == "file" else None for n in range(2)]
     plain, spoiled = taught(paths[0], False), taught(paths[1], True)
-    for mem in (spoiled.state, spoiled.replayed().state):
+    for mem in (spoiled.state, spoiled.journal.replayed().state):
         for name, array in plain.state.pack().items():
             np.testing.assert_array_equal(mem.pack()[name], array)
     for one, other in zip(plain.decisions(30), spoiled.decisions(30), strict=True):

@@ -40,8 +40,8 @@ def test_a_panel_is_one_event_and_feedback_reaches_it(mem):
     panel = ask_all(mem.ask(QUESTION), dict.fromkeys(PEERS, "391"))
     assert mem.events == before + 1
     mem.feedback(panel.decision, dict.fromkeys(panel.answers, True))
-    assert set(mem.labels(panel.decision)) == set(panel.answers)
-    live, replayed = mem.state, mem.replayed().state
+    assert set(mem.decision(panel.decision).labels) == set(panel.answers)
+    live, replayed = mem.state, mem.journal.replayed().state
     for name, array in live.pack().items():
         np.testing.assert_array_equal(array, replayed.pack()[name], err_msg=name)
 
@@ -54,7 +54,7 @@ def test_disagreement_asks_on():
 
 
 def test_where_only_those_asked_are_labelled_the_first_two_are_a_fair_sample(mem, monkeypatch):
-    monkeypatch.setattr("sigma_mem.session.methods.deciding.exploring_share", lambda labelled: 0.0)
+    monkeypatch.setattr("sigma_mem.session.sigma.exploring_share", lambda labelled: 0.0)
     answers = dict(zip(PEERS, ("1", "2", "3", "4"), strict=True))
     panel = ask_all(mem.ask(QUESTION, explore=True, change=0.0), answers)
     first, second, *later = panel.answers
@@ -65,13 +65,13 @@ def test_where_only_those_asked_are_labelled_the_first_two_are_a_fair_sample(mem
     assert after[first].effective > before[first].effective
     assert after[second].effective > before[second].effective
     assert all(after[peer].effective == before[peer].effective for peer in later)
-    live, replayed = mem.state, mem.replayed().state
+    live, replayed = mem.state, mem.journal.replayed().state
     for name, array in live.pack().items():
         np.testing.assert_array_equal(array, replayed.pack()[name], err_msg=name)
 
 
 def test_an_exploring_panel_asks_as_many_as_agreement_would_take_whatever_they_say(monkeypatch):
-    monkeypatch.setattr("sigma_mem.session.methods.deciding.exploring_share", lambda labelled: 0.0)
+    monkeypatch.setattr("sigma_mem.session.sigma.exploring_share", lambda labelled: 0.0)
     memory = SigmaMem(PEERS, encoder="hashed", seed=0)
     sure_at_once = {"confidence": 0.0}
     assert len(ask_all(memory.ask(QUESTION, **sure_at_once), dict.fromkeys(PEERS, "391")).answers) == 1
@@ -199,30 +199,18 @@ def test_async(mem):
     assert len(panel.answers) < len(PEERS)
 
 
-class TestEffectiveVotes:
-    def test_a_single_vote_is_worth_one(self, mem):
-        assert mem.effective_votes({"ann": "391"}) == {"391": 1.0}
+def test_peers_that_err_together_are_worth_fewer_votes(mem):
+    def votes(together):
+        rng = np.random.default_rng(0)
+        memory = SigmaMem(PEERS, rank=2)
+        for _ in range(300):
+            luck = rng.random(4)
+            right = (luck[:1].repeat(4) if together else luck) < 0.6
+            answers = {p: "r" if ok else "w" for p, ok in zip(PEERS, right, strict=True)}
+            d = memory.vote(None, answers, phi=[1.0, 0.0])
+            memory.feedback(d, {p: bool(ok) for p, ok in zip(PEERS, right, strict=True)})
+        return memory.trust().votes
 
-    def test_an_agreement_is_worth_between_one_and_its_number(self, mem):
-        found = mem.effective_votes(dict.fromkeys(PEERS[:3], "391") | {"dan": "7"}, QUESTION)
-        assert 1.0 <= found["391"] <= 3.0
-        assert found["7"] == 1.0
-
-    def test_peers_that_err_together_are_worth_less(self):
-        def votes(together):
-            rng = np.random.default_rng(0)
-            memory = SigmaMem(PEERS, rank=2)
-            for _ in range(300):
-                luck = rng.random(4)
-                right = (luck[:1].repeat(4) if together else luck) < 0.6
-                answers = {p: "r" if ok else "w" for p, ok in zip(PEERS, right, strict=True)}
-                d = memory.vote(None, answers, phi=[1.0, 0.0])
-                memory.feedback(d, {p: bool(ok) for p, ok in zip(PEERS, right, strict=True)})
-            return memory.effective_votes(dict.fromkeys(PEERS, "r"), phi=[1.0, 0.0]).popitem()[1]
-
-        assert votes(together=True) < 1.5 < votes(together=False)
-
-    def test_only_looks(self, mem):
-        before = mem.state.now
-        mem.effective_votes({"ann": "391", "bob": "391"}, QUESTION)
-        assert mem.state.now == before
+    assert votes(together=True) < 1.5 < votes(together=False)
+    assert 1.0 <= mem.trust().votes <= len(PEERS)
+    assert mem.trust(QUESTION).votes is None

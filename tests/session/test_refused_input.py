@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import refold
 from sigma_mem.errors import InputError, SigmaMemError
 
 PHI = np.array([1.0, 0.0])
@@ -111,7 +112,7 @@ def test_texts_are_kept_or_not_by_a_clear_word_only(tmp_path: Path, no: object) 
     assert list(tmp_path.iterdir()) == []
     mem = SigmaMem(["a"], rank=2)
     with pytest.raises(InputError, match=r"keep_text is .*; expected True or False"):
-        mem.refold(keep_text=no)  # type: ignore[arg-type]
+        refold(mem, keep_text=no)  # type: ignore[arg-type]
 
 
 def test_ids_that_the_memory_gives_itself_cannot_be_taken() -> None:
@@ -140,4 +141,4 @@ def test_refused_feedback_moves_no_clock() -> None:
     for refused in ({"id": "x"}, {"source": "a"}, {"id": "y~1"}):
         with pytest.raises(InputError):
             mem.feedback(two.id, {"a": True}, **refused)  # type: ignore[arg-type]
-    assert mem.state.now == before == mem.replayed().state.now
+    assert mem.state.now == before == mem.journal.replayed().state.now

@@ -22,7 +22,7 @@ def test_reads_are_the_ledgers_bit_for_bit_after_events_that_no_read_decided(sil
     for right in ("a", "b", "a"):
         d = mem.decide("q", {"a": "1", "b": "2"}, phi=PHI)
         mem.feedback(d.id, {peer: peer == right for peer in mem.peers})
-    live, ledger = mem.reads.pack(), mem.replayed().reads.pack()
+    live, ledger = mem.reads.pack(), mem.journal.replayed().reads.pack()
     assert live.keys() == ledger.keys()
     assert [name for name in live if live[name].tobytes() != ledger[name].tobytes()] == []
 

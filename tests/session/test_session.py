@@ -62,7 +62,7 @@ def test_replaying_the_ledger_reproduces_the_state_bit_for_bit(decay: Settings) 
     mem.revoke("other")
     mem.remove_peer("bob")
     run(mem, 50, seed=1)
-    fold = mem.replayed()
+    fold = mem.journal.replayed()
     assert equal(bits(mem), bits_of(fold.state, fold.reads))
     assert fold.departed == {"bob"}
 
@@ -118,7 +118,7 @@ def test_a_memory_whose_reads_changed_adds_a_column_and_keeps_its_snapshot(
             mine, theirs = mem.reads.peers.index(name), before.peers.index(name)
             assert mem.reads.M[mine].tobytes() == before.M[theirs].tobytes()
         assert not mem.reads.N[READS.names.index("expert-vote")].any()
-        fresh = mem.replayed()
+        fresh = mem.journal.replayed()
         assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
 
 
@@ -128,7 +128,7 @@ def test_a_memory_that_started_from_another_read_is_replayed(tmp_path: Path) -> 
     with SigmaMem(PEERS, path, rank=8, reads=older, clock=lambda: 1.0) as mem:
         run(mem, 60)
     with SigmaMem(path=path) as mem:
-        fresh = mem.replayed()
+        fresh = mem.journal.replayed()
         assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
 
 
@@ -178,7 +178,7 @@ def test_an_interrupt_between_ledger_and_state_leaves_the_state_of_the_ledger(
         interrupted.setattr(Fold, "_write", interrupt)
         with pytest.raises(KeyboardInterrupt):
             mem.feedback(d.id, {"ann": True})
-    fresh = mem.replayed()
+    fresh = mem.journal.replayed()
     assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
     before = mem.state.overall()[1]
     mem.feedback(d.id, {"ann": True})  # a retry finds it in the ledger and in the state
@@ -189,7 +189,7 @@ def test_feedback_on_an_event_from_before_the_snapshot_is_not_lost() -> None:
     """Voted on, put into a snapshot, voted on again and labelled; then the process dies."""
     store = InMemoryStore()
     first = SigmaMem(PEERS, store=store, rank=8).vote("old", {"ann": "1", "bob": "2"}, phi=np.eye(8)[0])
-    SigmaMem(store=store).snapshot()
+    SigmaMem(store=store).journal.snapshot()
     mem = SigmaMem(store=store)
     mem.vote("old", {"ann": "1", "bob": "2"}, after=first.id)
     mem.feedback(first.id, {"ann": True, "bob": False})
@@ -308,7 +308,7 @@ def test_a_new_memory_needs_peers(tmp_path: Path) -> None:
 def test_select_without_a_center_names_the_extra() -> None:
     mem = SigmaMem(PEERS, rank=2)
     with pytest.raises(MissingExtraError, match=r"sigma-mem\[center\]"):
-        mem.select("q", {"ann": "1"}, phi=[1.0, 0.0])
+        mem.decide("q", {"ann": "1"}, phi=[1.0, 0.0], read="select")
     assert mem.events == 0
 
 
@@ -351,5 +351,5 @@ def test_looking_at_the_memory_over_reads_moves_no_anchor() -> None:
     for right in (True, False):
         d = mem.decide("?", {"a": "1", "b": "2"}, phi=phi)
         mem.feedback(d.id, {"a": right, "b": not right})
-    replayed = mem.replayed()
+    replayed = mem.journal.replayed()
     assert equal(bits(mem), bits_of(replayed.state, replayed.reads))

@@ -56,14 +56,14 @@ def play(mem: SigmaMem, step: tuple[Any, ...], ids: list[str]) -> None:
             if source not in {one.name for one in mem.sources() if one.revoked}:
                 mem.feedback(ids[event % len(ids)], said, source=source, amend=True)
         case ("revoke" | "unrevoke" as what, source):
-            getattr(mem, what)(source)
+            mem.revoke(source, undo=what == "unrevoke")
         case ("snapshot",):
-            mem.snapshot()
+            mem.journal.snapshot()
 
 
 def as_it_stands(mem: SigmaMem) -> SigmaMem:
     """A new memory that was told only what stands, in one line a source and event, with recorded weights."""
-    lines = list(mem._journal.ledger.lines())
+    lines = list(mem.journal.ledger.lines())
     revoked = {one.name for one in mem.sources() if one.revoked}
     said: dict[tuple[str, str], Line[FeedbackLine]] = {}
     for line in lines:
@@ -119,10 +119,10 @@ def test_live_and_replay_agree_bit_for_bit(trusted: tuple[str, ...]) -> None:
                 mem.feedback(ids[rng.integers(len(ids))], said, source=source, amend=True)
         if n in (50, 90):
             mem.revoke("x")
-            mem.unrevoke("x")
+            mem.revoke("x", undo=True)
     mem.revoke("y")
-    with mem._journal as fold:
-        assert pack_fold(fold) == pack_fold(mem._journal.replayed())
+    with mem.journal as fold:
+        assert pack_fold(fold) == pack_fold(mem.journal.replayed())
 
 
 def test_a_revocation_can_be_taken_back_and_made_again() -> None:
@@ -138,13 +138,13 @@ def test_a_revocation_can_be_taken_back_and_made_again() -> None:
         assert mem.revoke("x") == mem.revoke("x") == 40
         assert {one.name: one.weight for one in mem.sources()} == {"ci": 1.0, "x": 0.0}
         assert not mem.state.N[2].any() or np.abs(mem.state.N[2]).max() < 1e-12
-        assert mem.unrevoke("x") == mem.unrevoke("x") == 40
+        assert mem.revoke("x", undo=True) == mem.revoke("x", undo=True) == 40
         for array, then in zip((mem.state.M, mem.state.N, mem.state.G), before, strict=True):
             np.testing.assert_allclose(array, then, atol=1e-12)
     lines = [line.id for line in mem.store.records("default") if line.kind in ("revoke", "unrevoke")]
     assert len(lines) == 6
     mem.feedback(mem.route(phi=unit(0)).id, {"cat": True}, source="x")
-    assert mem.unrevoke("nobody") == mem.revoke("nobody") == 0
+    assert mem.revoke("nobody", undo=True) == mem.revoke("nobody") == 0
 
 
 def test_sources_with_odd_names_can_be_revoked() -> None:
@@ -154,7 +154,7 @@ def test_sources_with_odd_names_can_be_revoked() -> None:
         mem.feedback(d.id, {"ann": True}, source=source)
         for _ in range(2):
             assert mem.revoke(source) == 1
-            assert mem.unrevoke(source) == 1
+            assert mem.revoke(source, undo=True) == 1
     for source in ("", "a\0b", None):
         with pytest.raises(InputError, match="expected the name of who says so"):
             mem.feedback(d.id, {"ann": True}, source=source)  # type: ignore[arg-type]
@@ -165,9 +165,9 @@ def test_a_peer_cannot_label_itself() -> None:
     d = mem.route(phi=unit(0))
     with pytest.raises(InputError, match="source 'bob' is a peer, and labels itself"):
         mem.feedback(d.id, {"ann": True, "bob": True}, source="bob")
-    assert mem.labels(d.id) == {}
+    assert mem.decision(d.id).labels == {}
     mem.feedback(d.id, {"ann": True}, source="bob")
-    assert mem.labels(d.id) == {"ann": 1.0}
+    assert mem.decision(d.id).labels == {"ann": 1.0}
 
 
 def test_weak_evidence_is_little_evidence() -> None:
@@ -175,7 +175,7 @@ def test_weak_evidence_is_little_evidence() -> None:
     phi = unit(1)
     d = mem.route(phi=phi)
     mem.feedback(d.id, {"ann": True}, source="stranger")
-    line = mem._journal.ledger.find("feedback", f"{d.id}/0")
+    line = mem.journal.ledger.find("feedback", f"{d.id}/0")
     assert line is not None
     assert line.body.weight == 0.02
     reading = mem.state.read(phi)
@@ -191,7 +191,7 @@ def test_a_trusted_source_adds_nothing_to_its_line() -> None:
     mem = SigmaMem(PEERS, rank=4)
     d = mem.route(phi=unit(1))
     mem.feedback(d.id, {"ann": True})
-    line = mem._journal.ledger.find("feedback", f"{d.id}/0")
+    line = mem.journal.ledger.find("feedback", f"{d.id}/0")
     assert line is not None
     assert (line.body.weight, line.body.reliability, line.body.overlap) == (None, None, {})
 
@@ -243,7 +243,7 @@ def test_revoking_costs_what_the_source_wrote(tmp_path: Path, monkeypatch: pytes
         for n in range(50):
             assert mem.revoke(f"nobody{n}") == 0
         assert mem.revoke("x") == 4
-        assert mem.unrevoke("x") == 4
+        assert mem.revoke("x", undo=True) == 4
         assert mem.revoke("x") == 4
         assert len(read) <= 12
         monkeypatch.undo()

@@ -130,7 +130,7 @@ def test_every_label_is_held_against_what_was_expected_at_its_decision(
             ]
             expected.write(np.array([d.features[peer] for peer in PEERS]), np.array(residual), d.tick)
     np.testing.assert_allclose(evidence(mem)[:-1, :], evidence_of(expected, mem.state.now)[:-1, :], atol=1e-9)
-    fresh = mem.replayed().state
+    fresh = mem.journal.replayed().state
     assert np.array_equal(fresh.features.decayed.arrays["sum"], mem.state.features.decayed.arrays["sum"])
 
 
@@ -193,7 +193,7 @@ def test_a_peer_that_leaves_while_answers_are_read_is_refused(monkeypatch: pytes
         mem.remove_peer("bob")
         return found
 
-    monkeypatch.setattr("sigma_mem.session.methods.deciding.prepare_answers", leave)
+    monkeypatch.setattr("sigma_mem.session.sigma.prepare_answers", leave)
     with pytest.raises(InputError, match="'bob' is not in the pool"):
         mem.vote("What is 3 + 4?", answers(1, "bob"), phi=PHI)
     assert mem.events == 0
@@ -256,7 +256,7 @@ def test_a_restart_remembers(tmp_path: Path) -> None:
         before = weights(taught(mem))
     with SigmaMem(path=path) as mem:
         assert np.array_equal(weights(mem), before)
-        fresh = mem.replayed().state
+        fresh = mem.journal.replayed().state
         assert np.array_equal(fresh.features.weights(fresh.now), before)
 
 

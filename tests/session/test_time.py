@@ -60,5 +60,5 @@ def test_a_second_reading_confirms_a_pause(now):
     assert 45.0 < mem.route(phi=PHI).effective["a"] <= 49.0  # the first event after the pause counts as old
     assert all(
         x.tobytes() == y.tobytes()
-        for x, y in zip(mem.replayed().state.pack().values(), mem.state.pack().values(), strict=True)
+        for x, y in zip(mem.journal.replayed().state.pack().values(), mem.state.pack().values(), strict=True)
     )

@@ -43,8 +43,8 @@ def test_topics_decide_alone_and_beside_a_question():
         assert decide(None, answers, topic="law").peer == "ann"
         assert decide(None, answers, phi=X, topic="sport").peer == "bob"
     assert mem.trust(topic="law")["ann"].prob > 0.7 > 0.4 > mem.trust(topic="sport")["ann"].prob
-    assert set(mem.table().topics) == {"sport", "law", "german"}
-    assert mem.table(["law"]).topics["law"]["ann"] == mem.trust(topic="law")["ann"]
+    assert set(mem.trust().topics) == {"sport", "law", "german"}
+    assert mem.trust().topics["law"]["ann"] == mem.trust(topic="law")["ann"]
 
 
 def test_a_panel_has_topics():
@@ -93,13 +93,13 @@ def test_what_is_no_topic_is_refused_and_nothing_is_written():
 def test_a_restart_continues_bit_for_bit(tmp_path, keep_text):
     with taught(tmp_path / "m.db", keep_text=keep_text) as mem:
         before, decided = bits(mem.state), mem.route(phi=X, topic="law")
-        assert bits(mem.replayed().state) == bits(mem.state)
+        assert bits(mem.journal.replayed().state) == bits(mem.state)
     with SigmaMem(path=tmp_path / "m.db") as mem:
         assert before.keys() == bits(mem.state).keys()
         assert mem.decision(decided.id).topics == ("law",)
         assert mem.decision(decided.id).probs == decided.probs
         late = mem.feedback(decided.id, {"ann": False})
-        assert bits(mem.replayed().state) == bits(mem.state)
+        assert bits(mem.journal.replayed().state) == bits(mem.state)
         assert late.labels == {"ann": -1.0}
 
 
@@ -125,9 +125,9 @@ def test_late_amended_and_revoked_labels_leave_what_the_ledger_says(steps):
             mem.add_peer(f"new{len(made)}")
     if any(what == 3 for *_, what in steps):
         mem.revoke("liar")
-    assert bits(mem.replayed().state) == bits(mem.state)
+    assert bits(mem.journal.replayed().state) == bits(mem.state)
     for d in made:
-        if mem.labels(d):
+        if mem.decision(d).labels:
             mem.feedback(d, {"ann": 0.0}, source="tests", amend=True)
     empty = mem.state.topics
     if empty is not None:  # all labels are 0 now, so M is, whatever came between
@@ -152,7 +152,7 @@ def test_a_memory_without_topics_writes_the_lines_it_always_wrote():
     mem = SigmaMem(PEERS, rank=2)
     d = mem.vote(None, {"ann": "1", "bob": "2"}, phi=X)
     mem.feedback(d, {"ann": True})
-    body = mem._journal.ledger.find("decision", d.id).body
+    body = mem.journal.ledger.find("decision", d.id).body
     assert (body.topics, body.topic_claims) == ((), b"")
     assert mem.state.topics is None
     assert not [name for name in mem.state.pack() if name.startswith("topics")]

@@ -63,7 +63,7 @@ def test_propensities_are_the_shares_of_draws(taught):
     [
         ([], "among is empty"),
         (["eve"], "among names 'eve'"),
-        ("ann", r"expected a list of peers, such as \['ann'\]"),
+        ("ann", r"expected a list of names, such as \['ann'\]"),
     ],
 )
 def test_other_candidates_are_refused(taught, among, message):
@@ -105,9 +105,9 @@ def test_who_answered_is_recorded(tmp_path):
 def test_the_last_one_counts_and_the_same_again_changes_nothing(taught):
     d = taught.route(phi=X)
     taught.served(d, "bob")
-    lines = taught.replayed().seq
+    lines = taught.journal.replayed().seq
     taught.served(d, "bob")
-    assert taught.replayed().seq == lines
+    assert taught.journal.replayed().seq == lines
     assert taught.served(d, "dan").served == "dan"
     assert taught.served(d).propensity == 1.0
 

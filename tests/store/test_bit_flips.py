@@ -41,7 +41,7 @@ def with_snapshot(mem: SigmaMem) -> None:
     """Lines before and after a snapshot, and a second namespace."""
     play(mem.namespace("tenant", PEERS, rank=4), 5, seed=1)
     play(mem, 15)
-    mem.snapshot()
+    mem.journal.snapshot()
     play(mem, 4, seed=2)
 
 
@@ -50,7 +50,7 @@ def with_tombstones(mem: SigmaMem) -> None:
     ids = play(mem, 16)
     for id in ids[2:9:3]:
         mem.forget(id)
-    mem.reset_peer("a", keep=0.5)
+    mem.rename_peer("a", keep=0.5)
     mem.rename_peer("c", "d")
     play(mem, 3, seed=2)
     mem.revoke("s1")
@@ -63,7 +63,7 @@ def everything(mem: SigmaMem) -> dict[str, Any]:
     decisions = mem.decisions(1000)
     return {
         "state": {key: value.tobytes() for key, value in mem.state.pack().items()},
-        "replayed": {key: value.tobytes() for key, value in mem.replayed().state.pack().items()},
+        "replayed": {key: value.tobytes() for key, value in mem.journal.replayed().state.pack().items()},
         "reads": {key: value.tobytes() for key, value in mem.reads.pack().items()},
         "decisions": [repr(d) for d in decisions],
         "events": [[r.id for r in store.of_event(name, d.event)] for d in decisions],

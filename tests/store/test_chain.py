@@ -32,9 +32,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
             d = one.decide(f"q{i}", {p: str(rng.integers(3)) for p in PEERS}, phi=phi / np.linalg.norm(phi))
             one.feedback(d.id, {p: bool(rng.integers(2)) for p in PEERS}, source=f"s{i % 3}", id=f"f{i}")
         if i == 12:
-            mem.snapshot()
+            mem.journal.snapshot()
             tenant.revoke("s1")
-            tenant.unrevoke("s1")
+            tenant.revoke("s1", undo=True)
     told = {name: everything(one) for name, one in (("default", mem), ("tenant", tenant))}
     mem.store.close()
     return path, told
@@ -46,7 +46,7 @@ def everything(mem: SigmaMem) -> dict[str, Any]:
     decisions = mem.decisions(1000)
     return {
         "state": {key: value.tobytes() for key, value in mem.state.pack().items()},
-        "replayed": {key: value.tobytes() for key, value in mem.replayed().state.pack().items()},
+        "replayed": {key: value.tobytes() for key, value in mem.journal.replayed().state.pack().items()},
         "decisions": [d.id for d in decisions],
         "events": [[r.id for r in store.of_event(name, d.event)] for d in decisions],
         "found": [store.find(name, "feedback", f"f{i}") is not None for i in range(21)],

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import export, restore
 from sigma_mem.errors import InputError, UnknownDecisionError
 from sigma_mem.store.postgres.connections import PostgresAddress
 
@@ -37,7 +38,7 @@ def test_refs_ids_and_sources_leave_with_their_event(tmp_path, kept):
         mem.feedback(other, {"b": True}, id="stays")
         assert mem.forget(d) == 1
         assert mem.forget(d) == 0
-        lines = mem.export(tmp_path / "e.jsonl.gz")
+        lines = export(mem, tmp_path / "e.jsonl.gz")
         for name in ("jane.doe@example.org-REFNAME", "FEEDBACKID-jane.doe"):
             with pytest.raises(UnknownDecisionError):
                 mem.explain(name)
@@ -47,10 +48,10 @@ def test_refs_ids_and_sources_leave_with_their_event(tmp_path, kept):
         again = mem.route("a new event", ref="jane.doe@example.org-REFNAME")  # the name is free again
         assert mem.decision("jane.doe@example.org-REFNAME").id == again.id
         mem.forget(again)
-    export = gzip.decompress((tmp_path / "e.jsonl.gz").read_bytes())
+    exported = gzip.decompress((tmp_path / "e.jsonl.gz").read_bytes())
     raw = b"".join(file.read_bytes() for file in tmp_path.glob("m.db*"))
-    assert [word for word in SAID if word.encode() in export + raw] == []
-    with SigmaMem.restore(tmp_path / "e.jsonl.gz") as copy:
+    assert [word for word in SAID if word.encode() in exported + raw] == []
+    with restore(tmp_path / "e.jsonl.gz") as copy:
         assert copy.events == 2
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
+from sigma_mem.admin import backup, export, merge, restore
 from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
 from sigma_mem.store import open_store
 from sigma_mem.store.postgres.connections import PostgresAddress
@@ -25,7 +26,7 @@ def test_it_continues_from_a_snapshot_and_equals_a_replay(memory, postgres, bits
     live = bits(memory)
     assert memory.store.load_snapshot("default").seq > 8
     with SigmaMem(path=postgres) as again:
-        assert bits(again) == live == bits(again.replayed())
+        assert bits(again) == live == bits(again.journal.replayed())
         assert again.events == 12
         assert again.explain("task-3").decision == memory.explain("task-3").decision
 
@@ -33,7 +34,7 @@ def test_it_continues_from_a_snapshot_and_equals_a_replay(memory, postgres, bits
 def test_a_backup_is_a_file_with_every_namespace(memory, tmp_path, bits):  # noqa: F811
     memory.namespace("tenant", ["ann", "dan"], encoder="hashed").route("Who?")
     memory.forget("task-2")
-    memory.backup(tmp_path / "copy.db")
+    backup(memory, tmp_path / "copy.db")
     with SigmaMem(path=tmp_path / "copy.db") as copy:
         assert bits(copy) == bits(memory)
         assert copy.namespace("tenant").events == 1
@@ -43,14 +44,14 @@ def test_a_backup_is_a_file_with_every_namespace(memory, tmp_path, bits):  # noq
 
 def test_export_and_restore_lose_nothing(memory, postgres, tmp_path, bits):  # noqa: F811
     memory.revoke("judge")
-    lines = memory.export(tmp_path / "memory.jsonl.gz")
-    with SigmaMem.restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy") as copy:
-        assert bits(copy) == bits(memory) == bits(copy.replayed())
+    lines = export(memory, tmp_path / "memory.jsonl.gz")
+    with restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy") as copy:
+        assert bits(copy) == bits(memory) == bits(copy.journal.replayed())
         assert copy.store.verify() == 2 * lines
-        assert copy.export(tmp_path / "again.jsonl.gz") == lines
+        assert export(copy, tmp_path / "again.jsonl.gz") == lines
     with pytest.raises(InputError, match="holds a memory already"):
-        SigmaMem.restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy")
-    with SigmaMem.restore(tmp_path / "memory.jsonl.gz", tmp_path / "file.db") as file:
+        restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy")
+    with restore(tmp_path / "memory.jsonl.gz", tmp_path / "file.db") as file:
         assert bits(file) == bits(memory)
 
 
@@ -74,10 +75,10 @@ def test_merge_and_refold_make_a_file(memory, postgres, tmp_path):
         SigmaMem(PEERS, tmp_path / "other.db", encoder="hashed") as other,
     ):
         other.route("Another one?")
-        with mem.merge(other, tmp_path / "both.db") as both:
+        with merge(mem, other, tmp_path / "both.db") as both:
             assert both.events == 13
         with pytest.raises(InputError, match="expected a new file"):
-            mem.merge(other, postgres)
+            merge(mem, other, postgres)
 
 
 def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, bits):  # noqa: F811
@@ -97,7 +98,7 @@ def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, 
     assert memory.store.epoch("default") == 1
     memory.feedback("task-1", {"bob": True})
     assert bits(memory) != before
-    assert bits(memory) == bits(memory.replayed())
+    assert bits(memory) == bits(memory.journal.replayed())
 
 
 def test_opening_without_peers_where_there_is_nothing_is_refused(postgres):
@@ -149,8 +150,8 @@ def test_lines_that_the_database_lost_leave_the_state_of_its_ledger(memory, post
     d = memory.decide("What now?", ANSWERS)
     memory.feedback(d.id, {"cyd": True})
     assert memory.events == 13 + others
-    assert bits(memory) == bits(memory.replayed())
-    memory.snapshot()
+    assert bits(memory) == bits(memory.journal.replayed())
+    memory.journal.snapshot()
     with SigmaMem(path=postgres) as again:
         assert bits(again) == bits(memory)
         assert again.store.verify() > 24

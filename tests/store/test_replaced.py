@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import backup
 from sigma_mem.errors import StoreError
 
 PHI = np.array([1.0])
@@ -20,16 +21,16 @@ PHI = np.array([1.0])
 
 def test_nothing_is_acknowledged_into_a_file_that_another_one_was_copied_over(tmp_path: Path) -> None:
     """By ``cp``, say: the file's name and inode stay the same."""
-    path, backup = tmp_path / "m.db", tmp_path / "backup.db"
+    path, copy = tmp_path / "m.db", tmp_path / "backup.db"
     mem = SigmaMem(["a"], path, rank=1, snapshot_every=10**6)
     for _ in range(60):
         mem.feedback(mem.route("q" * 2000, phi=PHI).id, {"a": True})
-    mem.backup(backup)
+    backup(mem, copy)
     for _ in range(60):
         mem.feedback(mem.route("q" * 2000, phi=PHI).id, {"a": True})
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    shutil.copyfile(backup, path)
+    shutil.copyfile(copy, path)
     for _ in range(2):
         with pytest.raises(StoreError, match="changed, replaced or removed"):
             mem.feedback(mem.route(phi=PHI).id, {"a": True})
@@ -42,7 +43,7 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, how: s
     path = tmp_path / "m.db"
     mem = SigmaMem(["a"], path, rank=1)
     mem.feedback(mem.route(phi=PHI).id, {"a": True})
-    mem.backup(tmp_path / "backup.db")
+    backup(mem, tmp_path / "backup.db")
     if how == "removed":
         path.unlink()
     elif how == "renamed over":
@@ -65,11 +66,11 @@ def test_a_reader_starts_again_from_a_file_that_was_restored(tmp_path: Path) -> 
     shutil.copyfile(tmp_path / "one.db", tmp_path / "m.db")
     with SigmaMem(path=tmp_path / "m.db", readonly=True) as reader:
         before = reader.state.M.tolist()
-        assert before == reader.replayed().state.M.tolist()
+        assert before == reader.journal.replayed().state.M.tolist()
         shutil.copyfile(tmp_path / "two.db", tmp_path / "m.db")
         reader.store._tables._reader.execute("PRAGMA shrink_memory")
         assert reader.events == 3
-        assert reader.state.M.tolist() == reader.replayed().state.M.tolist() != before
+        assert reader.state.M.tolist() == reader.journal.replayed().state.M.tolist() != before
 
 
 @pytest.mark.parametrize("kept", ["file", "process"])
@@ -96,7 +97,7 @@ def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_pa
             try:
                 if kept == "process":  # a copy of its own, whole
                     mem.feedback(mem.route(phi=PHI).id, {"b": True})
-                    same = mem.state.M.tobytes() == mem.replayed().state.M.tobytes()
+                    same = mem.state.M.tobytes() == mem.journal.replayed().state.M.tobytes()
                     code = 0 if same else 2
                 else:
                     try:
@@ -111,5 +112,5 @@ def test_a_fork_while_other_threads_are_inside_neither_hangs_nor_corrupts(tmp_pa
     for thread in threads:
         thread.join()
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
-    assert mem.state.M.tobytes() == mem.replayed().state.M.tobytes()
+    assert mem.state.M.tobytes() == mem.journal.replayed().state.M.tobytes()
     mem.close()

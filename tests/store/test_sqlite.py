@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import backup, export
 from sigma_mem.errors import InputError, StoreError, StoreVersionError
 from sigma_mem.store import Snapshot, SqliteStore
 from sigma_mem.store.base import LEDGER_FORMAT
@@ -80,9 +81,9 @@ def test_files_that_hold_texts_are_their_owners_only(tmp_path):
     try:
         with SigmaMem(["a"], tmp_path / "m.db", encoder="hashed") as mem:
             mem.feedback(mem.route("private"), {"a": True})
-            mem.backup(tmp_path / "b.db")
-            mem.export(tmp_path / "e.jsonl.gz")
-            mem.export(tmp_path / "e.jsonl")
+            backup(mem, tmp_path / "b.db")
+            export(mem, tmp_path / "e.jsonl.gz")
+            export(mem, tmp_path / "e.jsonl")
             modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
     finally:
         os.umask(before)

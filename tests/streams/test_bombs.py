@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sigma_mem import SigmaMem
+from sigma_mem.admin import export, restore
+from sigma_mem.admin.transfer import read_ledger
 from sigma_mem.errors import InputError, StreamError
-from sigma_mem.session.export import read_ledger
 from sigma_mem.streams import load_stream
 from sigma_mem.streams.jsonl import zstd
 from sigma_mem.streams.rows import parse
@@ -75,14 +76,14 @@ def test_an_exported_memory_that_is_none_is_refused(tmp_path: Path) -> None:
     nested = tmp_path / "n.jsonl"
     nested.write_text(json.dumps({"format": "sigma-mem ledger", "version": 1}) + "\n" + "[" * 100_000 + "\n")
     with pytest.raises(InputError, match="line 2 is not JSON"):
-        SigmaMem.restore(nested)
+        restore(nested)
 
 
 def test_an_exported_memory_with_a_flipped_bit_is_refused_or_right(tmp_path: Path) -> None:
     with SigmaMem(["a"], rank=1) as mem:
         for _ in range(5):
             mem.route(phi=[1.0])
-        mem.export(tmp_path / "m.jsonl.gz")
+        export(mem, tmp_path / "m.jsonl.gz")
     whole, right, refused = (tmp_path / "m.jsonl.gz").read_bytes(), read_ledger(tmp_path / "m.jsonl.gz"), 0
     for at in range(10, len(whole)):
         (tmp_path / "d.jsonl.gz").write_bytes(whole[:at] + bytes([whole[at] ^ 0x24]) + whole[at + 1 :])

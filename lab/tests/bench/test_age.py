@@ -22,7 +22,7 @@ def test_a_grown_memory_is_whole_and_its_later_events_repeat_the_played_ones(tmp
     with SigmaMem(path=tmp_path / "memory.db") as mem:
         assert mem.events == 70
         assert mem.store.verify() == 141
-        assert mem.labels("again-69").keys() == set(age.PEERS)
+        assert mem.decision("again-69").labels.keys() == set(age.PEERS)
         assert mem.explain("again-69").others == 69 - 5
         assert [d.tick for d in mem.decisions(70)] == [float(70 - i) for i in range(70)]
 

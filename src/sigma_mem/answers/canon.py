@@ -72,7 +72,7 @@ def canon_function(canon_or_name: Canon) -> Callable[[str], str | None]:
     """The function behind the name of a kind, or the function itself; InputError for anything else."""
     if callable(canon_or_name):
         return canon_or_name
-    if canon_or_name in KINDS:
+    if isinstance(canon_or_name, str) and canon_or_name in KINDS:
         return partial(canon, kind=canon_or_name)
     raise InputError(
         f"canon is {canon_or_name!r}; expected one of {', '.join(KINDS)}, or a function of the text"

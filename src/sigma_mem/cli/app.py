@@ -7,20 +7,10 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from sigma_mem.cli import center, db, decisions, peers
-from sigma_mem.cli.checking import check
+from sigma_mem.cli import admin, center, decisions, service, upkeep, views
 from sigma_mem.cli.commands import PANEL, Commands
 from sigma_mem.cli.demo import demo
-from sigma_mem.cli.forget import forget
-from sigma_mem.cli.inspect import drift, inspect
-from sigma_mem.cli.looking import decisions as list_decisions
-from sigma_mem.cli.looking import history, plot, trust
-from sigma_mem.cli.mcp import mcp
-from sigma_mem.cli.moving import backup, export, learn, merge, refold, restore
 from sigma_mem.cli.pool import pool
-from sigma_mem.cli.prices import prices, served
-from sigma_mem.cli.serve import config, keys_app, serve
-from sigma_mem.cli.sources import revoke, sources
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
@@ -42,31 +32,33 @@ def _panels(reads: Reads) -> dict[str, dict[str, Callable[..., None] | typer.Typ
     """Every command of the product by the panel of the help that lists it, and its name."""
     return {
         "Start": {"demo": demo},
-        "Decide and teach": {**decisions.commands(reads), "served": served, "learn": learn},
+        "Decide and teach": {**decisions.commands(reads), "learn": admin.learn},
         "Look": {
-            "trust": trust,
-            "inspect": inspect,
-            "history": history,
-            "decisions": list_decisions,
-            "drift": drift,
-            "plot": plot,
+            "trust": views.trust,
+            "inspect": views.inspect,
+            "decisions": views.decisions,
+            "explain": views.explain,
             "pool": pool,
         },
         "Keep": {
-            "peers": peers.app,
-            "prices": prices,
-            "sources": sources,
-            "revoke": revoke,
-            "forget": forget,
-            "check": check,
-            "backup": backup,
-            "export": export,
-            "restore": restore,
-            "refold": refold,
-            "merge": merge,
-            "db": db.app,
+            "peers": upkeep.peers_app,
+            "prices": upkeep.prices,
+            "sources": upkeep.sources,
+            "forget": upkeep.forget,
+            "check": admin.check,
+            "backup": admin.backup,
+            "export": admin.export,
+            "restore": admin.restore,
+            "refold": admin.refold,
+            "merge": admin.merge,
+            "db": admin.db_app,
         },
-        "Serve": {"serve": serve, "config": config, "keys": keys_app, "mcp": mcp},
+        "Serve": {
+            "serve": service.serve,
+            "config": service.config,
+            "keys": service.keys_app,
+            "mcp": service.mcp,
+        },
         PANEL: {"center": center.app},
     }
 

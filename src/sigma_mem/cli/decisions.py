@@ -269,23 +269,28 @@ def commands(reads: Reads) -> dict[str, Callable[..., None]]:
 
 def feedback(
     decision: Annotated[str, typer.Argument(help="Id of any decision on the task.", show_default=False)],
-    labels: Annotated[
-        list[str],
-        typer.Argument(metavar="PEER=LABEL...", help="true, false, or -1 to 1.", show_default=False),
-    ],
     memory: MemoryFile,
+    labels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PEER=LABEL...", help="true, false, or -1 to 1.", show_default=False),
+    ] = None,
     scores: Annotated[
         bool, typer.Option("--scores", help="The values are scores from 0 (wrong) to 1 (right).")
     ] = False,
-    source: Annotated[str, typer.Option(help="Who says so.")] = "default",
+    source: Annotated[str, typer.Option(help="Who gives these labels.")] = "default",
     id: Annotated[str | None, typer.Option(help="Of this feedback, for senders that retry.")] = None,
     amend: Annotated[
         bool, typer.Option("--amend", help="Replace what this source said of these peers before.")
     ] = False,
+    served: Annotated[
+        str | None, typer.Option(help="Who really answered, if not the peer that was chosen.")
+    ] = None,
+    cost: Annotated[float | None, typer.Option(min=0.0, help="What the call really cost.")] = None,
+    latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that it took.")] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Say which peers were right: some or all of them, now or late. Returns once it is on disk.
+    """Record which peers were right, now or late, who really answered, and what that cost.
 
     Examples:
     sigma-mem feedback --memory memory.db ID gemma=true phi=true coder=false --source unit-tests
@@ -293,14 +298,28 @@ def feedback(
     sigma-mem feedback --memory memory.db ID coder=true --source unit-tests --amend
 
     sigma-mem feedback --memory memory.db ID gemma=0.8 coder=0 --scores --source rubric
+
+    sigma-mem feedback --memory memory.db ID --served coder --cost 0.002
     """
-    said = {peer: _label(peer, text, scores) for peer, text in named_values(labels, "label").items()}
+    said = {peer: _label(peer, text, scores) for peer, text in named_values(labels or [], "label").items()}
+    answered = not (served is None and cost is None and latency is None)
+    if not said and not answered:
+        raise InputError("got no PEER=LABEL, --served, --cost or --latency; expected one of them")
+    values: dict[str, Any] = {}
+    lines = []
     with opened(memory, namespace) as mem:
-        shares, signed = (said, None) if scores else (None, said)
-        taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
-    values = {key: getattr(taken, key) for key in ("id", "event", "labels", "source", "amends")}
-    told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
-    say(json, values, f"taken: {told} from {taken.source} on event {taken.event}")
+        if answered:
+            now = mem.served(decision, served, cost=cost, latency=latency)
+            values |= {key: getattr(now, key) for key in ("event", "peer", "served", "propensity", "cost")}
+            charged = "" if now.cost is None else f", cost {now.cost:g}"
+            lines.append(f"decision {now.id}: {now.served} answered{charged}")
+        if said:
+            shares, signed = (said, None) if scores else (None, said)
+            taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
+            values |= {key: getattr(taken, key) for key in ("id", "event", "labels", "source", "amends")}
+            told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
+            lines.append(f"taken: {told} from {taken.source} on event {taken.event}")
+    say(json, values, "\n".join(lines))
 
 
 def _budget(amount: float, over: str) -> "Budget":

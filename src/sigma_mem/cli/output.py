@@ -3,12 +3,29 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(shares: list[float]) -> str:
+    """Shares from 0 to 1 as small bars.
+
+    >>> sparkline([0.0, 0.5, 1.0])
+    '▁▅█'
+    """
+    return "".join(_BLOCKS[min(7, int(8 * share))] for share in shares)
+
+
+def moment(seconds: float) -> str:
+    """A time, in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def console() -> Console:

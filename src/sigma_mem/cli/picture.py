@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sigma_mem.errors import InputError
 from sigma_mem.extras import require
 from sigma_mem.files import replace_file
 
@@ -20,20 +19,18 @@ if TYPE_CHECKING:
 _MOST_LINES = 12  # peers whose trend is drawn
 
 
-def draw_memory(mem: SigmaMem, path: Path, peers: Sequence[str] | None, window: int) -> None:
+def draw_memory(mem: SigmaMem, path: Path, window: int = 50) -> None:
     """Write the picture of a memory; MissingExtraError without matplotlib."""
     figure = require("matplotlib.figure", extra="plot", purpose="the picture").Figure(
         figsize=(12, 7.5), layout="constrained"
     )
-    shown = list(mem.peers) if peers is None else list(peers)
-    if unknown := [peer for peer in shown if peer not in mem.peers]:
-        raise InputError(f"got --peers with {unknown[0]!r}; expected some of {list(mem.peers)}")
+    shown = list(mem.peers)
     axes: dict[str, Any] = figure.subplot_mosaic([["trust", "G"], ["trend", "trend"]], height_ratios=(1, 1.1))
-    table = mem.table()
-    _trust(axes["trust"], table.overall, shown)
-    _trend(axes["trend"], mem.histories(shown), window)
+    found = mem.trust()
+    _trust(axes["trust"], found, shown)
+    _trend(axes["trend"], mem.history(shown), window)
     _relation(axes["G"], mem, shown)
-    figure.suptitle(f"{table.events} events: who can be trusted", fontsize=14, fontweight="bold")
+    figure.suptitle(f"{found.events} events: who can be trusted", fontsize=14, fontweight="bold")
     with replace_file(path) as temporary:
         figure.savefig(temporary, dpi=110)
 

@@ -144,8 +144,8 @@ class Reads:
     ----------
     names : tuple of str
         In order; the peers of the memory over reads.
-    routes, votes : dict
-        By name: reads that need the question only, and reads that need answers.
+    routes, votes, over_answers : dict
+        By name: reads that need the question only, those that need answers, and those with a center's.
 
     Examples
     --------
@@ -163,6 +163,7 @@ class Reads:
         self.names = tuple(self._reads)
         self.routes = {read.name: read for read in reads if read.needs == "question"}
         self.votes = {read.name: read for read in reads if read.needs == "answers"}
+        self.over_answers = {read.name: read for read in reads if read.needs != "question"}
 
     def __iter__(self) -> Iterator[Read]:
         return iter(self._reads.values())

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -83,12 +83,14 @@ class Budget:
             raise InputError(f"name is {self.name!r}; expected the name of a budget")
 
 
-class Spending(NamedTuple):
-    """What was spent: in all, by peer, and by day (UTC, as YYYY-MM-DD) and peer."""
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What was spent: in all, by peer, and by day (UTC, as YYYY-MM-DD) and peer; and prices by peer."""
 
     total: float
     by_peer: Mapping[str, float]
     by_day: Mapping[str, Mapping[str, float]]
+    prices: Mapping[str, Price] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -230,8 +232,8 @@ class Costs:
             return base, base
         return base * self.sums.ratios(phi, now), base
 
-    def spending(self, since: float | None, until: float | None) -> Spending:
-        """What was spent on the days from `since` to `until`, both included."""
+    def spending(self, since: float | None, until: float | None, peers: Sequence[str] = ()) -> Spending:
+        """What was spent on the days from `since` to `until`, both included; and prices of these peers."""
         first, last = ("" if since is None else _day(since)), ("~" if until is None else _day(until))
         days = {day: by for day, by in sorted(self.spent.items()) if first <= day <= last}
         by_peer: dict[str, int] = {}
@@ -242,6 +244,7 @@ class Costs:
             sum(by_peer.values()) / _UNIT,
             {peer: amount / _UNIT for peer, amount in by_peer.items()},
             {day: {peer: amount / _UNIT for peer, amount in by.items()} for day, by in days.items()},
+            {peer: self.prices[peer] for peer in peers if peer in self.prices},
         )
 
     # --- snapshot ------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from sigma_mem.serve.logs import Audit
 from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.memory_routes import memory_routes
 from sigma_mem.serve.metrics import Metrics
-from sigma_mem.serve.operations import operation_routes
+from sigma_mem.serve.probes import probe_routes
 from sigma_mem.serve.tracing import telemetry_options
 
 
@@ -52,7 +52,7 @@ def create_app(config: ServerConfig) -> FastAPI:
         memory_routes(context),
         view_routes(context),
         page_routes(),
-        operation_routes(context, app),
+        probe_routes(context, app),
     ):
         app.router.routes.extend(routes.routes)  # flat, so that `seal` sees every one; tried in order
     if find_spec("mcp") is not None:  # an extra of its own

@@ -1,6 +1,5 @@
 """What a caller gets when something is refused or goes wrong: a status and one body, the one of OpenAI."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -129,14 +128,3 @@ async def on_bug(request: Request, error: Exception) -> JSONResponse:
     """Anything else: nothing of it leaves the server."""
     body = error_body("internal error; see the server's log", "internal", 500)
     return error_response(request.url.path, 500, body)
-
-
-def finite(value: Any) -> Any:
-    """The same JSON value with null for what JSON has no number for."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value

@@ -2,11 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import fields
 from threading import Thread
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import ConflictError, InputError, StoreError
@@ -22,6 +25,7 @@ from sigma_mem.store.open import open_store
 T = TypeVar("T")
 _THREADS = 32  # for calls of all namespaces
 _BYTES_OF_ENTRY = 32  # of a rank × rank matrix, for each peer: M and N at two rates, half of each
+_SETTINGS = TypeAdapter(Settings)
 NAMESPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -195,7 +199,8 @@ class Memories:
     def _close(self) -> None:
         try:
             for served in self._opened.values():
-                served.mem.snapshot()
+                with served.mem.journal:
+                    served.mem.journal.snapshot()
         finally:
             self.store.close()
             self._threads.shutdown(wait=False)
@@ -270,7 +275,7 @@ class Memories:
             keep_text=self._config.keep_text if keep_text is None else keep_text,
         )
         if mem.encoder["name"] in ENCODERS:
-            mem.encode("")  # loads its data here, and not on the event loop at the first question
+            mem.decider.encode("")  # loads its data here, and not on the event loop at the first question
         return ServedMemory(namespace, mem, self._threads, self._config.limits)
 
 
@@ -284,6 +289,19 @@ def check_size(n_peers: int, rank: int | None, limits: RequestLimits) -> None:
             f"{n_peers} peers at rank {rank} need {needed / 1e6:.0f} MB; "
             f"expected at most {limits.state_bytes / 1e6:.0f} MB, limits.state_bytes of this service",
         )
+
+
+def settings_from(values: Mapping[str, Any], trusted: Sequence[str]) -> Settings:
+    """Settings from a request; these sources are trusted unless it names others, unknown names refused."""
+    known = sorted(field.name for field in fields(Settings))
+    for name in values:
+        if name not in known:
+            raise InputError(f"settings have {name!r}; expected some of {known}")
+    try:
+        return _SETTINGS.validate_python({"trusted": trusted, **values})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise InputError(f"{'.'.join(('settings', *map(str, fault['loc'])))}: {fault['msg']}") from error
 
 
 def _add_missing(mem: SigmaMem, peer: str) -> None:

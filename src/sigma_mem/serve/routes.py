@@ -1,8 +1,9 @@
-"""Routes below ``/v1/memory``: what each is called, who may call it, and how it reaches a memory."""
+"""Routes below ``/v1/memory``: what each is called, who may call it, and how it is described."""
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from inspect import signature
+from types import NoneType
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Path, Query, Request
@@ -10,22 +11,27 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
+from sigma_mem.errors import InputError
+from sigma_mem.operations import Operation, Role
 from sigma_mem.serve.auth import needs, principal_of
+from sigma_mem.serve.calls import perform, written_response
 from sigma_mem.serve.context import Context
-from sigma_mem.serve.keys import Role
 from sigma_mem.serve.memories import NAMESPACE
-from sigma_mem.session import SigmaMem
+from sigma_mem.serve.requests import arguments_of, request_model
+from sigma_mem.serve.responses import NamespaceBody, result_schema
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 Namespace = Annotated[str, Path(pattern=NAMESPACE, description="Which memory.", examples=["default"])]
-DecisionId = Annotated[
-    str, Query(min_length=1, max_length=256, description="Id of a decision, or the ref of its event.")
-]
 _JSON = (b"application/json", b"application/json; charset=utf-8")
-_PLAIN = {"namespace", "body", "request", "idempotency_key"}  # what an endpoint may take to be called plainly
 _NAMED = re.compile(NAMESPACE).match
-_KEY_LENGTH = 256  # of an Idempotency-Key, at most
+_KEY = "Idempotency-Key"
+_KEY_LENGTH = 256
+_KEY_PARAMETER = {
+    "name": _KEY,
+    "in": "header",
+    "schema": {"type": "string", "minLength": 1, "maxLength": _KEY_LENGTH},
+    "description": "Instead of `id`.",
+}
 
 
 class PlainRoute(APIRoute):
@@ -41,28 +47,19 @@ class PlainRoute(APIRoute):
         parameters, model = set(signature(endpoint).parameters), get_type_hints(endpoint).get("body", str)
         if parameters == {"request"}:
             return endpoint
-        if not issubclass(model, BaseModel) or not {"namespace", "body"} <= parameters <= _PLAIN:
+        if not issubclass(model, BaseModel) or parameters != {"namespace", "body", "request"}:
             return framework
 
         async def call(request: Request) -> Response:
             scope = request.scope
             namespace, headers = scope["path_params"]["namespace"], dict(scope["headers"])
-            key = headers.get(b"idempotency-key")
-            if (
-                headers.get(b"content-type") not in _JSON
-                or not _NAMED(namespace)
-                or (key is not None and not 0 < len(key) <= _KEY_LENGTH)
-            ):
+            if headers.get(b"content-type") not in _JSON or not _NAMED(namespace):
                 return await framework(request)
             try:
-                arguments = {"namespace": namespace, "body": model.model_validate_json(await request.body())}
+                body = model.model_validate_json(await request.body())
             except ValidationError:
                 return await framework(request)
-            if "request" in parameters:
-                arguments["request"] = request
-            if "idempotency_key" in parameters:
-                arguments["idempotency_key"] = None if key is None else key.decode("latin-1")
-            answer: Response = await endpoint(**arguments)
+            answer: Response = await endpoint(namespace=namespace, body=body, request=request)
             return answer
 
         return call
@@ -101,26 +98,54 @@ class MemoryRoutes:
 
         return register
 
-    def get(
-        self, path: str, summary: str, body: type[BaseModel] | None = None, **options: Any
-    ) -> Callable[[F], F]:
-        """Add a look at a memory."""
-        return self.add("GET", f"/{{namespace}}/{path}", "read", summary, body, **options)
-
-    def post(
-        self, path: str, role: Role, summary: str, body: type[BaseModel] | None = None, **options: Any
-    ) -> Callable[[F], F]:
-        """Add a method of a memory that takes a body."""
-        return self.add("POST", f"/{{namespace}}/{path}", role, summary, body, **options)
-
-    async def quick(self, namespace: str, call: Callable[[SigmaMem], T]) -> T:
-        """Run what takes microseconds; see `ServedMemory.quick`."""
-        return await (await self.memories.get(namespace)).quick(call)
-
-    async def slow(self, namespace: str, call: Callable[[SigmaMem], T]) -> T:
-        """Run what reads the ledger or waits for the disk; see `ServedMemory.slow`."""
-        return await (await self.memories.get(namespace)).slow(call)
-
     def wrote(self, request: Request, action: str, namespace: str, **said: Any) -> None:
         """Put into the audit log what was changed, and by whom."""
         self.context.audit.wrote(principal_of(request), action, namespace, **said)
+
+
+def add_operation(
+    routes: MemoryRoutes,
+    operation: Operation[Any, Any],
+    answer: Callable[[Request, str, dict[str, Any]], Awaitable[Response]] | None = None,
+) -> None:
+    """Add the route of an operation; `answer` is what to do with its arguments, by default to call it."""
+
+    async def call(request: Request, namespace: str, given: dict[str, Any]) -> Response:
+        caller = principal_of(request)
+        _, body = await perform(routes.context, caller, operation, namespace, given)
+        return written_response(body)
+
+    respond = answer or call
+
+    async def endpoint(namespace: Namespace, body: BaseModel, request: Request) -> Response:
+        return await respond(request, namespace, _with_key(operation, arguments_of(body), request))
+
+    async def look(namespace: Namespace, query: BaseModel, request: Request) -> Response:
+        return await respond(request, namespace, arguments_of(query))
+
+    model = request_model(operation, routes.context.config.limits.batch)
+    endpoint.__annotations__["body"] = model
+    look.__annotations__["query"] = Annotated[model, Query()]
+    keyed = operation.verb == "POST" and "id" in operation.parameters
+    routes.add(
+        operation.verb,
+        f"/{{namespace}}/{operation.path}",
+        operation.role,
+        operation.summary,
+        NamespaceBody if operation.returns is NoneType else None,
+        name=operation.name,
+        responses=result_schema(operation),
+        openapi_extra={"parameters": [_KEY_PARAMETER]} if keyed else None,
+    )(endpoint if operation.verb == "POST" else look)
+
+
+def _with_key(operation: Operation[Any, Any], given: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The arguments, with the header Idempotency-Key as the id of what is sent."""
+    key = request.headers.get(_KEY) if "id" in operation.parameters else None
+    if key is None:
+        return given
+    if not 0 < len(key) <= _KEY_LENGTH:
+        raise InputError(f"the header {_KEY} has {len(key)} characters; expected 1 to {_KEY_LENGTH}")
+    if given.get("id") not in (None, key):
+        raise InputError(f"id and the header {_KEY} differ; expected one of them")
+    return {**given, "id": key}

@@ -1,8 +1,8 @@
 """One object to use a memory with: decide, take feedback, explain.
 
-`SigmaMem` is what users see. Everything it does becomes one of the `lines` of a ledger; `fold` says what a
-line does, live and on replay alike, and `journal` keeps ledger and state in step. `explain` takes a score
-apart; `drift` names peers that changed; `looking`, `history` and `listing` look without touching.
+`SigmaMem` is what users see. `handle` opens it, `deciding` makes its decisions, `feedback` takes labels;
+everything it does becomes a line of the ledger. `explain` takes a score apart; `drift` names peers that
+changed; `trust`, `history` and `decisions` only look. `checks` says what an argument should have been.
 """
 
 from sigma_mem.ledger.costs import Budget, Price, Spending
@@ -10,9 +10,9 @@ from sigma_mem.session.decisions import Decisions
 from sigma_mem.session.drift import Drift
 from sigma_mem.session.explain import Basis, Contribution, Explanation
 from sigma_mem.session.history import History, HistoryEntry
-from sigma_mem.session.looking import PeerTrust, TrustByPeer, TrustTable
 from sigma_mem.session.sigma import SigmaMem
 from sigma_mem.session.sources import Source
+from sigma_mem.session.trust import PeerTrust, TrustByPeer
 
 __all__ = [
     "Basis",
@@ -29,5 +29,4 @@ __all__ = [
     "Source",
     "Spending",
     "TrustByPeer",
-    "TrustTable",
 ]

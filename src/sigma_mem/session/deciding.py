@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -286,20 +286,6 @@ def _charges(
 def _choices_by_name(peers: Sequence[str], outcome: Outcome) -> dict[str, str]:
     """The peer that each read chose, of those that chose one."""
     return {name: peers[c.peer] for name, c in outcome.choices.items() if c.peer != NOBODY}
-
-
-def named_read(reads: Mapping[str, Read], name: str) -> Read:
-    """The read of this name; InputError where there is none."""
-    if name not in reads:
-        raise InputError(f"read is {name!r}; expected one of {sorted(reads)}")
-    return reads[name]
-
-
-def checked_share(min_confidence: float | None) -> float | None:
-    """The share of answers that must be right; InputError where it is none."""
-    if min_confidence is not None and not 0.0 <= min_confidence <= 1.0:
-        raise InputError(f"min_confidence is {min_confidence!r}; expected a share in [0, 1]")
-    return min_confidence
 
 
 def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:

@@ -42,7 +42,7 @@ def append_feedback(
         _check_source(source, clean)
         if source in fold.revoked:
             raise InputError(
-                f"source {source!r} was revoked; expected another source, or unrevoke({source!r}) first"
+                f"source {source!r} was revoked; expected another one, or revoke({source!r}, undo=True) first"
             )
         event_id, event = fold.event_of(decision)
         _check_id(id, event_id, fold, ledger)

@@ -8,7 +8,7 @@ from sigma_mem.errors import ConflictError, EncoderMismatchError, InputError
 from sigma_mem.ledger.lines import OpenLine, open_line
 from sigma_mem.ledger.records import Ledger, record_of
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.session.arguments import checked_flag
+from sigma_mem.session.checks import checked_flag, checked_names
 from sigma_mem.store.base import Store
 
 _LARGEST_RANK = 16384
@@ -46,7 +46,7 @@ def open_memory(
         raise InputError(
             f"rank is {size}; expected at most {_LARGEST_RANK}: every peer has matrices of rank²"
         )
-    state = SigmaState(peers, size, settings)  # checks peers
+    state = SigmaState(checked_names("peers", peers), size, settings)  # checks peers
     opening = OpenLine(state.peers, size, state.settings, _name(found), keep_text is not False, time)
     try:
         store.append(namespace, [record_of(open_line(opening, time))])[1].wait()

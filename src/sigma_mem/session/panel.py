@@ -58,7 +58,7 @@ class PanelLimits:
     everyone: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.change <= 1.0:
+        if not isinstance(self.change, int | float) or not 0.0 <= self.change <= 1.0:
             raise InputError(f"change is {self.change!r}; expected a chance in [0, 1]")
         if self.confidence is not None and not 0.0 <= self.confidence <= 1.0:
             raise InputError(f"confidence is {self.confidence!r}; expected a share in [0, 1]")

@@ -1,4 +1,4 @@
-"""Peers that come, leave, return, are updated under their name, renamed or replaced."""
+"""Peers that come, leave, return, get another name or are updated under their own."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,6 +8,7 @@ from sigma_mem.ledger.journal import Journal
 from sigma_mem.ledger.lines import Line, PeerLine, peer_line, rename_line, reset_line
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.memory import SigmaState
+from sigma_mem.session.checks import checked_names
 
 
 def append_join(journal: Journal, peer: str, returning: bool, time: float) -> None:
@@ -26,17 +27,14 @@ def append_departure(journal: Journal, peer: str, time: float) -> None:
     ticket.wait()
 
 
-def append_reset(journal: Journal, peer: str, keep: float, time: float) -> None:
-    """Forget part of a peer's record; see `SigmaMem.reset_peer`."""
-    with journal.writing() as fold:
-        _check_member(fold, peer)
-        ticket = journal.append(reset_line(peer, _checked_keep(keep), len(fold.pool), time))
-    ticket.wait()
-    LOG.info("memory %r: peer %r was reset and keeps %g of its record", journal.namespace, peer, keep)
-
-
-def append_rename(journal: Journal, old: str, new: str, keep: float, time: float) -> None:
-    """Give a peer's place and record to another name; see `SigmaMem.rename_peer` and `replace_peer`."""
+def append_rename(journal: Journal, old: str, new: str | None, keep: float, time: float) -> None:
+    """Give a peer's place, and a share of its record, to a name; see `SigmaMem.rename_peer`."""
+    share = _checked_keep(keep)
+    if new in (None, old):
+        if share == 1.0:
+            raise InputError(f"peer {old!r} keeps its name and all its record; expected a new name, or keep=")
+        _append_reset(journal, old, share, time)
+        return
     with journal.writing() as fold:
         _check_member(fold, old)
         SigmaState((*fold.state.peers, new), 1)  # checks the new name
@@ -45,9 +43,17 @@ def append_rename(journal: Journal, old: str, new: str, keep: float, time: float
                 f"peer {new!r} was in this memory before; expected a name not used yet, or one that "
                 f"{old!r} had"
             )
-        ticket = journal.append(rename_line(old, new, _checked_keep(keep), len(fold.pool), time))
+        ticket = journal.append(rename_line(old, new, share, len(fold.pool), time))
     ticket.wait()
-    LOG.info("memory %r: peer %r is now %r and keeps %g of its record", journal.namespace, old, new, keep)
+    LOG.info("memory %r: peer %r is now %r and keeps %g of its record", journal.namespace, old, new, share)
+
+
+def _append_reset(journal: Journal, peer: str, keep: float, time: float) -> None:
+    with journal.writing() as fold:
+        _check_member(fold, peer)
+        ticket = journal.append(reset_line(peer, keep, len(fold.pool), time))
+    ticket.wait()
+    LOG.info("memory %r: peer %r keeps %g of its record", journal.namespace, peer, keep)
 
 
 def sync_pool(journal: Journal, peers: Sequence[str], time: float) -> None:
@@ -85,9 +91,7 @@ def _join(
 
 def checked_pool(given: Sequence[str], pool: Sequence[str]) -> bool:
     """Whether these are the peers of the pool, in any order; InputError for names that cannot be peers."""
-    if isinstance(given, str):
-        raise InputError(f"peers are {given!r}; expected a list of names, such as [{given!r}]")
-    return set(SigmaState(given, 1).peers) == set(pool)
+    return set(SigmaState(checked_names("peers", given), 1).peers) == set(pool)
 
 
 def other_pool_error(given: Sequence[str], pool: Sequence[str], namespace: str) -> InputError:
@@ -101,8 +105,6 @@ def other_pool_error(given: Sequence[str], pool: Sequence[str], namespace: str) 
 
 
 def _check_member(fold: Fold, peer: str) -> None:
-    if not isinstance(peer, str):  # an array of one name is equal to the name
-        raise InputError(f"got {peer!r} as a peer; expected its name")
     if peer not in fold.state.peers:
         now = fold.aliases().get(peer)
         remedy = f"it is called {now!r} now" if now else f"expected one of {list(fold.state.peers)}"
@@ -131,8 +133,6 @@ def current_names(labels: dict[str, float], fold: Fold) -> dict[str, float]:
 
 def known_peers(fold: Fold, names: Sequence[str]) -> list[str]:
     """Peers that are or were in the pool, by the names that they have now."""
-    if isinstance(names, str):
-        raise InputError(f"peers are {names!r}; expected a list of names, such as [{names!r}]")
     known = known_names(fold)
     for name in names:
         if name not in known:

@@ -12,6 +12,7 @@ from sigma_mem.ledger.event import EventState
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
 from sigma_mem.ledger.lines import DecisionLine, Line, served_line
+from sigma_mem.session.checks import checked_names
 
 
 def append_served(
@@ -57,16 +58,22 @@ def append_served(
 
 
 def as_served(fold: Fold, line: Line[DecisionLine]) -> Decision:
-    """The decision of a line, with who answered; its propensity is 0 where the caller took another peer.
+    """The decision of a line, with who answered and the labels so far.
 
-    It names peers as they were called when it was made.
+    Its propensity is 0 if the caller took another peer. It names peers as they were called when it was made.
     """
     decision = decision_in(line)
     event = fold.event(line.event)
-    served = None if event is None else event.served.get(line.id)
-    if event is None or served is None:
+    if event is None:
         return decision
-    served = fold.pool.name_then(served, line.seq, decision.scores)
+    labels, then = event.labels().c, fold.pool.name_then
+    if labels:
+        known = {then(peer, line.seq, decision.scores) or peer: c for peer, c in labels.items()}
+        decision = replace(decision, labels=known)
+    served = event.served.get(line.id)
+    if served is None:
+        return decision
+    served = then(served, line.seq, decision.scores)
     return replace(
         decision,
         served=served,
@@ -88,9 +95,7 @@ def _expected(fold: Fold, peer: str, line: Line[DecisionLine], event: EventState
 
 def checked_among(among: Sequence[str], peers: Sequence[str]) -> list[str]:
     """The candidates that a caller allows, in the order of the pool."""
-    if isinstance(among, str):
-        raise InputError(f"among is {among!r}; expected a list of peers, such as [{among!r}]")
-    allowed = set(among)
+    allowed = set(checked_names("among", among))
     if not allowed:
         raise InputError(f"among is empty; expected at least one of {list(peers)}, or leave it out for all")
     if unknown := sorted(map(str, allowed - set(peers))):

@@ -2,49 +2,65 @@
 
 from __future__ import annotations
 
-import os
-import time as _time
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Literal, overload
 
-import numpy as np
+from numpy.typing import ArrayLike
 
-from sigma_mem.decide import READS, Reads
+from sigma_mem.answers.canon import Canon
+from sigma_mem.answers.chat import Question, question_text
+from sigma_mem.answers.features import Answers, prepare_answers
+from sigma_mem.decide.panel import CHANGE
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
-from sigma_mem.events import Decision
-from sigma_mem.ledger.journal import Journal, shared_journal
+from sigma_mem.events import Answer, Decision, Feedback
+from sigma_mem.ledger.costs import Budget, Price, Spending, price_line
+from sigma_mem.ledger.decision import decision_in
+from sigma_mem.ledger.event import events_of
+from sigma_mem.ledger.lines import is_decision
 from sigma_mem.ledger.pool import PoolChanges
 from sigma_mem.memory import Settings
-from sigma_mem.session.advice import rank_advice
-from sigma_mem.session.arguments import explains_arguments
-from sigma_mem.session.deciding import Decider
-from sigma_mem.session.decisions import Moment
-from sigma_mem.session.export import export_ledger, read_ledger, restore_ledger
+from sigma_mem.memory.topics import checked_topics
+from sigma_mem.session.checks import (
+    checked_count,
+    checked_flag,
+    checked_kind,
+    checked_name,
+    checked_names,
+    checked_seconds,
+    checked_share,
+    named_read,
+)
+from sigma_mem.session.deciding import TaskRequest
+from sigma_mem.session.decisions import Decisions, Moment, decision_filter, decision_lines
+from sigma_mem.session.drift import Drift, find_drift, recent_labels
+from sigma_mem.session.explain import Explanation, explain, pages_before
+from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.forget import forget_events
+from sigma_mem.session.handle import Handle
+from sigma_mem.session.history import History, histories
 from sigma_mem.session.judging import JudgingCenter
-from sigma_mem.session.learning import Learned, learn_stream
-from sigma_mem.session.merge import MergedPart, append_merged, merged_opening
-from sigma_mem.session.methods.costs import CostMethods
-from sigma_mem.session.methods.deciding import DecidingMethods
-from sigma_mem.session.methods.feedback import FeedbackMethods
-from sigma_mem.session.methods.looking import LookingMethods
-from sigma_mem.session.methods.peers import PeerMethods
-from sigma_mem.session.new_store import build_store
-from sigma_mem.session.opening import open_memory
-from sigma_mem.session.peers import checked_pool, other_pool_error, sync_pool
-from sigma_mem.session.refold import RecordedTask, Refolded, RefoldReport, refolded, refolded_opening
-from sigma_mem.store.base import Store
-from sigma_mem.store.open import backup_store, file_of, open_store
-from sigma_mem.streams import Stream
+from sigma_mem.session.limits import limits_given
+from sigma_mem.session.names import id_of
+from sigma_mem.session.panel import Panel, PanelLimits, Step, exploring_share
+from sigma_mem.session.peers import (
+    append_departure,
+    append_join,
+    append_rename,
+    known_peers,
+)
+from sigma_mem.session.served import append_served, as_served, checked_among
+from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.session.topics import Topic
+from sigma_mem.session.trust import TrustByPeer, trust_at, trust_overall
 
-_NEVER = 2**62  # lines until a snapshot
+GivenAnswers = Mapping[str, str | Answer | None]
 
 
-@explains_arguments
-class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, LookingMethods):
+class SigmaMem(Handle):
     """An online reliability memory: who can be trusted, and when.
 
     Parameters
@@ -54,8 +70,8 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
     path : str or path, optional
         A file to keep the memory in; None keeps it in this process.
     sync : bool
-        Whether the pool of an existing memory is matched to `peers`: who is missing is added, who is not
-        named is removed.
+        Whether the pool of an existing memory is matched to `peers`: missing ones are added, the others
+        removed.
     rank : int, optional
         For a memory without an encoder: the dimension of every φ that is handed in.
     encoder : str, callable or Encoder, optional
@@ -65,11 +81,11 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
     namespace : str
         Several memories may live in one store.
     center : Center, optional
-        A frozen model for `select`; see `sigma_mem.center`.
+        A frozen model that judges answers in `decide`; see `sigma_mem.center`.
     readonly : bool
-        Look at the memory in a file and follow it, beside the process that writes it.
+        Look at the memory in a file and follow it while another process writes it.
     store : Store, optional
-        In place of `path`.
+        Instead of `path`.
     durable : {"feedback", "all"}
         Feedback is acknowledged once it is on disk. A decision is written behind, within
         milliseconds, unless "all".
@@ -93,66 +109,6 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
     >>> mem.route("What is 2 + 3?").peer
     'ann'
     """
-
-    def __init__(
-        self,
-        peers: Sequence[str] | None = None,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        sync: bool = False,
-        rank: int | None = None,
-        encoder: str | Embed | Encoder | None = None,
-        settings: Settings | None = None,
-        namespace: str = "default",
-        center: JudgingCenter | None = None,
-        readonly: bool = False,
-        store: Store | None = None,
-        durable: Literal["feedback", "all"] = "feedback",
-        keep_text: bool | None = None,
-        snapshot_every: int = 4096,
-        reads: Reads = READS,
-        seed: int | None = None,
-        clock: Callable[[], float] = _time.time,
-    ) -> None:
-        self._clock = clock
-        self._registry = reads
-        if durable not in ("feedback", "all"):
-            raise InputError(f"durable is {durable!r}; expected 'feedback' or 'all'")
-        if snapshot_every < 1:
-            raise InputError(f"snapshot_every is {snapshot_every}; expected a number of lines, at least 1")
-        self._durable = durable == "all"
-        self._rng = np.random.default_rng(seed)
-        self._warned: set[str] = set()
-        self._owns_store = store is None
-        self._closed = False
-        file = None if path is None or readonly else file_of(path)
-        made = file if file is not None and not file.exists() else None
-        self.store = open_store(path, readonly, create=peers is not None) if store is None else store
-        self._namespace = namespace
-        try:
-            opening, self._encoder = open_memory(
-                self.store, namespace, peers, rank, encoder, settings, keep_text, clock()
-            )
-            self._opening = opening
-            self._keep_text = opening.keep_text
-            self._journal = shared_journal(self.store, namespace, opening, reads, snapshot_every)
-            self._decider = Decider(
-                self._journal, opening, self._encoder, reads, center, self._rng, clock, self._keep_text
-            )
-            with self._journal:
-                pass  # load it now: a damaged memory does not open
-            if peers is not None and not checked_pool(peers, self.peers):
-                if not sync:
-                    raise other_pool_error(peers, self.peers, namespace)
-                sync_pool(self._journal, peers, clock())
-            self._warn([rank_advice(opening.rank)])
-        except BaseException:
-            if self._owns_store:
-                unused = made is not None and not self.store.namespaces()
-                self.store.close()
-                if unused and made is not None:
-                    made.unlink()  # no memory came of it
-            raise
 
     def namespace(
         self,
@@ -180,16 +136,312 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
             durable=durable,
             keep_text=keep_text,
             snapshot_every=snapshot_every,
-            reads=self._registry,
+            reads=self._reads,
             seed=seed,
-            clock=self._clock,
+            clock=self.clock,
         )
 
-    # --- forget, keep, move --------------------------------------------------------------
+    # --- decide --------------------------------------------------------------------------
+
+    def route(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "calibrated-route",
+        explore: bool = False,
+        topic: Topic | None = None,
+        among: Sequence[str] | None = None,
+        max_cost: float | None = None,
+        max_latency: float | None = None,
+        value: float | None = None,
+        min_prob: float | None = None,
+        budget: Budget | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+    ) -> Decision:
+        """Choose a peer before anyone answers.
+
+        Parameters
+        ----------
+        question : str or list of messages, optional
+            The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
+            or `topic` is given.
+        phi : array (rank,), optional
+            The competence direction, instead of encoding the question.
+        read : str
+            Which route: "calibrated-route", or the paper's "m-route".
+        explore : bool
+            Thompson sampling, for callers that will label the chosen peer only: the others are tried as
+            well, and the decision reports its propensity.
+        topic : str or sequence of str, optional
+            What you know of the task's kind: its field, tool, language or tenant. A topic that was not named
+            before is new. Topic alone, question alone or both.
+        among : sequence of str, optional
+            The candidates: only these can be chosen, and the propensity is over them alone.
+        max_cost, max_latency : float, optional
+            Leave out peers whose call is expected to cost more, or to take longer (in seconds).
+        value : float, optional
+            What a right answer is worth, in the unit of the prices: the largest p̂·value − cost is chosen.
+        min_prob : float, optional
+            Choose the cheapest peer with at least this p̂; if none has, the best one, and `details` says so.
+        budget : Budget, optional
+            Choose so that spending follows a budget over many events.
+        after : str or Decision, optional
+            An earlier decision on the same task: both are one event.
+        ref : str, optional
+            A name of your own for the event (a trace id, say), which `feedback`, `served`, `explain` and
+            `after` take instead of an id, also after a restart. The same ref again is the same event.
+        """
+        chosen = named_read(self._reads.routes, read)
+        if explore is not False:
+            checked_flag("explore", explore)
+        limits = limits_given(among, max_cost, max_latency, value, min_prob, budget)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        return self._made(self.decider.decide(task, chosen, explore=explore, limits=limits))
+
+    def vote(
+        self,
+        question: Question | None,
+        answers: GivenAnswers,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "calibrated-vote",
+        canon: Canon = "auto",
+        topic: Topic | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        min_confidence: float | None = None,
+    ) -> Decision:
+        """Choose among answers: equal ones vote together, weighted by what the memory knows of their peers.
+
+        If no answer can be read the vote abstains: `peer` and `answer` are None.
+
+        Parameters
+        ----------
+        question, phi, topic, after, ref
+            As for `route`.
+        answers : mapping
+            Peer → text (or `Answer`, or None for no answer).
+        read : str
+            How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
+            the answer with the larger sum of the calibrated vote's weights.
+        canon : str or callable
+            How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
+            or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
+            canonical form, None if it cannot be read.
+        among : sequence of str, optional
+            Only the answers of these peers count; those of others are left out.
+        min_confidence : float, optional
+            Answer only if that many in a hundred of the answers given are right: abstain, with `peer` and
+            `answer` None, if decisions at least as sure as this one have a smaller mean confidence.
+        """
+        chosen = named_read(self._reads.votes, read)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        given = self._prepared(task.question, answers, canon, among)
+        share = checked_share("min_confidence", min_confidence)
+        return self._made(self.decider.decide(task, chosen, given, min_confidence=share))
+
+    def decide(
+        self,
+        question: Question | None,
+        answers: GivenAnswers,
+        *,
+        phi: ArrayLike | None = None,
+        read: str = "adaptive",
+        canon: Canon = "auto",
+        topic: Topic | None = None,
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        min_confidence: float | None = None,
+    ) -> Decision:
+        """Choose among answers by the read that has been best here: the adaptive read.
+
+        Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
+        and learns from the same feedback which of them were right. With a center, its judgement is one of
+        them; the decision's details then keep utilities U, normalized utilities z and the yes+no mass.
+
+        Parameters
+        ----------
+        question, answers, phi, canon, topic, among, after, ref, min_confidence
+            As for `vote`.
+        read : str
+            "adaptive", or a single read over answers; "select" is the steered center's judgement, combined
+            with the relation G.
+        """
+        one = (
+            None
+            if isinstance(read, str) and read == "adaptive"
+            else named_read(self._reads.over_answers, read)
+        )
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        given = self._prepared(task.question, answers, canon, among)
+        share = checked_share("min_confidence", min_confidence)
+        return self._made(self.decider.decide(task, one, given, min_confidence=share))
+
+    def ask(
+        self,
+        question: Question | None = None,
+        *,
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+        explore: bool = False,
+        canon: Canon = "auto",
+        among: Sequence[str] | None = None,
+        after: str | Decision | None = None,
+        ref: str | None = None,
+        change: float = CHANGE,
+        confidence: float | None = None,
+        calls: int | None = None,
+    ) -> Panel:
+        """Ask peers one after the other, until the rest would hardly change the answer.
+
+        `panel.next` is the peer to ask, `panel.add(peer, answer)` takes its answer and returns whether that
+        is enough, `panel.decision` is the outcome. All of it is one event, and every step is in the ledger.
+        After a restart the same `ref`, or `after` with any step, goes on where the panel stood; in a memory
+        that keeps no texts it begins again with nobody asked.
+
+        Parameters
+        ----------
+        question, phi, topic, canon, among, after, ref
+            As for `route` and `vote`.
+        explore : bool
+            Whether only peers that were asked will be labelled. A panel asks on if a task looks hard, so that
+            those asked later seem worse than they are: only labels of peers that are asked whatever the
+            others answer count, of which the second is sometimes drawn, and ever fewer panels ask everyone.
+        change : float
+            Stop once the chance that the peers not asked would change the answer is at most this.
+        confidence : float, optional
+            Stop as well once the answer is at least this sure.
+        calls : int, optional
+            Ask at most so many.
+        """
+        checked_flag("explore", explore)
+        checked_share("confidence", confidence)
+        checked_count("calls", calls)
+        everyone = explore and self._rng.random() < exploring_share(self.state.labelled)
+        limits = PanelLimits(change, confidence, calls, among, explore, everyone)
+        task = TaskRequest(question_text(question), phi, topic, after, ref)
+        route, within = self._reads["calibrated-route"], limits_given(among)
+        first = self._made(self.decider.decide(task, route, limits=within))
+
+        def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
+            given = prepare_answers(task.question, answers, canon, self.settings.text_features)
+            same = TaskRequest(task.question, after=first.event, ref=ref)
+            return self._made(self.decider.decide(same, None, given, step=step))
+
+        panel = Panel(first, limits, canon, decide, self._rng)
+        if first.id != first.event:
+            lines = [line for line in self.journal.ledger.of_event(first.event) if is_decision(line)]
+            with self.journal as fold:
+                steps = [decision_in(fold.pool.translated(x)) for x in lines if x.body.panel is not None]
+            panel.resume(steps)
+        return panel
+
+    def _prepared(
+        self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None
+    ) -> Answers:
+        """The answers that count, with their canons and text features."""
+        checked_kind("answers", answers, Mapping, "a mapping from peers to answers")
+        if among is not None:
+            allowed = checked_among(among, self.peers)
+            answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
+        return prepare_answers(question, answers, canon, self.settings.text_features)
+
+    # --- teach ---------------------------------------------------------------------------
+
+    def feedback(
+        self,
+        decision: str | Decision,
+        labels: Mapping[str, object] | None = None,
+        *,
+        scores: Mapping[str, object] | None = None,
+        source: str = "default",
+        id: str | None = None,
+        amend: bool = False,
+        wait: bool = True,
+    ) -> Feedback:
+        """Record who was right: for some or all peers, now or late. Returns once it is on disk.
+
+        Feedback is idempotent: the same labels again change nothing. Another label for a peer that the same
+        source labelled before is an error, unless it amends; the result is then as if it had been the first.
+
+        Parameters
+        ----------
+        decision : str or Decision
+            Any decision on the event, its id, or the ref of the event.
+        labels : mapping
+            Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong. The integer 1 is
+            right; the integer 0 is refused, since it could mean wrong (False) or undecided (0.0).
+        scores : mapping
+            Peer → s ∈ [0, 1], where 0 is wrong and 1 is right: the label is c = 2s − 1.
+        source : str
+            Who gives these labels. Sources that are not trusted weigh less (`Settings.trusted`); `revoke`
+            takes back all that a source gave. A peer cannot label itself.
+        id : str, optional
+            Of this feedback, for senders that retry.
+        amend : bool
+            Replace what this source said of these peers.
+        wait : bool
+            Whether to return only once it is on disk. Callers that send many pass False, and call
+            ``store.flush()`` after the last.
+        """
+        checked_flag("amend", amend)
+        checked_flag("wait", wait)
+        said, time = id_of(decision), self.clock()
+        return append_feedback(self.journal, said, labels, scores, source, id, amend, time, wait)
+
+    def served(
+        self,
+        decision: str | Decision,
+        peer: str | None = None,
+        *,
+        cost: float | None = None,
+        latency: float | None = None,
+        wait: bool = True,
+    ) -> Decision:
+        """Record who really answered, if that was another peer than the decision chose, and its cost.
+
+        A line of the ledger: the decision then has `served`, and its propensity is 0 if that is not the
+        peer it chose, since no draw of this memory chose it. Feedback goes on as usual. Recorded again, the
+        last one counts. Returns the decision as it now stands, once it is on disk.
+
+        Parameters
+        ----------
+        decision : str or Decision
+            The decision, its id, or the ref of its event (then the event's last decision).
+        peer : str, optional
+            Who answered; the peer that was chosen, if left out. It is charged instead of the chosen one.
+        cost, latency : float, optional
+            What the call really cost, instead of what was expected, and how many seconds it took.
+        wait : bool
+            Whether to return only once it is on disk; ``store.flush()`` waits for all that is not.
+        """
+        if peer is not None:
+            checked_name("peer", peer)
+        checked_flag("wait", wait)
+        return append_served(self.journal, id_of(decision), peer, cost, latency, self.clock(), wait)
+
+    def revoke(self, source: str, *, undo: bool = False) -> int:
+        """Take back all feedback of a source; return how many lines that were.
+
+        The memory is then as if that source had never given any, and the source is refused, until `undo`.
+        Decisions made meanwhile stay, and so do the p̂ they claimed and the weights that other sources had.
+
+        Parameters
+        ----------
+        source : str
+        undo : bool
+            Take the revocation back: all feedback of the source counts again.
+        """
+        checked_flag("undo", undo)
+        return append_revocation(self.journal, checked_name("source", source), undo, self.clock())
 
     def forget(
         self,
-        decision: str | Decision | Iterable[str | Decision] | None = None,
+        decision: str | Decision | Sequence[str | Decision] | None = None,
         *,
         before: Moment | None = None,
         text: str | None = None,
@@ -198,8 +450,8 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
 
         The memory is then as if they had been decided with nothing known of them, and never labelled: the
         clock, the ages of other events and all ids stay. Their bytes leave the file as well. What later
-        decisions claimed stays as it was recorded; `refold` computes it again. Takes as long as a replay.
-        Returns how many events were forgotten.
+        decisions claimed stays as it was recorded; `admin.refold` computes it again. Takes as long as a
+        replay. Returns how many events were forgotten.
 
         Parameters
         ----------
@@ -210,151 +462,228 @@ class SigmaMem(DecidingMethods, CostMethods, FeedbackMethods, PeerMethods, Looki
         text : str
             Forget all events in whose question or answers this text occurs, in upper or lower case.
         """
-        return forget_events(self._journal, decision, before, text, self._clock())
+        checked_kind("decision", decision, (Decision, Sequence), "a decision, its id, or a list of them")
+        checked_kind("text", text, str, "text")
+        return forget_events(self.journal, decision, before, text, self.clock())
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the whole store, with all its namespaces, into a new file; decisions go on meanwhile."""
-        backup_store(self.store, Path(path))
+    # --- the pool, and what calls cost ---------------------------------------------------
 
-    def export(self, path: str | os.PathLike[str]) -> int:
-        """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
-        with self._journal as fold:
-            until = fold.seq
-        return export_ledger(self._journal.ledger, Path(path), until)
+    def add_peer(self, peer: str, *, returning: bool = False) -> None:
+        """Take a peer into the pool, last in order, with nothing known of it.
 
-    @staticmethod
-    def restore(
-        file: str | os.PathLike[str],
-        path: str | os.PathLike[str] | None = None,
-        *,
-        namespace: str = "default",
-        encoder: str | Encoder | None = None,
-    ) -> SigmaMem:
-        """Make a memory from a file that `export` wrote: the same lines, the same state.
+        A peer that was removed before must be `returning`, so that nobody starts afresh under a name by
+        accident; the ledger records that.
+        """
+        checked_flag("returning", returning)
+        append_join(self.journal, checked_name("peer", peer), returning, self.clock())
+
+    def remove_peer(self, peer: str) -> None:
+        """Take a peer out of the pool, and forget what is known of it; see `add_peer` for its return."""
+        append_departure(self.journal, checked_name("peer", peer), self.clock())
+
+    def rename_peer(self, peer: str, name: str | None = None, *, keep: float = 1.0) -> None:
+        """Give a peer another name, or keep only a share of its record, or both.
+
+        Feedback may still use the old name, which no other peer can have. Labels of earlier events count
+        with the share that is kept, whenever they come.
 
         Parameters
         ----------
-        file
-            What `export` wrote; one that was cut or changed is refused.
-        path, namespace, encoder
-            As for `SigmaMem`; an existing file gets one more namespace.
+        peer : str
+        name : str, optional
+            The new name, for a successor in its place; left out for a model that was updated under its name.
+        keep : float
+            The share of the record that counts from here on, from 0 (start afresh) to 1 (all of it).
         """
-        records = read_ledger(Path(file), encoder)
-        store = open_store(path)
-        try:
-            restore_ledger(records, store, namespace)
-            return SigmaMem._owning(store, namespace, encoder)
-        except BaseException:
-            store.close()
-            raise
+        checked_name("peer", peer)
+        checked_kind("name", name, str, "the peer's new name")
+        append_rename(self.journal, peer, name, keep, self.clock())
 
-    def learn(
+    def set_price(
         self,
-        stream: Stream,
+        peer: str,
         *,
-        source: str = "default",
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Learned:
-        """Learn from a recorded stream: decide every event, then take its labels.
-
-        Every event gets the ref ``stream name:event id``, so that learning again, or after an interruption,
-        takes only what is not there yet. Peers that are new join the pool.
+        per_call: float = 0.0,
+        per_input_token: float = 0.0,
+        per_output_token: float = 0.0,
+        output_tokens: float = 300.0,
+        latency: float | None = None,
+    ) -> Price:
+        """Set what a call to a peer costs from now on, in any one unit of money, and how long it takes.
 
         Parameters
         ----------
-        stream : Stream
-            See `sigma_mem.streams.load_stream`.
-        source : str
-            Who labelled it.
-        progress : callable, optional
-            Told (done, total) now and then.
+        peer : str
+        per_call, per_input_token, per_output_token : float
+            The call costs their sum; the tokens of a question are estimated from its length.
+        output_tokens : float
+            How long an answer is expected to be, until `served` has reported real costs.
+        latency : float, optional
+            Seconds.
         """
-        return learn_stream(self, stream, source, progress)
+        price = Price(per_call, per_input_token, per_output_token, output_tokens, latency)
+        with self.journal.writing() as fold:
+            if checked_name("peer", peer) not in fold.state.peers:
+                raise InputError(f"peer is {peer!r}; expected one of {list(fold.state.peers)}")
+            if fold.costs.prices.get(peer) == price:
+                return price
+            line = price_line(peer, price, fold.costs.price_lines, self.clock())
+            ticket = self.journal.append(line)
+        ticket.wait()
+        return price
 
-    def refold(
+    def spent(self, *, since: float | None = None, until: float | None = None) -> Spending:
+        """What was spent: in all, by peer, and by day (UTC); and the prices that peers have now.
+
+        Parameters
+        ----------
+        since, until : float, optional
+            Seconds since 1970: only the days from the one to the other, both included.
+        """
+        checked_seconds("since", since)
+        checked_seconds("until", until)
+        with self.journal as fold:
+            return fold.costs.spending(since, until, fold.state.peers)
+
+    # --- look: no event, no line in the ledger -------------------------------------------
+
+    def trust(
         self,
-        path: str | os.PathLike[str] | None = None,
+        question: Question | None = None,
         *,
-        settings: Settings | None = None,
-        encoder: str | Embed | Encoder | None = None,
-        keep_text: bool | None = None,
-        namespace: str = "default",
-    ) -> Refolded[SigmaMem]:
-        """Make a new memory from this ledger: every decision is made again, and every label taken again.
+        phi: ArrayLike | None = None,
+        topic: Topic | None = None,
+    ) -> TrustByPeer:
+        """How far each peer can be trusted at a question, on a topic or, without either, whatever the task.
 
-        Tells how the decisions would have differed. This memory stays as it is.
-
-        Parameters
-        ----------
-        path : str or path, optional
-            A new file for the new memory; None keeps it in this process.
-        settings : Settings, optional
-            Of the new memory; those of this one by default.
-        encoder : str or Encoder, optional
-            To encode the questions again, which must have been kept; by default every φ stays.
-        keep_text : bool, optional
-            Whether the new memory keeps texts; as this one by default.
-        namespace : str
-            Of the new memory.
+        Without either, the result has the trust on every topic as well. Only looks: no event, no line in the
+        ledger. The parameters are those of `route`.
         """
-        opening, chosen = refolded_opening(self._opening, self._encoder, settings, encoder, keep_text)
-        with self._journal as fold:
-            until = fold.seq
-        task = RecordedTask()
+        topics, task = checked_topics(topic), question_text(question)
+        if task is None and phi is None and not topics:
+            with self.journal as fold:
+                return trust_overall(fold, self.clock())
+        direction = self.decider.direction(task, phi, topics)
+        with self.journal as fold:
+            return trust_at(fold, direction, fold.state.moment(self.clock()), topics)
 
-        def fill(store: Store) -> RefoldReport:
-            new = SigmaMem(
-                store=store, namespace=namespace, encoder=chosen, reads=self._registry, clock=task.clock
-            )
-            new._decider.center = self._decider.center
-            lines = self._journal.ledger.lines(until=until)
-            return refolded(new, task, lines, encoder is not None)
+    def decision(self, id: str | Decision) -> Decision:
+        """An earlier decision, with the labels that its event has now; for a ref, its event's last one."""
+        with self.journal as fold:
+            return as_served(fold, fold.line(id_of(id)))
 
-        store, report = build_store(path, namespace, opening, self._clock(), fill)
-        return Refolded(SigmaMem._owning(store, namespace, chosen), *report)
-
-    def merge(
+    def decisions(
         self,
-        other: SigmaMem,
-        path: str | os.PathLike[str] | None = None,
+        last: int | None = None,
         *,
-        namespace: str = "default",
-    ) -> SigmaMem:
-        """Make a new memory from this one and another: as if one had seen the events of both, in time.
-
-        Both stay as they are. They must have the same rank, settings and encoder. Events that both have,
-        being copies of one memory, are taken once.
+        before: str | Decision | None = None,
+        peer: str | None = None,
+        read: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+    ) -> Decisions:
+        """Earlier decisions, newest first, read from the ledger while they are iterated.
 
         Parameters
         ----------
-        other : SigmaMem
-        path, namespace
-            Of the new memory, as for `refold`.
+        last : int, optional
+            At most this many.
+        before : str or Decision, optional
+            Only decisions older than this one: the last on the page before.
+        peer, read : str, optional
+            Only those that chose this peer, by any of its names, or were made by this read.
+        since, until : float, datetime or str, optional
+            Only those of since ≤ time < until: seconds since 1970, or a date.
+        text : str, optional
+            Only those with this text in question or answer, in upper or lower case.
         """
-        parts = [mem._part() for mem in (self, other)]
-        opening = merged_opening(*parts)
+        checked_count("last", last)
+        fits = decision_filter(peer=peer, read=read, since=since, until=until, text=text)
+        with self.journal as fold:
+            start = None if before is None else fold.line(id_of(before)).seq - 1
 
-        def fill(store: Store) -> None:
-            append_merged(Journal(store, namespace, opening, self._registry, _NEVER), *parts)
+        def iterate() -> Iterator[Decision]:
+            with self.journal as fold:
+                end, pool = fold.seq if start is None else start, PoolChanges(fold.pool)
+            lines = decision_lines(self.journal.ledger, end)
+            for line in islice((line for line in lines if fits(line, pool)), last):
+                with self.journal as fold:
+                    decision = as_served(fold, line)
+                yield decision
 
-        store, _ = build_store(path, namespace, opening, self._clock(), fill)
-        return SigmaMem._owning(store, namespace, self._encoder)
+        return Decisions(iterate)
 
-    def _part(self) -> MergedPart:
-        with self._journal as fold:
-            return MergedPart(
-                self._journal.ledger,
-                self._opening,
-                fold.seq,
-                fold.state.peers,
-                frozenset(fold.departed),
-                frozenset(fold.revoked),
-                PoolChanges(fold.pool),
-            )
+    def explain(self, decision: str | Decision, *, peer: str | None = None, top: int = 5) -> Explanation:
+        """Name the past events that weighed most in a decision, exactly.
 
-    @staticmethod
-    def _owning(store: Store, namespace: str, encoder: str | Encoder | None) -> SigmaMem:
-        """A memory that closes its store."""
-        mem = SigmaMem(store=store, namespace=namespace, encoder=encoder)
-        mem._owns_store = True
-        return mem
+        Parameters
+        ----------
+        decision : str or Decision
+            The decision, its id, or the ref of its event (then the event's last decision).
+        peer : str, optional
+            Whose score to take apart, by any of its names; the chosen peer's by default.
+        top : int
+            How many events to list.
+        """
+        checked_kind("peer", peer, str, "the name of a peer")
+        checked_kind("top", top, int, "a whole number, 0 or more")
+        checked_count("top", top)
+        with self.journal as fold:
+            line, changes = fold.line(id_of(decision)), PoolChanges(fold.pool)
+            made = as_served(fold, line)
+        name = None if peer is None else changes.name_then(peer, line.seq, made.scores)
+        if peer is not None and name is None:
+            raise InputError(f"peer {peer!r} was not in the pool {sorted(made.scores)} then")
+        before = pages_before(self.journal.ledger, line.seq)
+        return replace(explain(line, before, self.settings, name, top, changes), served=made.served)
+
+    @overload
+    def history(self, peer: str, *, lines: int | None = None) -> History: ...
+
+    @overload
+    def history(
+        self, peer: list[str] | tuple[str, ...] | None = None, *, lines: int | None = None
+    ) -> dict[str, History]: ...
+
+    def history(
+        self, peer: str | list[str] | tuple[str, ...] | None = None, *, lines: int | None = None
+    ) -> History | dict[str, History]:
+        """A peer's record: every event in which it was labelled or chosen, as it stands now, oldest first.
+
+        Of several peers, or of the whole pool if none is named, the records by peer, in one pass.
+
+        Parameters
+        ----------
+        peer : str or sequence of str, optional
+            By the name that a peer has or had.
+        lines : int, optional
+            Look only at so many lines at the ledger's end.
+        """
+        checked_count("lines", lines)
+        with self.journal as fold:
+            end, revoked, pool = fold.seq, set(fold.revoked), PoolChanges(fold.pool)
+            if peer is None:
+                names = list(fold.state.peers)
+            else:
+                names = known_peers(fold, [peer] if isinstance(peer, str) else checked_names("peers", peer))
+        start = 0 if lines is None else max(0, end - lines)
+        past = [pool.translated(line) for line in self.journal.ledger.lines(after=start, until=end)]
+        made = (line for line in past if is_decision(line))
+        found = histories(made, events_of(past, revoked), names)
+        return found[names[0]] if isinstance(peer, str) else found
+
+    def drift(self) -> list[Drift]:
+        """Peers whose recent record left their long one: since when, and how sure; the surest first.
+
+        Looks at the newest 600 labels of every peer. A run of hard tasks or of one topic is no drift, and
+        what moves many peers at once is taken for a change of the tasks.
+        """
+        with self.journal as fold:
+            recent = recent_labels(fold, self.store, self._namespace)
+        return find_drift(recent, self.store, self._namespace)
+
+    def sources(self) -> list[Source]:
+        """Everyone who gave feedback or is trusted, by name: how often, and what that is worth now."""
+        with self.journal as fold:
+            return list_sources(fold, self.store.sources(self._namespace))

@@ -33,7 +33,7 @@ def test_one_trusted_peer_is_enough_and_feedback_labels_all_that_said_it(start):
     answer = ask(gateway, PANEL)
     assert (answer.model, answer.sigma_mem["attempts"]) == ("ann", 1)
     gateway.client.post("/feedback", cast_to=object, body={"id": answer.id, "score": 1.0})
-    assert mem.labels(answer.id) == {"ann": 1.0}
+    assert mem.decision(answer.id).labels == {"ann": 1.0}
 
 
 def test_peers_that_fail_are_passed_over(start):

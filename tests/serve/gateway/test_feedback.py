@@ -34,7 +34,7 @@ def test_a_score_is_about_everyone_who_said_the_same(start):
     answer = ask(gateway, "sigma-mem/vote")
     done = send(gateway, {"id": answer.id, "score": 0.75}).json()
     assert done["labels"] == {"ann": 0.5, "cat": 0.5}
-    assert memory_of(gateway).labels(answer.id) == {"ann": 0.5, "cat": 0.5}
+    assert memory_of(gateway).decision(answer.id).labels == {"ann": 0.5, "cat": 0.5}
 
 
 def test_a_score_is_about_who_really_served(start):
@@ -48,7 +48,7 @@ def test_labels_name_peers_and_a_tool_loop_is_one_event(start):
     first = ask(gateway)
     second = ask(gateway, after=first.id)
     assert send(gateway, {"id": second.id, "labels": {"ann": True, "bob": -0.5}}).status_code == 200
-    assert memory_of(gateway).labels(first.id) == {"ann": 1.0, "bob": -0.5}
+    assert memory_of(gateway).decision(first.id).labels == {"ann": 1.0, "bob": -0.5}
 
 
 def test_what_is_unknown_or_contradicts_is_refused(start):
@@ -63,7 +63,7 @@ def test_what_is_unknown_or_contradicts_is_refused(start):
     assert conflict.status_code == 409
     assert conflict.json()["error"]["code"] == "conflict"
     assert send(gateway, {"id": id, "score": 0, "amend": True}).status_code == 200
-    assert memory_of(gateway).labels(id) == {"ann": -1.0}
+    assert memory_of(gateway).decision(id).labels == {"ann": -1.0}
     for wrong in (
         {"id": id},
         {"id": id, "score": 1, "labels": {"ann": True}},

@@ -1,5 +1,6 @@
 """Reads that the dashboard needs beside the memory's API: trends, the relation, events without labels."""
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -8,14 +9,16 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from sigma_mem.events import Decision
 from sigma_mem.memory.rates import wilson
 from sigma_mem.serve.auth import needs
-from sigma_mem.serve.bodies import body_response, decision_body
+from sigma_mem.serve.calls import body_response
 from sigma_mem.serve.context import Context
+from sigma_mem.serve.responses import DecisionsBody
 from sigma_mem.serve.routes import Namespace
-from sigma_mem.serve.schemas.responses import DecisionsBody
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.history import History
+from sigma_mem.session.trust import votes_together
 
 _LINES = 20_000  # of the ledger's end that a trend is made of
 _LOOKED_AT = 2_000  # decisions among which those without labels are sought
@@ -45,7 +48,7 @@ class RelationBody(BaseModel):
 
     peers: list[str]
     matrix: list[list[float]] = Field(description="Symmetric, with diagonal 1.")
-    votes: float | None = Field(description="Independent votes, if all peers gave one answer.")
+    votes: float = Field(description="Independent votes, if the chosen peers gave one answer.")
 
 
 def view_routes(context: Context) -> APIRouter:
@@ -69,9 +72,12 @@ def view_routes(context: Context) -> APIRouter:
 
     @routes.get("/{namespace}/relation", summary="G, as a matrix.", response_model=RelationBody)
     @needs("read")
-    async def relation(namespace: Namespace) -> Response:
+    async def relation(
+        namespace: Namespace,
+        peer: Annotated[list[str] | None, Query(description="Peers that agree; all by default.")] = None,
+    ) -> Response:
         memory = await memories.get(namespace)
-        return body_response(await memory.slow(relation_body))
+        return body_response(await memory.slow(lambda mem: relation_body(mem, peer)))
 
     @routes.get(
         "/{namespace}/unlabelled",
@@ -92,7 +98,7 @@ def view_routes(context: Context) -> APIRouter:
 
 def trends(mem: SigmaMem, window: int, points: int) -> dict[str, Any]:
     """The record of every peer as a curve with its interval."""
-    histories = mem.histories(lines=_LINES)
+    histories = mem.history(lines=_LINES)
     times = {entry.event: entry.time for history in histories.values() for entry in history}
     places = {event: place for place, event in enumerate(sorted(times, key=times.__getitem__))}
     curves = {peer: _curve(history, places, window, points) for peer, history in histories.items()}
@@ -119,23 +125,20 @@ def _curve(history: History, places: dict[str, int], window: int, points: int) -
     ]
 
 
-def relation_body(mem: SigmaMem) -> dict[str, Any]:
-    """G, and what an agreement of everyone is worth."""
-    state = mem.state
-    votes = mem.effective_votes(dict.fromkeys(state.peers, "the same"))
-    return {
-        "peers": list(state.peers),
-        "matrix": state.G.tolist(),
-        "votes": next(iter(votes.values()), None),
-    }
+def relation_body(mem: SigmaMem, agreeing: Sequence[str] | None = None) -> dict[str, Any]:
+    """G, and what an agreement of these peers, all by default, is worth."""
+    with mem.journal as fold:
+        state = fold.state
+        votes = votes_together(state, state.moment(mem.clock()), agreeing)
+        return {"peers": state.peers, "matrix": state.G.tolist(), "votes": votes}
 
 
-def without_labels(mem: SigmaMem, last: int) -> list[dict[str, Any]]:
+def without_labels(mem: SigmaMem, last: int) -> list[Decision]:
     """Decisions on events that nobody labelled, newest first, one an event."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Decision] = {}
     for decision in islice(mem.decisions(), _LOOKED_AT):
-        if decision.event not in found and not mem.labels(decision):
-            found[decision.event] = decision_body(decision)
+        if not decision.labels:
+            found.setdefault(decision.event, decision)
         if len(found) == last:
             break
     return list(found.values())

@@ -97,7 +97,8 @@ def price_of(upstream: Upstream, usage: Usage) -> float:
 
 def expected_costs(mem: SigmaMem, question: str) -> dict[str, float]:
     """What a call to each peer with a price is expected to cost."""
-    return {peer: price.of_call(len(question)) for peer, price in mem.prices().items()}
+    with mem.journal as fold:
+        return {peer: price.of_call(len(question)) for peer, price in fold.costs.prices.items()}
 
 
 def affordable(names: Sequence[str], costs: Mapping[str, float], most: float) -> list[str]:

@@ -1,14 +1,15 @@
 """Where a tool's call goes: the memory of a file, or a namespace of the service, as far as the key may."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from mcp.server.mcpserver import Context as Call
 
 from sigma_mem.errors import InputError
-from sigma_mem.events import Decision, Feedback
+from sigma_mem.operations import Operation
 from sigma_mem.serve.auth import principal_of, require_role
+from sigma_mem.serve.calls import perform
 from sigma_mem.serve.context import Context
 from sigma_mem.serve.keys import Principal
 from sigma_mem.session import SigmaMem
@@ -23,17 +24,13 @@ class ToolMemories(Protocol):
     def namespace_of(self, given: str | None) -> str:
         """The namespace that is meant; without a name, the default one."""
 
-    def source_of(self, call: AnyCall) -> str:
-        """Under which name feedback is taken."""
-
-    async def look(self, call: AnyCall, namespace: str, read: Callable[[SigmaMem], T]) -> T:
-        """Read from a memory."""
+    async def call(
+        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
+    ) -> T:
+        """Call an operation; returns once what it wrote is on disk."""
 
     async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
         """Write to a memory; returns once it is on disk."""
-
-    def wrote(self, call: AnyCall, namespace: str, written: Decision | Feedback) -> None:
-        """Note what was written, for metrics and audit."""
 
 
 class FileMemory:
@@ -50,13 +47,13 @@ class FileMemory:
             )
         return self._namespace
 
-    def source_of(self, call: AnyCall) -> str:
-        """As the command line says."""
-        return self._source
-
-    async def look(self, call: AnyCall, namespace: str, read: Callable[[SigmaMem], T]) -> T:
-        """Read, in a thread."""
-        return await asyncio.to_thread(read, self._mem)
+    async def call(
+        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
+    ) -> T:
+        """Call an operation, in a thread; feedback is from the source that the command line named."""
+        kept = {"source": self._source, "wait": False}
+        arguments = {**given, **{name: kept[name] for name in operation.kept}}
+        return await self.write(call, namespace, lambda mem: getattr(mem, operation.name)(**arguments))
 
     async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
         """Write and wait for the disk, in a thread."""
@@ -67,9 +64,6 @@ class FileMemory:
             return done
 
         return await asyncio.to_thread(written)
-
-    def wrote(self, call: AnyCall, namespace: str, written: Decision | Feedback) -> None:
-        """The ledger alone keeps it."""
 
 
 class ServiceMemories:
@@ -82,37 +76,24 @@ class ServiceMemories:
         """The named one, or the service's own."""
         return self._context.config.namespace if given is None else given
 
-    def source_of(self, call: AnyCall) -> str:
-        """The name of the key."""
-        return _caller(call).name
-
-    async def look(self, call: AnyCall, namespace: str, read: Callable[[SigmaMem], T]) -> T:
-        """Read, where the key may."""
-        require_role(_caller(call), "read", namespace)
-        memory = await self._context.memories.get(namespace)
-        return await memory.slow(read)
+    async def call(
+        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
+    ) -> T:
+        """Call an operation, if the key may, and wait for the disk; feedback is from the key."""
+        caller = _caller(call)
+        require_role(caller, operation.role, namespace)
+        running = perform(self._context, caller, operation, namespace, given)
+        found, _ = await (
+            running if operation.role == "read" else self._context.memories.durable(namespace, running)
+        )
+        done: T = found
+        return done
 
     async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
-        """Write, where the key may, and wait for the disk."""
+        """Write, if the key may, and wait for the disk."""
         require_role(_caller(call), "write", namespace)
         memory = await self._context.memories.get(namespace)
         return await self._context.memories.durable(namespace, memory.slow(write))
-
-    def wrote(self, call: AnyCall, namespace: str, written: Decision | Feedback) -> None:
-        """Count it; feedback goes into the audit, too."""
-        if isinstance(written, Decision):
-            self._context.metrics.decided(written.read)
-            return
-        self._context.metrics.feedback.inc()
-        self._context.audit.wrote(
-            _caller(call),
-            "feedback",
-            namespace,
-            id=written.id,
-            event=written.event,
-            labels=written.labels,
-            amends=written.amends,
-        )
 
 
 def _caller(call: AnyCall) -> Principal:

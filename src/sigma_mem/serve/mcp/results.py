@@ -1,17 +1,19 @@
 """What tools return, beside the bodies of the memory's API: short, since a model reads it."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from sigma_mem.events import Decision
+from sigma_mem.events import Decision, Feedback
+from sigma_mem.session import Explanation, TrustByPeer
 from sigma_mem.session.panel import Panel
 
 
 class DecisionSummary(BaseModel):
     """Whom to trust, and how far."""
 
-    decision: str = Field(description="The id of this decision, for record_feedback and explain.")
+    decision: str = Field(description="The id of this decision, for feedback and explain.")
     event: str = Field(description="The event: the id of its first decision.")
     ref: str | None = Field(description="The caller's own name of the event.")
     peer: str | None = Field(description="Whom to trust; null where the decision abstains.")
@@ -32,6 +34,48 @@ class PanelStep(BaseModel):
     change: float = Field(description="The chance that the peers not asked would change the answer.")
     asked: list[str] = Field(description="Peers whose answer is there.")
     decision: DecisionSummary = Field(description="The choice among the answers so far.")
+
+
+class ExplanationBody(BaseModel):
+    """Why a peer had the score it had: terms of past events."""
+
+    model_config = ConfigDict(extra="allow")
+    decision: str
+    peer: str
+    chosen: str
+    score: float
+    prob: float
+    effective: float
+    text: str = Field(description="The same in words.")
+
+
+class TrustBody(BaseModel):
+    """How far each peer can be trusted."""
+
+    events: int
+    votes: float | None = Field(description="Independent votes that an agreement of all peers is worth.")
+    peers: dict[str, dict[str, Any]]
+    topics: dict[str, dict[str, dict[str, Any]]]
+
+
+class FeedbackBody(BaseModel):
+    """Feedback as it was taken; it is on disk."""
+
+    id: str
+    event: str
+    labels: dict[str, float]
+    source: str
+    time: float
+    amends: bool
+
+
+# What a tool's result looks like; any other is an object.
+RESULTS: Mapping[type, type[BaseModel]] = {
+    Decision: DecisionSummary,
+    Explanation: ExplanationBody,
+    TrustByPeer: TrustBody,
+    Feedback: FeedbackBody,
+}
 
 
 def decision_summary(decision: Decision) -> DecisionSummary:

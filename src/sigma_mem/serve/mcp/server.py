@@ -16,9 +16,9 @@ from sigma_mem.serve.mcp.tools import add_tools
 _SHOWN = 80  # characters of what a caller sent
 _INSTRUCTIONS = """\
 Σ-Mem remembers which models or agents (peers) were right on which kind of task.
-Before you hand a task to a peer, call route. With several answers in hand, call vote.
+Before you hand a task to a peer, call route. With several answers in hand, call decide.
 To ask only as many peers as needed, call ask, then add_answer until next is null.
-Once you know who was right, call record_feedback with the decision's id: only this teaches the memory."""
+Once you know who was right, call feedback with the decision's id: only this teaches the memory."""
 
 
 class MemoryServer(MCPServer[Any]):

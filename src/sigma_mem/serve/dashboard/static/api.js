@@ -37,7 +37,8 @@ export function memory(namespace) {
   return {
     namespace,
     get(name, query = {}) {
-      const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+      const given = Object.entries(query).flatMap(([key, value]) => [value].flat().map((each) => [key, each]))
+        .filter(([, value]) => value !== "" && value !== null && value !== undefined);
       const search = new URLSearchParams(given).toString();
       return call(`${base}${name ? `/${name}` : ""}${search ? `?${search}` : ""}`);
     },

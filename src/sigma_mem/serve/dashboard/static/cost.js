@@ -5,8 +5,8 @@ export const title = "Cost";
 const TOKENS = 250; // of a question, where a price is by token
 
 export async function load(api) {
-  const [now, prices, spent] = await Promise.all([api.get("table"), api.get("prices"), api.get("spent")]);
-  return { overall: now.overall, prices: prices.prices, spent };
+  const [now, spent] = await Promise.all([api.post("trust", {}), api.get("spent")]);
+  return { overall: now.peers, prices: spent.prices, spent };
 }
 
 export function render({ overall, prices, spent }) {

@@ -6,15 +6,15 @@ let explained = { decision: null, peer: "" };
 
 export async function load(api, id) {
   if (explained.decision !== id) explained = { decision: id, peer: "" };
-  const [decision, labels, explanation] = await Promise.all([
-    api.get("decision", { id }), api.get("labels", { decision: id }),
+  const [decision, explanation] = await Promise.all([
+    api.get("decision", { id }),
     api.get("explain", { decision: id, peer: explained.peer, top: EVENTS })
       .catch((error) => ({ refused: error.message })), // who abstained for want of answers chose nobody
   ]);
-  return { decision, labels: labels.labels, explanation };
+  return { decision, explanation };
 }
 
-export function render({ decision: d, labels, explanation }, api, again) {
+export function render({ decision: d, explanation }, api, again) {
   const fact = (name, value) => (known(value) && value !== "" ? [el("dt", {}, name), el("dd", {}, value)] : []);
   return [
     heading("Decision"),
@@ -25,7 +25,7 @@ export function render({ decision: d, labels, explanation }, api, again) {
       fact("Topics", (d.topics ?? []).join(", ")), fact("Cost", known(d.cost) ? money(d.cost) : null),
       fact("Time", when(d.time)), fact("Ref", d.ref), fact("Id", d.id)),
     el("h2", {}, "Scores and weights"),
-    weights(d, labels),
+    weights(d, d.labels),
     el("p", { class: "note" }, "Weight: the log-odds of p, and what the text of the answer adds. A calibrated vote adds the same amount to "
       + "every peer, for how many wrong answers compete, so of two sums the one with more peers gains."),
     outcome(d),
@@ -77,8 +77,8 @@ function terms(e, api) {
   if (e.others) rows.push([`${e.others} other events`, "", "", "", "", signed(e.rest)]);
   const from = e.basis;
   return [
-    el("p", {}, `p of ${e.peer} rests ${percent(from.from_labels)} on labels near here, ${percent(from.from_overall)} on its `
-      + `overall rate, ${percent(from.from_agreement)} on agreement and ${percent(from.from_pool)} on the pool.`),
+    el("p", {}, `${e.peer} was right about ${number(from.right, 0)} and wrong about ${number(from.wrong, 0)} times on tasks like this `
+      + `one; ${percent(from.prior)} of p is its overall rate (${number(from.labels, 0)} labels).`),
     table(`Terms of the score ${signed(e.score)} of ${e.peer}`, [["Past event"], ["It was"], ["Similarity", "num"],
       ["Recency", "num"], ["Weight of who said so", "num"], ["Share", "num"]], rows, { id: "terms-table", class: "texts" }),
   ];

@@ -31,8 +31,7 @@ function agreement(peers, votes, api) {
     const chosen = new FormData(form).getAll("peer");
     if (!chosen.length) { result.textContent = "Choose at least one peer."; return; }
     try {
-      const found = await api.post("effective_votes", { answers: Object.fromEntries(chosen.map((peer) => [peer, "the same"])) });
-      say(chosen.length, Object.values(found.votes)[0]);
+      say(chosen.length, (await api.get("relation", { peer: chosen })).votes);
     } catch (error) { result.textContent = error.message; }
   });
   say(peers.length, votes);

@@ -4,9 +4,9 @@ import { el, empty, heading, number, percent, range, table } from "./dom.js";
 export const title = "Topics";
 const LEAST = 5; // labels, below which a cell stays grey
 
-export const load = (api) => api.get("table");
+export const load = (api) => api.post("trust", {});
 
-export function render({ overall, topics }) {
+export function render({ peers: overall, topics }) {
   const names = Object.keys(topics).sort();
   const rows = Object.keys(overall).map((peer) => [peer, cell(overall[peer]), ...names.map((name) => cell(topics[name][peer]))]);
   return [

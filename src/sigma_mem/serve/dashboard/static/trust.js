@@ -4,15 +4,15 @@ import { bar, el, empty, heading, known, number, percent, range, table, when } f
 export const title = "Trust";
 
 export async function load(api) {
-  const [now, trend, drift] = await Promise.all([api.get("table"), api.get("trend"), api.get("drift")]);
+  const [now, trend, drift] = await Promise.all([api.post("trust", {}), api.get("trend"), api.get("drift")]);
   return { now, trend, drift: drift.drift };
 }
 
 export function render({ now, trend, drift }) {
-  const peers = Object.keys(now.overall).sort((a, b) => now.overall[b].prob - now.overall[a].prob);
+  const peers = Object.keys(now.peers).sort((a, b) => now.peers[b].prob - now.peers[a].prob);
   const changed = Object.fromEntries(drift.map((d) => [d.peer, d]));
   const rows = peers.map((peer) => {
-    const { prob, interval, labels, last: newest } = now.overall[peer];
+    const { prob, interval, labels, last: newest } = now.peers[peer];
     const last = trend.trends[peer]?.at(-1);
     return [peer, bar(prob, percent(prob)), range(interval), number(labels, 0), known(newest) ? when(newest) : "never", percent(last?.right), changedText(changed[peer])];
   });

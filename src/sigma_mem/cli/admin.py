@@ -1,0 +1,298 @@
+"""The functions of `sigma_mem.admin` as commands, and ``sigma-mem db``: whole memories."""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from sigma_mem.answers.canon import KINDS
+from sigma_mem.cli.options import (
+    Json,
+    MemoryFile,
+    Namespace,
+    check_folder,
+    existing,
+    memory_path,
+    named_values,
+    opened_to_read,
+)
+from sigma_mem.cli.output import print_json, print_table, progress_bar, say
+from sigma_mem.errors import InputError
+from sigma_mem.events import shortened
+
+AnyMemory = Annotated[
+    Path,
+    typer.Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path),
+]
+db_app = typer.Typer(no_args_is_help=True, add_completion=False, help="The tables of a memory.")
+NewFile = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
+
+
+def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
+    """Copy a memory's file, with all its namespaces, while another process writes.
+
+    Example:
+    sigma-mem backup --memory memory.db backup.db
+    """
+    from contextlib import closing
+
+    from sigma_mem.admin import backup as back_up
+    from sigma_mem.store.open import open_store
+
+    with closing(open_store(existing(memory), readonly=True)) as store:
+        back_up(store, target)
+    say(json, {"backup": str(target)}, f"backup: {target}")
+
+
+def export(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            help="JSON lines to write: .jsonl or .jsonl.gz; - for standard output.", show_default=False
+        ),
+    ],
+    memory: MemoryFile,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Write a memory as JSON lines, without loss, while another process writes.
+
+    Examples:
+    sigma-mem export --memory memory.db memory.jsonl.gz
+
+    sigma-mem export --memory memory.db - | zstd > memory.jsonl.zst
+    """
+    if str(target) == "-":
+        if json:
+            raise InputError("got --json and - for standard output; expected one of them")
+        _export_to_stdout(memory, namespace)
+        return
+    from sigma_mem.admin import export as export_memory
+
+    with opened_to_read(memory, namespace) as mem:
+        lines = export_memory(mem, target)
+    say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+
+
+def _export_to_stdout(memory: Path, namespace: str) -> None:
+    """Nothing is printed unless all of it could be written."""
+    from sigma_mem.admin import export as export_memory
+
+    with TemporaryDirectory() as folder, opened_to_read(memory, namespace) as mem:
+        file = Path(folder) / "memory.jsonl"
+        export_memory(mem, file)
+        with file.open("rb") as lines:
+            shutil.copyfileobj(lines, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="What sigma-mem export wrote.", show_default=False)],
+    memory: MemoryFile,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Make a memory from a file that export wrote.
+
+    Example:
+    sigma-mem restore memory.jsonl.gz --memory new.db
+    """
+    from sigma_mem.admin import restore as restore_memory
+
+    check_folder("--memory", memory)
+    with restore_memory(file, memory, namespace=namespace) as mem:
+        values = {"memory": str(memory), "events": mem.events, "peers": list(mem.peers)}
+        said = f"{memory}: {mem.events} events of {', '.join(mem.peers)}"
+    say(json, values, said)
+
+
+def learn(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False),
+    ],
+    memory: MemoryFile,
+    question: Annotated[str, typer.Option(help="Table: column of the question.")] = "question",
+    event: Annotated[
+        str | None, typer.Option(help="Table: column that says which rows are one event.")
+    ] = None,
+    peer: Annotated[str | None, typer.Option(help="Table with a row per answer: column of the peer.")] = None,
+    answer: Annotated[
+        list[str] | None, typer.Option("--answer", "-a", help="Column of the answer, or peer=column.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Column of true and false or -1 to 1, or peer=column.")
+    ] = None,
+    score: Annotated[
+        list[str] | None, typer.Option(help="Column of scores from 0 to 1, or peer=column.")
+    ] = None,
+    canon: Annotated[str, typer.Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto",
+    source: Annotated[str, typer.Option(help="Who labelled it.")] = "default",
+    encoder: Annotated[str | None, typer.Option(help="For a new memory.")] = None,
+    limit: Annotated[int | None, typer.Option(help="At most this many events.")] = None,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Learn from a recorded stream or from a table; again, it takes only what is new.
+
+    Examples:
+    sigma-mem learn stream.jsonl.gz --memory memory.db
+
+    sigma-mem learn log.csv -m memory.db --question prompt --peer model --answer output --score grade
+
+    sigma-mem learn wide.parquet -m memory.db --score gemma=gemma_ok --score phi=phi_ok
+    """
+    from sigma_mem.admin import learn as learn_stream
+    from sigma_mem.session import SigmaMem
+    from sigma_mem.streams import load_stream
+    from sigma_mem.streams.columns import Columns, load_table
+    from sigma_mem.streams.rows import ending_of
+
+    if canon not in KINDS:
+        raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")
+    named = {"answer": answer or [], "label": label or [], "score": score or []}
+    dropped: Mapping[str, int] = {}
+    if peer is None and not any(named.values()):
+        if ending_of(file) in (".csv", ".parquet"):
+            raise InputError(
+                f"got the table {file} without its columns; expected --score peer=column for every peer or, "
+                "with one answer a row, --peer, --answer and --score"
+            )
+        stream = load_stream(file)
+    else:
+        columns: dict[str, Any] = {}
+        for what, given in named.items():
+            if any("=" in text for text in given):
+                columns[f"{what}s"] = named_values(given, what)
+            elif len(given) > 1:
+                raise InputError(
+                    f"got --{what} {len(given)} times; expected one column, or peer=column for each"
+                )
+            elif given:
+                columns[what] = given[0]
+        table = load_table(file, Columns(question, event, peer=peer, **columns), kind=canon)
+        stream, dropped = table.stream, table.report.dropped
+    if limit is not None:
+        stream = stream.select(limit=limit)
+    check_folder("--memory", memory)
+    peers = None if memory.exists() else stream.peers
+    with SigmaMem(peers, memory, namespace=namespace, encoder=encoder) as mem, progress_bar() as progress:
+        found = learn_stream(
+            mem, stream, source=source, progress=lambda done, of: progress("learn", done, of)
+        )
+    known = f", {found.known} known before" if found.known else ""
+    added = f", new peers {', '.join(found.added)}" if found.added else ""
+    said = [f"{memory}: {found.events} events, {found.labels} labels{known}{added}"]
+    said += [f"dropped {count}: {reason}" for reason, count in dropped.items()]
+    if dropped and event is None:
+        said.append("rows with the same question are taken for one event: name the event's column by --event")
+    say(json, {**asdict(found), "dropped": dict(dropped)}, "\n".join(said))
+
+
+def refold(
+    target: NewFile,
+    memory: MemoryFile,
+    gamma: Annotated[float | None, typer.Option(help="What is left of evidence after one event.")] = None,
+    half_life: Annotated[float | None, typer.Option(help="Decay by time instead: seconds.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Encode the questions again, with this encoder.")
+    ] = None,
+    no_text: Annotated[
+        bool, typer.Option("--no-text", help="Keep numbers only in the new memory, no questions and answers.")
+    ] = False,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Make a new memory from an old ledger with other settings, and say how decisions would have differed.
+
+    Example:
+    sigma-mem refold --memory memory.db --gamma 0.99 new.db
+    """
+    from sigma_mem.admin import refold as refold_memory
+
+    if gamma is not None and half_life is not None:
+        raise InputError("got --gamma and --half-life; expected one of them")
+    with opened_to_read(memory, namespace) as mem:
+        settings, keep = None, False if no_text else None
+        if half_life is not None:
+            settings = replace(mem.settings, decay="time", half_life=half_life)
+        elif gamma is not None:
+            decay = "event" if mem.settings.decay == "time" else mem.settings.decay
+            settings = replace(mem.settings, gamma=gamma, horizons=(), decay=decay, half_life=None)
+        found = refold_memory(
+            mem, target, settings=settings, encoder=encoder, keep_text=keep, namespace=namespace
+        )
+        found.memory.close()
+    if json:
+        print_json({"memory": str(target), **found.to_dict()})
+        return
+    rows = [(d.decision, d.before or "—", d.after or "—") for d in found.differences[:20]]
+    print_table(
+        ("decision", "before", "after"), rows, [repr(found)[1:-1], f"memory: {shortened(str(target), 200)}"]
+    )
+
+
+def merge(
+    one: AnyMemory,
+    two: AnyMemory,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new file.", show_default=False)],
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Make a new memory from two: as if one had seen the events of both, in the order of time.
+
+    Example:
+    sigma-mem merge berlin.db paris.db --output both.db
+    """
+    from sigma_mem.admin import merge as merge_memories
+
+    with (
+        opened_to_read(one, namespace) as first,
+        opened_to_read(two, namespace) as second,
+        merge_memories(first, second, output, namespace=namespace) as merged,
+    ):
+        values = {"memory": str(output), "events": merged.events, "peers": list(merged.peers)}
+        said = f"{output}: {merged.events} events of {', '.join(merged.peers)}"
+    say(json, values, said)
+
+
+def check(memory: MemoryFile, json: Json = False) -> None:
+    """Verify every line and digest of a memory, and a file's indexes. Works while other processes write.
+
+    Example:
+    sigma-mem check --memory memory.db
+    """
+    from sigma_mem.admin import check as check_store
+
+    found = check_store(existing(memory))
+    names = list(found.namespaces)
+    notes = {name: [str(each) for each in said] for name, said in found.advice.items() if said}
+    values = {"memory": str(memory), "lines": found.lines, "namespaces": names, "advice": notes}
+    whole = f"{memory} is whole: {found.lines} lines in {len(names)} namespace{'s' * (len(names) != 1)}"
+    say(json, values, "\n".join([whole, *(f"note on {name}: {x}" for name in notes for x in notes[name])]))
+
+
+@db_app.callback()
+def _db() -> None:
+    """The tables of a memory."""
+
+
+@db_app.command()
+def upgrade(memory: AnyMemory, json: Json = False) -> None:
+    """Bring a memory's tables to this version. A file is upgraded when it is opened, too.
+
+    Examples:
+    sigma-mem db upgrade postgresql://sigma@db.example/memory
+
+    sigma-mem db upgrade memory.db
+    """
+    from sigma_mem.store.open import upgrade_store
+
+    before, after = upgrade_store(existing(memory))
+    said = f"has version {after} already" if before == after else f"went from version {before} to {after}"
+    say(json, {"before": before, "after": after}, f"{memory} {said}")

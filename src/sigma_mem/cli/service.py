@@ -1,0 +1,222 @@
+"""``sigma-mem serve``, ``config``, ``keys`` and ``mcp``: memories for other programs."""
+
+import os
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sigma_mem.cli.decisions import EncoderName, Peers, TaskOptions
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, names_of
+from sigma_mem.cli.output import print_json, print_table
+from sigma_mem.decide import READS
+from sigma_mem.errors import InputError
+
+if TYPE_CHECKING:
+    from sigma_mem.serve.config import Upstream
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Configuration; sigma-mem.toml, where there is one, by default."),
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")]
+Port = Annotated[int | None, typer.Option(help="Port; 0 takes a free one (default 8321).")]
+MemoryPath = Annotated[
+    str | None,
+    typer.Option("--path", help="The memory's file, or postgresql://…; none keeps it in the process."),
+]
+KeyFile = Annotated[str | None, typer.Option("--keys", help="The file of API keys.")]
+
+keys_app = typer.Typer(no_args_is_help=True, add_completion=False, help="API keys of the service.")
+
+
+def serve(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    path: MemoryPath = None,
+    keys: KeyFile = None,
+    log: Annotated[str | None, typer.Option(help="json, text or off (default json).")] = None,
+    access_log: Annotated[
+        bool | None, typer.Option("--access-log/--no-access-log", help="Whether every request is logged.")
+    ] = None,
+) -> None:
+    """Serve memories over HTTP until Ctrl-C: the memory's API, and an OpenAI-compatible gateway.
+
+    Examples:
+    sigma-mem serve --path memory.db
+
+    sigma-mem keys add ci --keys keys.json --role write
+    sigma-mem serve --path memory.db --keys keys.json --host 0.0.0.0
+    """
+    from sigma_mem.serve.config import load_config
+    from sigma_mem.serve.server import serve as run
+
+    flags = {"host": host, "port": port, "path": path, "keys": keys, "log": log, "access_log": access_log}
+    run(load_config(config, flags=flags).config, lambda address: typer.echo(f"sigma-mem serves on {address}"))
+
+
+def config(
+    file: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    path: MemoryPath = None,
+    keys: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Print the service's configuration that is in force, and where each value comes from.
+
+    Examples:
+    sigma-mem config
+
+    sigma-mem config --config production.toml --json
+    """
+    from sigma_mem.serve.config import load_config
+    from sigma_mem.store.open import shown_path
+
+    loaded = load_config(file, flags={"host": host, "port": port, "path": path, "keys": keys})
+    values = _flat(asdict(loaded.config))
+    if loaded.config.path is not None:
+        values["path"] = shown_path(loaded.config.path)
+    if json:
+        print_json({name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()})
+        return
+    rows = [(name, _text(value), loaded.origins[name]) for name, value in values.items()]
+    place = [name for name, *_ in rows].index("upstreams") + 1
+    rows[place:place] = [
+        (f"  {upstream.name}", _upstream_text(upstream), loaded.origins["upstreams"])
+        for upstream in loaded.config.upstreams
+    ]
+    why = "API keys are required" if loaded.config.needs_keys else "API keys are not required"
+    reason = (
+        "it listens on loopback, and no upstream has a key"
+        if not loaded.config.needs_keys
+        else "an upstream has a key"
+        if loaded.config.is_loopback
+        else f"others can reach {loaded.config.host}"
+    )
+    print_table(("name", "value", "from"), rows, [f"{why}: {reason}."])
+
+
+def mcp(
+    memory: MemoryFile,
+    peers: Peers = None,
+    namespace: Namespace = "default",
+    encoder: EncoderName = None,
+    source: Annotated[str, typer.Option(help="Who gives the feedback that comes this way.")] = "default",
+) -> None:
+    """Serve a memory to an agent over standard input and output, until that ends.
+
+    Examples:
+    sigma-mem mcp --memory memory.db
+
+    sigma-mem mcp --memory memory.db --peers gemma,phi,coder --source my-agent
+    """
+    from sigma_mem.serve.mcp import serve_stdio
+
+    with TaskOptions(memory, peers, namespace, encoder=encoder).opened(READS) as mem:
+        serve_stdio(mem, namespace, source)
+
+
+@keys_app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="Of who will hold it; also the source of its feedback.")],
+    keys: KeyFile = None,
+    role: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
+    namespace: Annotated[
+        str, typer.Option(help="Where the role holds: names separated by commas, or * for all.")
+    ] = "*",
+    config: ConfigFile = None,
+    json: Json = False,
+) -> None:
+    """Make an API key. It is printed once and kept as a hash; a running service takes it within a second.
+
+    Examples:
+    sigma-mem keys add ci --keys keys.json --role write --namespace default
+    """
+    from sigma_mem.serve.keys import add_key
+
+    file = _key_file(keys, config)
+    key = add_key(file, name, dict.fromkeys(names_of(namespace) or (), role), time.time())
+    if json:
+        print_json({"name": name, "key": key, "file": file})
+    else:
+        typer.echo(key)
+
+
+@keys_app.command("list")
+def list_(keys: KeyFile = None, config: ConfigFile = None, json: Json = False) -> None:
+    """List API keys by name, with their roles.
+
+    Examples:
+    sigma-mem keys list --keys keys.json
+    """
+    from sigma_mem.serve.keys import read_keys
+
+    found = read_keys(_key_file(keys, config))
+    if json:
+        kept = [{"name": key.name, "grants": dict(key.grants), "created": key.created} for key in found]
+        print_json({"keys": kept})
+        return
+    rows = [
+        (
+            key.name,
+            ", ".join(f"{role} in {where}" for where, role in key.grants.items()),
+            f"{datetime.fromtimestamp(key.created, UTC):%Y-%m-%d %H:%M} UTC",
+        )
+        for key in found
+    ]
+    print_table(("name", "role", "made"), rows)
+
+
+@keys_app.command("remove")
+def remove(
+    name: Annotated[str, typer.Argument(help="Whose key.", show_default=False)],
+    keys: KeyFile = None,
+    config: ConfigFile = None,
+) -> None:
+    """Forget an API key; a running service refuses it within a second.
+
+    Examples:
+    sigma-mem keys remove ci --keys keys.json
+    """
+    from sigma_mem.serve.keys import remove_key
+
+    remove_key(_key_file(keys, config), name)
+    typer.echo(f"removed {name}")
+
+
+def _key_file(given: str | None, config: Path | None) -> str:
+    from sigma_mem.serve.config import load_config
+
+    file = load_config(config, flags={"keys": given}).config.keys
+    if file is None:
+        raise InputError("no file of keys is named; give --keys FILE, or set keys in sigma-mem.toml")
+    return file
+
+
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Values by name, with those of the limits under names of their own."""
+    limits = values.pop("limits")
+    return {**values, **{f"limits.{name}": value for name, value in limits.items()}}
+
+
+def _upstream_text(upstream: "Upstream") -> str:
+    """One upstream in a line; of its key only where it is."""
+    parts = [upstream.base_url, f"model {upstream.model}", f"timeout {upstream.timeout:g} s"]
+    if upstream.has_price:
+        parts.append(f"{upstream.input_price:g}/{upstream.output_price:g} for a million tokens in/out")
+    if upstream.key_env:
+        state = "set" if os.environ.get(upstream.key_env, "").strip() else "NOT SET"
+        parts.append(f"key in ${upstream.key_env}, {state}")
+    return ", ".join(parts)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple | list):
+        parts = [part["name"] if isinstance(part, dict) else str(part) for part in value]
+        return ", ".join(parts) or "—"
+    return "—" if value in (None, "") else str(value)

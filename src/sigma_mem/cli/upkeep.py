@@ -1,0 +1,192 @@
+"""``sigma-mem peers``, ``prices``, ``sources`` and ``forget``: what an operator changes in a memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened, opened_to_read
+from sigma_mem.cli.output import print_json, print_table, say
+from sigma_mem.errors import InputError
+
+PeerName = Annotated[str | None, typer.Argument(help="The peer to set a price of.", show_default=False)]
+Amount = Annotated[float | None, typer.Option(min=0.0, show_default=False)]
+Peer = Annotated[str, typer.Argument(help="Name of the peer.", show_default=False)]
+
+peers_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Change the pool of peers.")
+
+
+@peers_app.command()
+def add(
+    peer: Peer,
+    memory: MemoryFile,
+    returning: Annotated[
+        bool, typer.Option("--returning", help="It was removed before, and starts with nothing known.")
+    ] = False,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Take a peer into the pool, last in order."""
+    with opened(memory, namespace) as mem:
+        mem.add_peer(peer, returning=returning)
+        _say_pool(mem.peers, json)
+
+
+@peers_app.command()
+def remove(peer: Peer, memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
+    """Take a peer out of the pool, and forget what is known of it."""
+    with opened(memory, namespace) as mem:
+        mem.remove_peer(peer)
+        _say_pool(mem.peers, json)
+
+
+@peers_app.command()
+def rename(
+    peer: Peer,
+    memory: MemoryFile,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Its new name; none for a model that was updated under its name."),
+    ] = None,
+    keep: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of its record that stays.")] = 1.0,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Give a peer another name or a successor, or keep only a share of its record.
+
+    Examples:
+    sigma-mem peers rename --memory memory.db phi phi-3
+
+    sigma-mem peers rename --memory memory.db coder --keep 0.2
+    """
+    with opened(memory, namespace) as mem:
+        mem.rename_peer(peer, name, keep=keep)
+        _say_pool(mem.peers, json)
+
+
+def _say_pool(peers: tuple[str, ...], as_json: bool) -> None:
+    say(as_json, {"peers": list(peers)}, f"peers: {', '.join(peers)}")
+
+
+def prices(
+    memory: MemoryFile,
+    peer: PeerName = None,
+    per_call: Amount = None,
+    per_input_token: Amount = None,
+    per_output_token: Amount = None,
+    output_tokens: Annotated[
+        float | None, typer.Option(min=0.0, help="Of an answer, before any cost is known (default 300).")
+    ] = None,
+    latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that a call takes.")] = None,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Show what peers cost and what was spent on each; with a peer and options, set its price.
+
+    Examples:
+    sigma-mem prices --memory memory.db
+
+    sigma-mem prices --memory memory.db gemma --per-input-token 2.5e-6 --per-output-token 1e-5 --latency 2
+    """
+    given = {
+        "per_call": per_call,
+        "per_input_token": per_input_token,
+        "per_output_token": per_output_token,
+        "output_tokens": output_tokens,
+        "latency": latency,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    if (peer is None) != (not options):
+        raise InputError(
+            f"got peer {peer!r} and {len(options)} options of a price; expected both, or neither to show them"
+        )
+    with (opened_to_read if peer is None else opened)(memory, namespace) as mem:
+        if peer is not None:
+            mem.set_price(peer, **options)
+        spent, peers = mem.spent(), mem.peers
+    if json:
+        values = asdict(spent)
+        print_json({"prices": values.pop("prices"), "spent": values})
+        return
+    rows = []
+    for name in peers:
+        price = spent.prices.get(name)
+        cells = (
+            ["-"] * 4
+            if price is None
+            else [
+                *(f"{x:g}" for x in (price.per_call, price.per_input_token, price.per_output_token)),
+                "-" if price.latency is None else f"{price.latency:g}",
+            ]
+        )
+        rows.append((name, *cells, f"{spent.by_peer.get(name, 0.0):.6g}"))
+    columns = ("peer", "per call", "per input token", "per output token", "seconds", "spent")
+    print_table(columns, rows, [f"spent in all: {spent.total:.6g}"])
+
+
+def sources(
+    memory: MemoryFile,
+    revoke: Annotated[
+        str | None, typer.Option(help="Take back all feedback of this source.", show_default=False)
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="With --revoke: let it count again instead.")] = False,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """List who gave feedback, and what each of them is worth now; or revoke what a source gave.
+
+    Examples:
+    sigma-mem sources --memory memory.db
+
+    sigma-mem sources --memory memory.db --revoke intern
+
+    sigma-mem sources --memory memory.db --revoke intern --undo
+    """
+    if revoke is not None:
+        with opened(memory, namespace) as mem:
+            lines = mem.revoke(revoke, undo=undo)
+        values = {"source": revoke, "revoked": not undo, "lines": lines}
+        say(json, values, f"{revoke}: {lines} lines of feedback {'count again' if undo else 'taken back'}")
+        return
+    if undo:
+        raise InputError("got --undo without --revoke; expected the source")
+    with opened_to_read(memory, namespace) as mem:
+        found = mem.sources()
+    if json:
+        print_json({"sources": [asdict(source) for source in found]})
+        return
+    rows = []
+    for source in found:
+        what = "revoked" if source.revoked else "trusted" if source.trusted else ""
+        agreement = "—" if source.agreement is None else f"{source.agreement:.2f}"
+        numbers = (agreement, f"{source.compared:.0f}", f"{source.weight:.3g}")
+        rows.append((source.name, str(source.lines), what, *numbers))
+    print_table(("source", "lines", "", "agreement", "labels compared", "weight"), rows)
+
+
+def forget(
+    memory: MemoryFile,
+    decisions: Annotated[
+        list[str] | None, typer.Argument(help="Ids of decisions, or refs of events.", show_default=False)
+    ] = None,
+    before: Annotated[str | None, typer.Option(help="All events decided before this date or time.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="All events with this text in question or answers.")
+    ] = None,
+    namespace: Namespace = "default",
+    json: Json = False,
+) -> None:
+    """Forget events for good: texts, φ, labels, and their share of all that was learned.
+
+    Examples:
+    sigma-mem forget --memory memory.db ID
+
+    sigma-mem forget --memory memory.db --before 2025-01-01
+
+    sigma-mem forget --memory memory.db --text "Jane Doe"
+    """
+    with opened(memory, namespace) as mem:
+        events = mem.forget(decisions or None, before=before, text=text)
+    say(json, {"forgotten": events}, f"{events} event{'' if events == 1 else 's'} forgotten")

@@ -1,0 +1,95 @@
+"""A call of an operation on a memory of the service, whoever sent it: checked, run, counted and noted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from sigma_mem.events import Answer, Decision, Feedback
+from sigma_mem.operations import Operation
+from sigma_mem.serve.context import Context
+from sigma_mem.serve.keys import Principal
+from sigma_mem.session import SigmaMem
+from sigma_mem.session.panel import Panel
+from sigma_mem.wire import as_json
+
+_QUICK_CHARACTERS = 20_000
+
+
+async def perform(
+    context: Context,
+    caller: Principal,
+    operation: Operation[Any, Any],
+    namespace: str,
+    given: Mapping[str, Any],
+) -> tuple[Any, bytes]:
+    """Call an operation for somebody who may; its result, and the body of the response.
+
+    What it wrote is on disk then, unless it is a decision, which may be written behind.
+    """
+    running = begin(context, caller, operation, namespace, given)
+    return await (context.memories.durable(namespace, running) if "wait" in operation.kept else running)
+
+
+async def begin(
+    context: Context,
+    caller: Principal,
+    operation: Operation[Any, Any],
+    namespace: str,
+    given: Mapping[str, Any],
+) -> tuple[Any, bytes]:
+    """`perform`, for callers that wait for the disk themselves."""
+    kept = {"source": caller.name, "wait": False}
+    arguments = {**given, **{name: kept[name] for name in operation.kept}}
+
+    def work(mem: SigmaMem) -> tuple[Any, bytes]:
+        found = getattr(mem, operation.name)(**arguments)
+        return found, as_json(namespace_body(namespace, mem) if found is None else operation.body(found))
+
+    memory = await context.memories.get(namespace)
+    found, body = await (memory.quick if operation.quick and is_short(given) else memory.slow)(work)
+    _count(context, operation, found)
+    if operation.noted is not None:
+        said = {name: getattr(found, name, given.get(name)) for name in operation.noted}
+        if operation.result is not None:
+            said[operation.result] = found
+        context.audit.wrote(caller, operation.name, namespace, **said)
+    return found, body
+
+
+def _count(context: Context, operation: Operation[Any, Any], found: Any) -> None:
+    decision = found.decision if isinstance(found, Panel) else found
+    if isinstance(decision, Decision) and operation.role == "write" and operation.noted is None:
+        context.metrics.decided(decision.read)
+    elif isinstance(found, Feedback):
+        context.metrics.feedback.inc()
+
+
+def is_short(given: Mapping[str, Any]) -> bool:
+    """Whether answers are compared in microseconds: no mathematics to parse, no long texts."""
+    answers = given.get("answers") or {}
+    texts = (each.text if isinstance(each, Answer) else each or "" for each in answers.values())
+    return given.get("canon") != "math" and sum(map(len, texts)) <= _QUICK_CHARACTERS
+
+
+def body_response(body: Any, status: int = 200) -> Response:
+    """A body as a response."""
+    return written_response(as_json(body), status)
+
+
+def written_response(content: bytes, status: int = 200) -> Response:
+    """JSON that is written already, as a response."""
+    return Response(content, status, media_type="application/json")
+
+
+def namespace_body(name: str, mem: SigmaMem) -> dict[str, Any]:
+    """What a namespace's memory is."""
+    return {
+        "name": name,
+        "peers": mem.peers,
+        "events": mem.events,
+        "rank": mem.rank,
+        "encoder": mem.encoder,
+        "settings": mem.settings,
+        "keep_text": mem.keep_text,
+    }

@@ -1,0 +1,158 @@
+"""What requests hold: models that follow from the parameters of an operation."""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from functools import reduce
+from inspect import Parameter
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, create_model
+
+from sigma_mem.answers.canon import Kind
+from sigma_mem.errors import InputError
+from sigma_mem.events import Answer, FloatArray
+from sigma_mem.operations import Operation
+from sigma_mem.session import Budget
+
+_REQUEST = ConfigDict(extra="forbid")  # so that a misspelt option is not silently ignored
+
+
+class SentAnswer(BaseModel):
+    """An answer whose canonical form the caller knows."""
+
+    model_config = _REQUEST
+    text: Annotated[str, Field(max_length=1_000_000)]
+    canon: Annotated[str, Field(max_length=1_000_000)] | None = None
+
+
+def _answer(answer: str | SentAnswer | None) -> str | Answer | None:
+    return Answer(answer.text, answer.canon) if isinstance(answer, SentAnswer) else answer
+
+
+def _phi(phi: list[float] | str) -> FloatArray:
+    if isinstance(phi, str):
+        try:
+            raw = b64decode(phi, validate=True)
+        except (NotBase64, ValueError):
+            raw = b"?"
+        if len(raw) % 8:
+            raise InputError(
+                "phi is not base64 of little-endian float64 numbers; expected that, or a list of numbers"
+            )
+        return np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    return np.array(phi, dtype=np.float64)
+
+
+def _moment(value: Any) -> Any:
+    """Seconds since 1970, or a date as it was written; a query has both as text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+Text = Annotated[str, Field(max_length=1_000_000)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+SomeAnswer = Annotated[Text | SentAnswer | None, AfterValidator(_answer)]
+Label = StrictBool | Annotated[float, Field(strict=True, ge=-1.0, le=1.0)]
+Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
+Moment = Annotated[float | Annotated[str, Field(max_length=64)], BeforeValidator(_moment)]
+
+# What JSON holds for parameters whose type in Python says too little, or too much, of it.
+_SENT: dict[str, Any] = {
+    "question": Text | list[dict[str, Any]],
+    "phi": Annotated[list[float] | Text, AfterValidator(_phi)],
+    "answers": dict[Name, SomeAnswer],
+    "canon": Kind,
+    "topic": Name | list[Name],
+    "among": Annotated[list[Name], Field(min_length=1)],
+    "budget": Budget,
+    "decision": Name,
+    "id": Name,
+    "after": Name,
+    "before": Name,
+    "labels": Annotated[dict[Name, Label], Field(min_length=1)],
+    "scores": Annotated[dict[Name, Score], Field(min_length=1)],
+    "text": Text,
+    "forget.decision": Name | list[Name],
+    "forget.before": Moment,
+    "decisions.since": Moment,
+    "decisions.until": Moment,
+    "history.peer": list[Name],
+}
+_EXAMPLES: dict[str, Any] = {
+    "question": "What is 17 * 23?",
+    "answers": {"gemma": "391", "phi": "391", "coder": "381"},
+    "labels": {"gemma": True, "coder": False},
+    "topic": "law",
+}
+
+
+def request_model(
+    operation: Operation[Any, Any], most: int = 1_000, left_out: frozenset[str] = frozenset()
+) -> type[BaseModel]:
+    """The model of an operation's request: a field for every parameter, and no other.
+
+    Parameters
+    ----------
+    most : int
+        Rows in one answer.
+    """
+    fields: dict[str, Any] = {}
+    for name, parameter in operation.parameters.items():
+        if name in left_out:
+            continue
+        hint = operation.hints[name]
+        kind = _SENT.get(f"{operation.name}.{name}", _SENT.get(name, _limited(hint)))
+        default = ... if parameter.default is Parameter.empty else parameter.default
+        limits: dict[str, Any] = {}
+        if name in ("last", "top"):
+            kind, limits = int, {"ge": 0, "le": most}
+            default = most if default is None else default
+        elif NoneType in get_args(hint):
+            kind, default = kind | None, None if default is ... else default
+        if name in _EXAMPLES:
+            limits["examples"] = [_EXAMPLES[name]]
+        fields[name] = (kind, Field(default, description=operation.described(name) or None, **limits))
+    title = "".join(part.capitalize() for part in operation.name.split("_"))
+    return create_model(f"{title}Request", __config__=_REQUEST, __doc__=operation.summary, **fields)
+
+
+def _limited(hint: Any) -> Any:
+    """The type, with text no longer than a name."""
+    if hint is str:
+        return Name
+    if get_origin(hint) in (Union, UnionType):
+        return reduce(or_, (_limited(each) for each in get_args(hint)))
+    return hint
+
+
+def arguments_of(request: BaseModel) -> dict[str, Any]:
+    """A request as arguments of the method; what was left out has the method's own default."""
+    return dict(request)
+
+
+class AddRequest(BaseModel):
+    """A peer's answer in a panel."""
+
+    model_config = _REQUEST
+    panel: Name = Field(description="As `ask` named it: the id of the event.")
+    peer: Name
+    answer: SomeAnswer = Field(description="null if the peer failed.")
+
+
+class NamespaceRequest(BaseModel):
+    """What a new memory is made of."""
+
+    model_config = _REQUEST
+    peers: list[Name] = Field(min_length=1, max_length=1024, examples=[["gemma", "phi", "coder"]])
+    rank: int | None = Field(None, ge=1, le=4096, description="Without an encoder: the dimension of every φ.")
+    encoder: Name | None = Field(None, description="static (default), hashed or sentence.")
+    settings: dict[str, Any] | None = Field(
+        None,
+        description="Decay, step sizes, prior; recorded with the memory.",
+        examples=[{"trusted": ["ci"]}],
+    )

@@ -1,1 +1,0 @@
-"""What requests hold and what responses look like: the one place with pydantic."""
