@@ -15,13 +15,33 @@ def encoder(
     names: Annotated[
         str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")
     ] = "static,hashed",
+    paraphrases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: whether these questions go to the same peer in other words (JSON lines)."
+        ),
+    ] = None,
+    learn: Annotated[
+        Path | None, typer.Option(help="With --paraphrases: the stream that a memory learns from first.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """How often an everyday prompt is nearer to its own kind than to another, by encoder and language."""
-    from sigma_lab.bench.experiments.encoder import encoder_table
+    from sigma_lab.bench.experiments.encoder import encoder_table, load_paraphrases, paraphrase_table
     from sigma_mem.encode import open_encoder
+    from sigma_mem.errors import InputError
+    from sigma_mem.streams import load_stream
 
-    show_table(encoder_table({name: open_encoder(name) for name in names_of(names) or ()}), as_json)
+    encoders = {name: open_encoder(name) for name in names_of(names) or ()}
+    if (paraphrases is None) != (learn is None):
+        raise InputError("got one of --paraphrases and --learn; expected both or neither")
+    if paraphrases is None or learn is None:
+        show_table(encoder_table(encoders), as_json)
+        return
+    pairs, stream = load_paraphrases(paraphrases), load_stream(learn).select(seed=0)
+    with progress_bar() as progress:
+        found = paraphrase_table(encoders, pairs, stream, progress)
+    show_table(found, as_json)
 
 
 def speed(

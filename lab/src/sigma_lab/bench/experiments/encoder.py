@@ -1,7 +1,14 @@
-"""How well an encoder tells kinds of everyday prompts apart, in English and in other languages."""
+"""How well an encoder tells kinds of everyday prompts apart, in English and in other languages.
 
-from collections.abc import Mapping, Sequence
+And whether a question in other words goes to the same peer.
+"""
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -9,7 +16,10 @@ from sigma_lab.bench.prompts import LANGUAGES, Prompt, everyday_prompts
 from sigma_lab.bench.table import Table
 from sigma_lab.encode.wordllama import raw_means
 from sigma_mem.encode import Encoder
+from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
+from sigma_mem.session import SigmaMem
+from sigma_mem.streams import Stream
 
 RAW = "WordLlama, raw"
 
@@ -50,6 +60,78 @@ def encoder_table(encoders: Mapping[str, Encoder]) -> Table:
             f"{languages}. Later: written after the glossary of the static encoder.",
         ],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Routes of questions and of their paraphrases, by a memory that learned from a stream."""
+
+    pairs: int
+    same: float  # pairs that go to the same peer
+    by_chance: float  # the same, if paraphrases were drawn at random
+    peers: int  # different peers that questions go to
+    differ: float  # events of the stream at which not all peers were equally right
+
+
+def paraphrase_table(
+    encoders: Mapping[str, Encoder],
+    pairs: Sequence[tuple[str, str]],
+    stream: Stream,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Table:
+    """Whether a question in other words goes to the same peer, for every encoder."""
+    found = {name: kept_routes(e, pairs, stream, progress) for name, e in encoders.items()}
+    return Table(
+        title="Paraphrases",
+        values={"stream": stream.name, "encoders": {name: asdict(kept) for name, kept in found.items()}},
+        header=["encoder", "same peer", "by chance", "different peers", "peers differ"],
+        rows=[
+            [name, f"{kept.same:.1%}", f"{kept.by_chance:.1%}", str(kept.peers), f"{kept.differ:.1%}"]
+            for name, kept in found.items()
+        ],
+        remarks=[
+            f"{len(pairs)} questions and their paraphrases, routed after {len(stream)} events of "
+            f"{stream.name} with {len(stream.peers)} peers. By chance: if every paraphrase were another "
+            "question's. Peers differ: events of the stream at which not all peers were equally right.",
+        ],
+    )
+
+
+def kept_routes(
+    encoder: Encoder,
+    pairs: Sequence[tuple[str, str]],
+    stream: Stream,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Kept:
+    """Learn from a stream, then route every question and its paraphrase."""
+    phis = encoder.encode([event.question for event in stream])
+    with SigmaMem(stream.peers, rank=phis.shape[1], keep_text=False) as mem:
+        for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
+            mem.feedback(mem.route(phi=phi), event.correct)
+            if place % 64 == 63:
+                progress(encoder.name, place + 1, len(stream))
+        routes = [
+            [mem.route(phi=phi).peer for phi in encoder.encode([pair[side] for pair in pairs])]
+            for side in (0, 1)
+        ]
+    first, second = (Counter(route) for route in routes)
+    return Kept(
+        pairs=len(pairs),
+        same=float(np.mean([one == other for one, other in zip(*routes, strict=True)])),
+        by_chance=sum(first[peer] * second[peer] for peer in first) / len(pairs) ** 2,
+        peers=len(first),
+        differ=float(np.mean(np.nanmax(stream.labels(), axis=1) > np.nanmin(stream.labels(), axis=1))),
+    )
+
+
+def load_paraphrases(path: Path) -> list[tuple[str, str]]:
+    """Pairs of a file of JSON lines with ``original`` and ``paraphrase``, plain or .gz."""
+    packed = path.read_bytes()
+    text = (gzip.decompress(packed) if path.suffix == ".gz" else packed).decode("utf-8")
+    found = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if not found or not all({"original", "paraphrase"} <= pair.keys() for pair in found):
+        raise InputError(f"{path}: expected JSON lines with 'original' and 'paraphrase'")
+    return [(pair["original"], pair["paraphrase"]) for pair in found]
 
 
 def measured(rows: FloatArray, prompts: Sequence[Prompt]) -> dict[str, Shares]:
