@@ -10,8 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra [center] is not installed")
 
-from sigma_lab.replay import replay  # noqa: E402
-
+from sigma_lab.bench.league import memory_choices  # noqa: E402
 from sigma_lab.train.phi import (  # noqa: E402
     PhiSettings,
     parallel_prob,
@@ -25,7 +24,7 @@ from sigma_mem.encode.hashed import HashedEncoder  # noqa: E402
 from sigma_mem.encode.learned import KINDS, LearnedEncoder  # noqa: E402
 from sigma_mem.errors import EncoderMismatchError, InputError  # noqa: E402
 from sigma_mem.events import Answer, Event, FloatArray  # noqa: E402
-from sigma_mem.memory import Settings  # noqa: E402
+from sigma_mem.memory import Settings, SigmaState  # noqa: E402
 from sigma_mem.streams import Stream, load_stream  # noqa: E402
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -62,7 +61,7 @@ def topical(n: int, n_peers: int, seed: int) -> Stream:
 
 def routed(phis: FloatArray, stream: Stream, skip: int) -> float:
     labels = stream.labels()
-    chosen = replay(phis, labels).prob.argmax(axis=1)
+    chosen = memory_choices(stream, phis)["calibrated-route"]
     return float((labels[np.arange(len(labels)), chosen] > 0)[skip:].mean())
 
 
@@ -82,12 +81,17 @@ def test_the_parallel_form_is_what_the_memory_says() -> None:
             near = np.square(phis[:t] @ phis[t])
             overall = (hits.sum() + 2.5) / (seen.sum() + 5.0)
             assert mine[t, p] == pytest.approx((hits @ near + 5 * overall) / (seen @ near + 5.0), abs=1e-12)
-    # And the shipped replay's: the same evidence behind it.
-    past = replay(phis, labels, Settings(gamma=0.97))
-    hits = 0.5 * (past.score / Settings(gamma=0.97).step + past.effective)
+    # And the shipped memory's: the same evidence behind it.
+    state, score, effective = SigmaState(("a", "b", "c"), 6, Settings(gamma=0.97)), [], []
+    for phi, c in zip(phis, labels, strict=True):
+        reading = state.read(phi)
+        score.append(reading.score)
+        effective.append(reading.effective)
+        state.write(phi, c, state.begin_event())
+    hits = 0.5 * (np.array(score) / Settings(gamma=0.97).step + effective)
     age = np.tril(0.97 ** np.clip(np.arange(90)[:, None] - 1 - np.arange(90), 0, None), -1)
     overall = (age @ (labels > 0) + 2.5) / (age @ ~np.isnan(labels) + 5.0)
-    assert mine == pytest.approx((hits + 5 * overall) / (past.effective + 5.0), abs=1e-9)
+    assert mine == pytest.approx((hits + 5 * overall) / (np.array(effective) + 5.0), abs=1e-9)
 
 
 def test_gradients_reach_the_past_too() -> None:
