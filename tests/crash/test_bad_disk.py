@@ -10,10 +10,8 @@ import pytest
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import (
-    StoreBusyError,
     StoreCorruptError,
     StoreError,
-    StoreVersionError,
     UnknownDecisionError,
 )
 
@@ -44,31 +42,6 @@ def change(path, sql):
     db.close()
 
 
-def refused(path, error, match):
-    before = path.read_bytes()
-    with pytest.raises(error, match=match):
-        SigmaMem(PEERS, path, rank=3)
-    assert path.read_bytes() == before
-    assert os.listdir(path.parent) == [path.name]
-
-
-def test_a_file_that_is_no_memory_is_one_clear_error(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_text("remember the milk\n" * 50)
-    refused(path, StoreCorruptError, "left untouched")
-
-
-def test_a_newer_file_is_one_clear_error(path):
-    change(path, "PRAGMA user_version = 99")
-    refused(path, StoreVersionError, "version 99.*upgrade")
-
-
-def test_a_cut_file_is_one_clear_error(path):
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size - 4096)
-    refused(path, StoreCorruptError, "not a readable memory")
-
-
 def test_a_damaged_line_is_named_when_the_ledger_is_replayed(path):
     change(path, "DROP TRIGGER record_is_never_changed")
     change(path, "UPDATE record SET body = zeroblob(40) WHERE seq = 5")
@@ -85,15 +58,6 @@ def test_a_damaged_snapshot_costs_a_replay_and_nothing_else(path, bits):
     with SigmaMem(path=path) as mem:
         assert mem.store.load_snapshot("default") is None
         assert bits(mem) == before
-
-
-def test_a_second_writer_is_one_clear_error(path):
-    with SigmaMem(path=path) as mem:
-        with pytest.raises(StoreBusyError, match=r"mem\.namespace"):
-            SigmaMem(path=path)
-        other = mem.namespace("other", PEERS, rank=3)
-        other.feedback(other.route(phi=PHI).id, LABELS)
-        assert (mem.events, other.events) == (10, 1)
 
 
 def test_feedback_on_a_full_disk_is_an_error_and_the_memory_is_as_before(path, bits):

@@ -53,34 +53,6 @@ def test_a_full_database_fails_cleanly_and_works_again(path, record):
     store.close()
 
 
-def test_eight_threads_on_a_full_database_agree_with_the_ledger(path, record):
-    store = SqliteStore(path)
-    store._tables._writer.execute("PRAGMA max_page_count = 60")
-    acknowledged, refused = [], []
-
-    def write(thread):
-        for n in range(100):
-            id = f"{thread}-{n}"
-            _, ticket = store.append("ns", [record(id, body=noise(1000))])
-            try:
-                ticket.wait()
-                acknowledged.append(id)
-            except StoreError:
-                refused.append(id)
-
-    threads = [threading.Thread(target=write, args=(t,)) for t in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert acknowledged
-    assert refused
-    assert sorted(r.id for r in store.records("ns")) == sorted(acknowledged)
-    assert store.verify() == len(acknowledged)
-    assert store.epoch("ns") >= 1
-    store.close()
-
-
 def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("1")])[1].wait()
@@ -146,29 +118,6 @@ print("as before")
 
 def test_a_limit_on_the_size_of_files_fails_cleanly_and_works_again(path, python):
     assert python(LIMITED, path) == "as before"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_really_full_disk_fails_cleanly_and_works_again(tmp_path, record):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this system does not let us mount")
-    try:
-        ballast = disk / "ballast"
-        ballast.write_bytes(b"b" * 300_000)
-        store = SqliteStore(disk / "memory.db")
-        acknowledged = fill(store, record, 1)
-        assert acknowledged > 10
-        ballast.unlink()
-        works_again(store, record, acknowledged)
-        store.close()
-        store = SqliteStore(disk / "memory.db", readonly=True)
-        assert store.verify() == acknowledged + 1
-        store.close()
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")

@@ -100,14 +100,6 @@ def test_a_killed_writer_leaves_no_lock(path, python, record):
     store.close()
 
 
-def test_reading_beside_a_writer_in_another_process_sees_what_it_commits(path, python):
-    child = python(HOLD, path, wait=False)
-    assert child.stdout.readline() == "ready\n"
-    reader = SqliteStore(path, readonly=True)
-    assert [r.id for r in reader.records("ns")] == ["theirs"]
-    reader.close()
-
-
 def test_close_removes_the_lock_and_the_log(path, record):
     store = SqliteStore(path)
     store.append("ns", [record("1")])

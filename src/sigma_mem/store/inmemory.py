@@ -1,8 +1,7 @@
 """A memory without a file: for tests, experiments, and programs that need no durability."""
 
 import threading
-from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ _DURABLE.settle()
 
 @dataclass(slots=True)
 class _Namespace:
-    """One namespace: its records in order, with indexes by id, by event and by source.
+    """One namespace: its records in order, with indexes by id and by event.
 
     A signal handler may raise between any two steps. So a record is there from one step on, when ``records``
     grows, and the indexes follow before they are used.
@@ -38,7 +37,6 @@ class _Namespace:
     indexed: int = 0  # of them
     by_id: dict[tuple[str, str], int] = field(default_factory=dict)  # numbers
     by_event: dict[str, tuple[int, ...]] = field(default_factory=dict)  # tuples: not tracked by the collector
-    by_source: dict[str, "array[int]"] = field(default_factory=dict)
     snapshot: Snapshot | None = None
 
     def numbered(self, seq: int) -> Record:
@@ -55,10 +53,6 @@ class _Namespace:
                 known = self.by_event.get(record.event, ())
                 if seq not in known:
                     self.by_event[record.event] = (*known, seq)
-            if record.source is not None:
-                of_source = self.by_source.setdefault(record.source, array("q"))
-                if not of_source or of_source[-1] < seq:
-                    of_source.append(seq)
             self.indexed = seq
 
     def is_known(self, kind: str, id: str) -> bool:
@@ -139,14 +133,14 @@ class InMemoryStore:
         """Feedback of a source, in order; see `Store.of_source`."""
         with self._lock:
             held = self._open(namespace)
-            found = held.by_source.get(source, array("q"))[:]
-        return (held.numbered(seq) for seq in found if until is None or seq <= until)
+        records = enumerate(held.records[:until], 1)
+        return (held.numbered(seq) for seq, record in records if record.source == source)
 
     def sources(self, namespace: str) -> dict[str, int]:
         """Every source that gave feedback, sorted, and how many records."""
         with self._lock:
-            found = self._open(namespace).by_source.items()
-            return dict(sorted((name, len(of_source)) for name, of_source in found))
+            found = Counter(r.source for r in self._open(namespace).records if r.source is not None)
+        return dict(sorted(found.items()))
 
     def save_snapshot(
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
