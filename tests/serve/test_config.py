@@ -57,7 +57,11 @@ def test_without_anything_it_is_the_default(tmp_path, monkeypatch):
         ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nkey = "secret"', "key_env"),
         ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nprize = 1', "upstreams.prize"),
         ('upstreams = ["a"]', "expected a table"),
-        ('observe = "nobody"', "observe"),
+        ('usual = "nobody"', "usual peer"),
+        ('mode = "perhaps"', "mode"),
+        ('[[topics]]\nname = "law"\nmode = "off"', "law"),
+        ('[[topics]]\nname = "law"', "mode"),
+        ("switch_margin = 2.0", "switch_margin"),
         ("= 1", "not TOML"),
     ],
 )

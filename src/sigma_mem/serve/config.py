@@ -9,16 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import SplitResult, urlsplit
 
 from sigma_mem.errors import InputError
 
+T = TypeVar("T")
 FILE = "sigma-mem.toml"
 PREFIX = "SIGMA_MEM_"  # of environment variables: SIGMA_MEM_PORT, SIGMA_MEM_LIMITS_BODY_BYTES
 _HOST = re.compile(r"[^\s/\\@]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")  # of peers: what a `model` field may hold
+MODES = ("apply", "observe", "bypass")
 PROTOCOLS = ("chat", "messages", "responses")  # Chat Completions, Anthropic's Messages, OpenAI's Responses
 
 
@@ -217,6 +219,15 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicMode:
+    """A topic with a mode of its own at the gateway; `peer` serves if a request names none."""
+
+    name: str
+    mode: str
+    peer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerConfig:
     """Everything the service is told.
 
@@ -239,9 +250,18 @@ class ServerConfig:
         Whether questions and answers go into the ledger.
     explore : bool
         Whether routes of the gateway explore where nothing is said.
-    observe : str
-        Observe only: this peer serves every routed request of the gateway, and what the memory would have
-        chosen is recorded. Empty to let the memory choose.
+    mode : str
+        Of the gateway. "apply": the memory chooses. "observe": the peer that a request names serves, or
+        `usual`, and what the memory would have chosen is recorded. "bypass": the same without a record.
+    usual : str
+        The peer that serves in "observe" and "bypass" if a request names none; the first by default.
+    topics : tuple of TopicMode
+        Topics with a mode of their own.
+    value : float
+        What a right answer is worth, in the unit of the prices: weighed against what it costs to take a
+        conversation to another peer.
+    switch_margin : float
+        How much better than its peer another must be at least to take over a conversation.
     deadline : float
         Seconds for one request to the gateway, over all peers it tries, until its stream has ended.
     allowed_hosts, allowed_origins : tuple of str
@@ -270,7 +290,11 @@ class ServerConfig:
     upstreams: tuple[Upstream, ...] = ()
     keep_text: bool = False
     explore: bool = True
-    observe: str = ""
+    mode: str = "apply"
+    usual: str = ""
+    topics: tuple[TopicMode, ...] = ()
+    value: float = 0.0
+    switch_margin: float = 0.05
     deadline: float = 600.0
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -290,10 +314,27 @@ class ServerConfig:
         names = [upstream.name for upstream in self.upstreams]
         if len(set(names)) < len(names):
             raise InputError(f"upstreams are named {names}; expected every name once")
-        if self.observe and self.observe not in names:
-            raise InputError(f"observe is {self.observe!r}; expected the name of an upstream, one of {names}")
+        for mode, peer, of in [
+            (self.mode, self.usual, "the gateway"),
+            *((topic.mode, topic.peer, f"topic {topic.name!r}") for topic in self.topics),
+        ]:
+            if mode not in MODES:
+                raise InputError(f"mode of {of} is {mode!r}; expected one of {list(MODES)}")
+            if peer and peer not in names:
+                raise InputError(f"the usual peer of {of} is {peer!r}; expected an upstream, one of {names}")
+        if not 0.0 <= self.value < float("inf") or not 0.0 <= self.switch_margin <= 1.0:
+            raise InputError("value or switch_margin is out of range; expected 0 or more, and 0 to 1")
         if not 0.0 < self.deadline <= 86400.0 or not 0.0 <= self.shutdown_seconds <= 3600.0:
             raise InputError("deadline or shutdown_seconds is out of range; expected seconds")
+
+    def mode_for(self, topic: str | list[str] | None) -> tuple[str, str]:
+        """The mode of a request with these topics, and the peer that serves if it names none."""
+        given = [topic] if isinstance(topic, str) else topic or []
+        usual = self.usual or (self.upstreams[0].name if self.upstreams else "")
+        for each in self.topics:
+            if each.name in given:
+                return each.mode, each.peer or usual
+        return self.mode, usual
 
     @property
     def is_loopback(self) -> bool:
@@ -344,13 +385,15 @@ def load_config(
     limits, of_limits = _gathered(
         RequestLimits, table.pop("limits", {}), path.name, "limits.", environment, {}
     )
-    upstreams = tuple(_upstream(entry, path.name) for entry in table.pop("upstreams", ()))
+    upstreams = _entries(Upstream, "upstreams", ("name", "base_url"), table, path.name)
+    topics = _entries(TopicMode, "topics", ("name", "mode"), table, path.name)
     unknown = [key for key in table if key not in top]
     if unknown:
         known = sorted({f.name for f in fields(ServerConfig)})
         raise InputError(f"{path} sets {', '.join(unknown)}; expected {', '.join(known)}")
-    config = ServerConfig(**top, upstreams=upstreams, limits=RequestLimits(**limits))
+    config = ServerConfig(**top, upstreams=upstreams, topics=topics, limits=RequestLimits(**limits))
     origins["upstreams"] = path.name if upstreams else "default"
+    origins["topics"] = path.name if topics else "default"
     return LoadedConfig(config, origins | of_limits)
 
 
@@ -374,7 +417,7 @@ def _gathered(
     """Values of a dataclass's plain fields, each from the strongest origin that has it."""
     hints, values, origins = get_type_hints(kind), {}, {}
     for each in fields(kind):
-        if each.name in ("upstreams", "limits"):
+        if each.name in ("upstreams", "topics", "limits"):
             continue
         variable = PREFIX + (prefix + each.name).upper().replace(".", "_")
         if flags.get(each.name) is not None:
@@ -393,26 +436,29 @@ def _gathered(
     return values, origins
 
 
-def _upstream(entry: object, file: str) -> Upstream:
-    if not isinstance(entry, dict):
-        raise InputError(f"{file} has an upstream {entry!r}; expected a table [[upstreams]]")
-    hints = get_type_hints(Upstream)
-    given = dict(entry)
-    if "key" in given:
-        raise InputError(
-            f"{file} has the key of an upstream in it; expected key_env, the variable that holds it"
-        )
-    for key in given:
-        if key not in hints:
-            raise InputError(f"{file} sets upstreams.{key}; expected one of {sorted(hints)}")
-    for required in ("name", "base_url"):
-        if required not in given:
+def _entries(
+    kind: type[T], name: str, required: tuple[str, ...], table: dict[str, Any], file: str
+) -> tuple[T, ...]:
+    """The values of a list of tables: ``[[upstreams]]``, ``[[topics]]``."""
+    hints, found = get_type_hints(kind), []
+    for entry in table.pop(name, ()):
+        if not isinstance(entry, dict):
+            raise InputError(f"{file} has {name} {entry!r}; expected a table [[{name}]]")
+        if "key" in entry:
             raise InputError(
-                f"{file} has an upstream without {required}; expected name and base_url at least"
+                f"{file} has the key of an upstream in it; expected key_env, the variable that holds it"
             )
-    return Upstream(
-        **{key: _converted(value, hints[key], f"upstreams.{key}") for key, value in given.items()}
-    )
+        for key in entry:
+            if key not in hints:
+                raise InputError(f"{file} sets {name}.{key}; expected one of {sorted(hints)}")
+        for key in required:
+            if key not in entry:
+                raise InputError(
+                    f"{file} has {name} without {key}; expected {' and '.join(required)} at least"
+                )
+        values = {key: _converted(value, hints[key], f"{name}.{key}") for key, value in entry.items()}
+        found.append(kind(**values))
+    return tuple(found)
 
 
 def _converted(value: Any, hint: Any, what: str) -> Any:

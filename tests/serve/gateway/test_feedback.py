@@ -38,7 +38,7 @@ def test_a_score_is_about_everyone_who_said_the_same(start):
 
 
 def test_a_score_is_about_who_really_served(start):
-    gateway = start({"ann": says("391"), "bob": says("381")}, observe="bob")
+    gateway = start({"ann": says("391"), "bob": says("381")}, mode="observe", usual="bob")
     answer = ask(gateway)
     assert send(gateway, {"id": answer.id, "score": 0}).json()["labels"] == {"bob": -1.0}
 

@@ -140,7 +140,7 @@ def test_namespaces_are_apart(start):
 
 
 def test_observing_changes_nothing_and_records_what_would_have_been(start):
-    gateway = start({"ann": says("1"), "bob": says("2")}, observe="bob")
+    gateway = start({"ann": says("1"), "bob": says("2")}, mode="observe", usual="bob")
     answer = ask(gateway)
     decision = memory_of(gateway).decision(answer.id)
     assert answer.model == decision.served == "bob"

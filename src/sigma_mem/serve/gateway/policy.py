@@ -13,6 +13,7 @@ from sigma_mem.serve.context import Context
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.accounting import Pricing, affordable, expected_costs, price_of
 from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, AnswerStream, Calls
+from sigma_mem.serve.gateway.conversation import Conversations
 from sigma_mem.serve.gateway.delivery import Whole, events_as_they_come, events_when_there
 from sigma_mem.serve.gateway.message import Body
 from sigma_mem.serve.gateway.protocol import Request, Stamp, bad_request, headers_of
@@ -42,18 +43,26 @@ class Policy:
         self.pool = Pool(upstreams, lambda peer, outcome: counted.labels(peer, outcome).inc())
         self.models = [ROUTE, VOTE, ASK, *self.pool.peers] if upstreams else []
         self._pricing = Pricing(upstreams)
+        config = context.config
+        self._conversations = Conversations(upstreams, config.value, config.switch_margin)
 
     async def answer(self, namespace: str, request: Request) -> Response:
         """The response to a request: by the peer that it names, or as the memory decides."""
         context, model = self._context, request.model
         if model not in self.models:
             raise unknown_model(model)
-        calls = Calls(request, self.pool, context.config.deadline)
-        if model in self.pool.peers:
+        calls, is_named = Calls(request, self.pool, context.config.deadline), model in self.pool.peers
+        mode, usual = context.config.mode_for(request.options.topic)
+        serves = model if is_named else usual
+        if is_named:
             await self.require_peer(namespace, model)
-            return await _by_name(calls, model)
+        if mode == "bypass" or (mode == "apply" and is_named):
+            return await _by_name(calls, serves)
         memory = await context.memories.get(namespace)
+        if mode == "observe" and serves not in memory.mem.peers:
+            return await _by_name(calls, serves)  # there is no decision to make for this memory
         turn = Turn(context, calls, memory)
+        turn.on_settled = partial(self._conversations.remember, namespace, request)
         await self._pricing.tell(memory, turn.peers)
         explore = context.config.explore if request.options.explore is None else request.options.explore
         stays = None if request.in_loop is None else await turn.peer_of(request.in_loop)
@@ -65,13 +74,28 @@ class Policy:
                     "conversation in input (previous_response_id)"
                 )
             turn.candidates = [stays]  # nobody else has what was said before
+        if mode == "observe":
+            return await _by_route(turn, False, stays, serves)
+        if model == ROUTE and stays is None:
+            stays = await self._peer_that_goes_on(namespace, turn)
         if model == ROUTE or stays is not None:
-            return await _by_route(turn, explore, stays, context.config.observe)
+            return await _by_route(turn, explore, stays)
         answer = _by_vote(turn) if model == VOTE else _by_panel(turn, explore)
         if request.stream:
             return await events_when_there(answer, calls)
         whole = await answer
         return json_response(whole.body, whole.headers)
+
+    async def _peer_that_goes_on(self, namespace: str, turn: Turn) -> str | None:
+        """Who goes on with the conversation that a request belongs to; None for a new one."""
+        known = self._conversations.find(namespace, turn.request)
+        if known is None or known.peer not in turn.candidates:
+            return None
+        topic = turn.request.options.topic
+        trust = await turn.memory.slow(lambda mem: mem.trust(turn.question, topic=topic))
+        probs = {peer: trust[peer].prob for peer in turn.candidates}
+        peer, turn.held = self._conversations.choose(known, turn.request, probs)
+        return peer
 
     async def count_tokens(self, namespace: str, request: Request) -> Response:
         """How many tokens a request of Messages has, by the peer that it names or the first that can say."""
@@ -155,7 +179,7 @@ async def _by_name(calls: Calls, peer: str) -> Response:
     return json_response(request.protocol.stamped(answer, stamp), headers)
 
 
-async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) -> Response:
+async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str = "") -> Response:
     """Route, ask the chosen peer and, if it fails before its first byte, the next best.
 
     Parameters
@@ -164,14 +188,16 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) 
     explore : bool
         Whether peers that are not the best so far are tried as well.
     stays : str, optional
-        The peer that the conversation stays with while it can.
+        The peer that goes on with the conversation, if it can.
     observe : str
         A peer that serves whatever the memory chooses; empty to let the memory choose.
     """
     options, request, calls = turn.request.options, turn.request, turn.calls
     if stays is not None:
+        in_loop = request.in_loop is not None
+        topic, after = (None, request.in_loop) if in_loop else (options.topic, options.after)
         decision = await turn.memory.quick(
-            lambda mem: mem.route(turn.question, among=[stays], after=request.in_loop, ref=NewRef(turn.id))
+            lambda mem: mem.route(turn.question, topic=topic, among=[stays], after=after, ref=NewRef(turn.id))
         )
         allowed = turn.candidates
     else:
@@ -180,7 +206,7 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) 
                 turn.question,
                 topic=options.topic,
                 among=turn.candidates,
-                explore=explore and not observe,
+                explore=explore,
                 max_cost=options.max_cost,
                 after=options.after,
                 ref=NewRef(turn.id),
@@ -188,6 +214,8 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str) 
         )
         allowed = decision.details["among"]  # those within max_cost
     turn.start_saving()
+    if observe and not calls.can_take(observe):
+        raise calls.taken_by_nobody()
     for peer in [observe] if observe else best_first(allowed, decision.probs, decision.peer):
         if not calls.seconds_left():
             break

@@ -77,6 +77,8 @@ class Request:
         The response whose tool calls this request brings the results of.
     earlier : str, optional
         The response that it goes on from, which only its peer has.
+    conversation : str, optional
+        The client's own name for the conversation.
     headers : mapping
         The client's headers that upstreams of the same protocol get.
     """
@@ -89,6 +91,7 @@ class Request:
     options: Options
     in_loop: str | None
     earlier: str | None
+    conversation: str | None
     headers: Mapping[str, str]
 
     def question(self) -> str:
@@ -191,6 +194,7 @@ class Protocol(ABC):
             options,
             response_in_loop(items),
             self.earlier(body),
+            headers.get("x-sigma-mem-conversation"),
             forwarded,
         )
 

@@ -1,6 +1,7 @@
 """How one request is tied to the memory: who may answer it, and the decision that its response stands for."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from sigma_mem.errors import StoreError, UnknownDecisionError
@@ -38,6 +39,8 @@ class Turn:
         self._memories, self._metrics = context.memories, context.metrics
         self._epoch = context.memories.store.epoch(memory.namespace)
         self._saving: asyncio.Future[Any] | None = None
+        self.on_settled: Callable[[str, int | None], None] = lambda peer, tokens: None
+        self.held = ""  # what held the conversation on its peer
 
     def _candidates(self) -> list[str]:
         pool, among = self.calls.pool, self.request.options.among
@@ -81,6 +84,7 @@ class Turn:
         await (self.start_saving() if self._saving is None or peer != decision.peer else self._saving)
         if self._memories.store.epoch(self.memory.namespace) != self._epoch:
             raise StoreError("the store had to drop what was just written; try again")
+        self.on_settled(peer, self.calls.seen_tokens.get(peer))
         confidence = decision.confidence if peer == decision.peer else decision.probs[peer]
         failures = self.calls.failures
         return {
@@ -91,6 +95,7 @@ class Turn:
             "cost": self.calls.cost,
             "failed": {name: error.reason for name, error in failures.items()} if failures else {},
             "left_out": self.calls.left_out,
+            "held": self.held if peer == decision.peer else "",
         }
 
     async def charge(self, decision: Decision, peer: str) -> None:

@@ -1,0 +1,193 @@
+"""A conversation stays on its peer, unless a switch is worth what it costs."""
+
+import itertools
+
+import httpx2
+import openai
+import pytest
+
+from serve.gateway.conftest import memory_of
+from serve.gateway.speakers import speaks
+from serve.gateway.upstreams import fails, says
+from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.calls import CHAT, MESSAGES
+from sigma_mem.serve.gateway.conversation import Conversation, Conversations
+
+NAMES = ["ann", "bob", "cat", "dan"]
+
+
+def four():
+    return {name: says(name) for name in NAMES}
+
+
+def turns_of(gateway, count, first, model="sigma-mem", **options):
+    """The peers of a conversation of so many turns."""
+    asked, peers, held = [{"role": "user", "content": first}], [], []
+    for number in range(count):
+        raw = gateway.client.chat.completions.with_raw_response.create(model=model, messages=asked, **options)
+        answer = raw.parse()
+        peers.append(answer.model)
+        held.append(raw.headers.get("x-sigma-mem-held"))
+        said = answer.choices[0].message.content
+        asked += [{"role": "assistant", "content": said}, {"role": "user", "content": f"and {number}?"}]
+    return peers, held
+
+
+def test_a_conversation_stays_on_its_peer_and_the_header_says_why(start):
+    gateway = start(four())
+    seen = set()
+    for number in range(8):
+        peers, (first, *later) = turns_of(gateway, 5, f"conversation {number}")
+        assert len(set(peers)) == 1
+        assert first is None
+        assert all("would gain" in why for why in later)
+        seen |= set(peers)
+    assert len(seen) > 1  # new ones are explored
+
+
+def test_each_turn_is_an_event_of_its_own_and_two_beginnings_are_two_conversations(start):
+    gateway = start(four())
+    turns_of(gateway, 3, "one")
+    assert memory_of(gateway).events == 3
+    first = {turns_of(gateway, 1, f"{number}")[0][0] for number in range(20)}
+    assert len(first) > 1
+
+
+def test_a_conversation_is_known_by_its_header(start):
+    gateway = start(four())
+    named = {"extra_headers": {"x-sigma-mem-conversation": "c-7"}}
+    peers = {turns_of(gateway, 1, f"{number}", **named)[0][0] for number in range(12)}
+    assert len(peers) == 1
+
+
+def test_a_peer_that_fails_is_left_and_the_next_one_goes_on(start):
+    broken = []
+
+    async def breaks(server, body, writer):
+        await (fails() if broken else says("ann"))(server, body, writer)
+
+    gateway = start({"ann": breaks, "bob": says("bob")}, explore=False)
+    mem = memory_of(gateway)
+    for _ in range(4):
+        mem.feedback(mem.route("x"), {"ann": True, "bob": False})
+    asked = [{"role": "user", "content": "x"}]
+    create = gateway.client.chat.completions.create
+    assert create(model="sigma-mem", messages=asked).model == "ann"
+    broken.append(True)
+    asked += [{"role": "assistant", "content": "ann"}, {"role": "user", "content": "y"}]
+    assert create(model="sigma-mem", messages=asked).model == "bob"
+    asked += [{"role": "assistant", "content": "bob"}, {"role": "user", "content": "z"}]
+    broken.clear()
+    assert create(model="sigma-mem", messages=asked).model == "bob"
+
+
+def request(*contents, protocol=CHAT):
+    roles = itertools.cycle(["user", "assistant"])
+    messages = [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
+    return protocol.read({"model": "sigma-mem", "messages": messages}, {})
+
+
+def kept(value=0.0, margin=0.05, cached=0.1):
+    upstreams = [
+        Upstream(name="ann", base_url="http://127.0.0.1/v1", input_price=1.0, cached_price=cached),
+        Upstream(name="bob", base_url="http://127.0.0.1/v1", input_price=1.0, cached_price=cached),
+        Upstream(name="cheap", base_url="http://127.0.0.1/v1"),
+    ]
+    return Conversations(upstreams, value, margin)
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens", "probs", "goes_on"),
+    [
+        (1.0, 1_000_000, {"ann": 0.5, "bob": 0.9}, "ann"),  # a gain of 0.4 for a cost of 0.9
+        (3.0, 1_000_000, {"ann": 0.5, "bob": 0.9}, "bob"),  # worth 1.2
+        (3.0, 2_000_000, {"ann": 0.5, "bob": 0.9}, "ann"),  # more tokens lose their cache
+        (1e9, 10, {"ann": 0.5, "bob": 0.54}, "ann"),  # within the margin
+        (0.0, 1000, {"ann": 0.5, "bob": 0.99}, "ann"),  # nobody said what an answer is worth
+        (0.0, 1000, {"ann": 0.5, "cheap": 0.6}, "cheap"),  # better and cheaper
+        (0.0, 1000, {"ann": 0.5, "cheap": 0.5}, "ann"),
+        (9.0, 1000, {"ann": 0.5}, "ann"),
+    ],
+)
+def test_a_switch_must_be_worth_its_cost(value, tokens, probs, goes_on):
+    peer, held = kept(value).choose(Conversation("ann", tokens), request("x"), probs)
+    assert peer == goes_on
+    assert bool(held) == (goes_on == "ann")
+
+
+def test_what_a_peer_thought_holds_the_conversation():
+    thought = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "y"}]
+    asked = request("x", thought, "z", protocol=MESSAGES)
+    peer, held = kept(1e9).choose(Conversation("ann", 1), asked, {"ann": 0.1, "bob": 0.9})
+    assert (peer, held) == ("ann", "only its peer can read what it thought")
+
+
+def test_the_longest_beginning_counts_and_marks_of_caching_do_not():
+    known = kept()
+    known.remember("default", request("a"), "ann", 10)
+    known.remember("default", request("a", "b", "c"), "bob", 20)
+    assert known.find("default", request("a")) is None  # the same request again is no continuation
+    assert known.find("default", request("a", "x", "y")).peer == "ann"
+    assert known.find("default", request("a", "b", "c", "d", "e")) == Conversation("bob", 20)
+    assert known.find("other", request("a", "b", "c", "d", "e")) is None
+    part = {"type": "text", "text": "a"}
+    known.remember("default", request([part | {"cache_control": {"type": "ephemeral"}}]), "cheap", 5)
+    assert known.find("default", request([part], "b", "c")).peer == "cheap"
+
+
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr("sigma_mem.serve.gateway.conversation._MOST", 10)
+    known = kept()
+    for number in range(50):
+        known.remember("default", request(f"{number}"), "ann", None)
+    found = [number for number in range(50) if known.find("default", request(f"{number}", "b", "c"))]
+    assert found == list(range(40, 50))
+
+
+# ---- modes
+
+
+def test_in_observe_the_callers_model_serves_and_the_decision_is_recorded(start):
+    gateway = start(
+        {"ann": says("1"), "bob": speaks("messages", "2")},
+        peers={"bob": {"protocols": ("messages",)}},
+        mode="observe",
+        usual="bob",
+    )
+    create = gateway.client.chat.completions.create
+    asked = [{"role": "user", "content": "x"}]
+    mem = memory_of(gateway)
+    for model, serves in (("sigma-mem", "bob"), ("bob", "bob"), ("ann", "ann"), ("sigma-mem/vote", "bob")):
+        answer = create(model=model, messages=asked)
+        decision = mem.decision(answer.id)
+        assert (answer.model, decision.served or decision.peer) == (serves, serves)
+    assert mem.events == 4
+    with pytest.raises(openai.BadRequestError, match="would lose seed"):
+        create(model="bob", messages=asked, seed=7)
+
+
+def test_bypass_decides_and_records_nothing(start):
+    gateway = start({"ann": says("1"), "bob": says("2")}, mode="bypass", usual="bob")
+    create = gateway.client.chat.completions.create
+    for model, serves in (("sigma-mem", "bob"), ("ann", "ann")):
+        assert create(model=model, messages=[{"role": "user", "content": "x"}]).model == serves
+    assert memory_of(gateway).events == 0
+
+
+def test_a_topic_has_a_mode_of_its_own(start):
+    from sigma_mem.serve.config import TopicMode
+
+    gateway = start(
+        {"ann": says("1"), "bob": says("2")},
+        topics=(TopicMode("law", "bypass", "bob"), TopicMode("sums", "observe", "ann")),
+    )
+    mem, url = memory_of(gateway), f"{gateway.url}/v1/chat/completions"
+    for topic, serves, events in (("law", "bob", 0), (["other", "sums"], "ann", 1), ("other", None, 2)):
+        body = {
+            "model": "sigma-mem",
+            "messages": [{"role": "user", "content": "x"}],
+            "sigma_mem": {"topic": topic},
+        }
+        model = httpx2.post(url, json=body).json()["model"]
+        assert model == serves or serves is None
+        assert mem.events == events
