@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from reprlib import repr as brief
 from typing import NamedTuple
@@ -143,9 +143,7 @@ class Answers(NamedTuple):
 
     def in_pool(self, peers: Sequence[str]) -> Answers:
         """The answers in the order of the pool; InputError where a peer is not in it."""
-        unknown = [peer for peer in self.by_peer if peer not in peers]
-        if unknown:
-            raise InputError(f"peer {unknown[0]!r} is not in the pool {list(peers)}; add it with add_peer")
+        check_in_pool(self.by_peer, peers)
         features = {peer: self.features[peer] for peer in peers if peer in self.features}
         return Answers({peer: self.by_peer[peer] for peer in peers if peer in self.by_peer}, features)
 
@@ -161,6 +159,13 @@ class Answers(NamedTuple):
 
 
 NO_ANSWERS = Answers({}, {})
+
+
+def check_in_pool(answers: Iterable[str], peers: Sequence[str]) -> None:
+    """InputError if a peer that answered is not in the pool."""
+    unknown = next((peer for peer in answers if peer not in peers), None)
+    if unknown is not None:
+        raise InputError(f"peer {unknown!r} is not in the pool {list(peers)}; add it with add_peer")
 
 
 def prepare_answers(

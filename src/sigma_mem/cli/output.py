@@ -8,10 +8,13 @@ from functools import partial
 from typing import Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
+# Control characters as JSON writes them, but for tab and line feed; those below 32, and 127 to 159.
+_ESCAPES = {n: f"\\u{n:04x}" for n in (*range(32), *range(127, 160)) if chr(n) not in "\t\n"}
 
 
 def sparkline(shares: list[float]) -> str:
@@ -28,12 +31,30 @@ def moment(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 
+def shown(text: str) -> str:
+    r"""A text without control characters: what a model wrote could otherwise command the terminal.
+
+    >>> shown("4\x1b[2J, two\nlines")
+    '4\\u001b[2J, two\nlines'
+    """
+    return text.translate(_ESCAPES)
+
+
+class _PlainConsole(Console):
+    """A console whose texts, in tables too, have no control characters but rich's own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Segments of what is printed."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=shown(segment.text))
+
+
 def console() -> Console:
     """Standard output; as wide as it gets in a pipe, so that no line is broken there.
 
     Texts are printed as they are: a peer may be called ``llama[int4]``, and a question hold ``:-)``.
     """
-    plain = partial(Console, highlight=False, markup=False, emoji=False)
+    plain = partial(_PlainConsole, highlight=False, markup=False, emoji=False)
     out = plain()
     return out if out.is_terminal else plain(width=200)
 
@@ -54,12 +75,12 @@ def say(as_json: bool, values: Mapping[str, Any], text: str) -> None:
     if as_json:
         print_json(values)
     else:
-        typer.echo(text)
+        typer.echo(shown(text))
 
 
 def print_json(values: Mapping[str, Any]) -> None:
     """Print one object on one line, so that lines of several calls can be read one by one."""
-    typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
+    typer.echo(shown(json.dumps(values, ensure_ascii=False, allow_nan=False)))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from sigma_mem.events import Answer, Decision, Feedback
 from sigma_mem.operations import Operation
 from sigma_mem.serve.context import Context
-from sigma_mem.serve.keys import Principal
+from sigma_mem.serve.keys import LOCAL, Principal
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
 from sigma_mem.wire import as_json
@@ -41,6 +41,8 @@ async def begin(
     """`perform`, for callers that wait for the disk themselves."""
     kept = {"source": caller.name, "wait": False}
     arguments = {**given, **{name: kept[name] for name in operation.kept}}
+    if "id" in operation.parameters and operation.verb == "POST":
+        arguments["id"] = id_of_caller(caller, given.get("id"))
 
     def work(mem: SigmaMem) -> tuple[Any, bytes]:
         found = getattr(mem, operation.name)(**arguments)
@@ -55,6 +57,15 @@ async def begin(
             said[operation.result] = found
         context.audit.wrote(caller, operation.name, namespace, **said)
     return found, body
+
+
+def id_of_caller(caller: Principal, id: str | None) -> str | None:
+    """The id of what a key sent: its own, so that no key can take another's.
+
+    >>> id_of_caller(Principal("ci", {"*": "write"}), "run-7")
+    'ci:run-7'
+    """
+    return id if id is None or caller is LOCAL else f"{caller.name}:{id}"
 
 
 def _count(context: Context, operation: Operation[Any, Any], found: Any) -> None:

@@ -1,6 +1,6 @@
 """Panels over HTTP: ask peers one after the other, until the rest would hardly change the answer."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any, cast
 
 from fastapi import Request
@@ -17,32 +17,39 @@ from sigma_mem.serve.routes import MemoryRoutes, Namespace, add_operation
 from sigma_mem.session.panel import Panel
 from sigma_mem.wire import sent_panel
 
-_MOST = 10_000  # panels that are open; the one that was used longest ago goes first
+_MOST = 1_000  # panels of one namespace that are open; the one that was used longest ago goes first
+_MOST_CHARACTERS = 8_000_000  # of their questions and answers
 
 
 class OpenPanels:
-    """Panels that were begun here, by namespace and event."""
+    """Panels that were begun here, by namespace and event; no namespace pushes out another's."""
 
     def __init__(self) -> None:
-        self._panels: OrderedDict[tuple[str, str], Panel] = OrderedDict()
+        self._panels: dict[str, OrderedDict[str, Panel]] = defaultdict(OrderedDict)
 
     def keep(self, namespace: str, panel: Panel) -> None:
-        """Keep a panel until too many others were used after it."""
-        self._panels[namespace, panel.decision.event] = panel
-        if len(self._panels) > _MOST:
-            self._panels.popitem(last=False)
+        """Keep a panel until too many others of its namespace, or too long ones, were used after it."""
+        panels = self._panels[namespace]
+        panels[panel.decision.event] = panel
+        characters = sum(map(_length, panels.values()))
+        while len(panels) > _MOST or (characters > _MOST_CHARACTERS and len(panels) > 1):
+            characters -= _length(panels.popitem(last=False)[1])
 
     def find(self, namespace: str, event: str) -> Panel:
-        """A panel that was begun here; refuses where there is none."""
-        key = namespace, event
-        if key not in self._panels:
+        """A panel that was begun here; refuses if there is none."""
+        if event not in self._panels.get(namespace, ()):
             raise RefusedError(
                 404,
                 "unknown_panel",
                 f"no panel on event {event!r} is open here; begin again with after or ref",
             )
-        self._panels.move_to_end(key)
-        return self._panels[key]
+        self._panels[namespace].move_to_end(event)
+        return self._panels[namespace][event]
+
+
+def _length(panel: Panel) -> int:
+    question = len(panel.decision.question or "")
+    return question + sum(len(answer.text or "") for answer in panel.answers.values())
 
 
 def add_panels(routes: MemoryRoutes) -> None:

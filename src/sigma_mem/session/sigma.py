@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.chat import Question, question_text
-from sigma_mem.answers.features import Answers, prepare_answers
+from sigma_mem.answers.features import Answers, check_in_pool, prepare_answers
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
@@ -348,6 +348,7 @@ class SigmaMem(Handle):
         if among is not None:
             allowed = checked_among(among, self.peers)
             answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
+        check_in_pool(answers, self.peers)  # before texts are compared, which takes long if they are many
         return prepare_answers(question, answers, canon, self.settings.text_features)
 
     # --- teach ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
+from sigma_mem.serve.calls import id_of_caller
 from sigma_mem.serve.gateway.message import Body
 from sigma_mem.serve.gateway.protocol import Name, own_id
 from sigma_mem.serve.keys import Principal
@@ -48,7 +49,7 @@ async def record_feedback(
     UnknownDecisionError if no decision has this id, ConflictError if it contradicts what the same source
     said, or what came under the same idempotency key.
     """
-    id = None if idempotency_key is None else f"{who.name}:{idempotency_key}"
+    id = id_of_caller(who, idempotency_key)
     response = own_id(given.id)
     labels: dict[str, Any] = dict(given.labels or {})
     if given.score is not None:
