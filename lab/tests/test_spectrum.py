@@ -10,20 +10,18 @@ from sigma_lab.spectrum import (
     weyl_excess,
     weyl_excess_relation,
 )
-from sigma_mem.memory import Competence
+from sigma_mem.memory import Settings, SigmaState
 
 
 def aligned(c, gamma, eta, rank=3):
     """λ_max(M_p) and φ*ᵀM_pφ* of one memory per column of c, all events along one direction."""
     direction = np.random.default_rng(1).standard_normal(rank)
     direction /= np.linalg.norm(direction)
-    n_events, n_peers = c.shape
-    competence = Competence(n_peers, rank, -math.log(gamma))
-    for t, row in enumerate(c):
-        competence.write(direction, row, np.ones(n_peers), t + 1.0)
-    M, _ = competence.matrices(float(n_events))
-    score, _ = competence.score(direction, float(n_events))
-    return eta * eigenvalues(M)[:, 0], eta * score
+    settings = Settings(gamma=gamma, eta=eta, agreement=False, regression=False)
+    state = SigmaState([str(p) for p in range(c.shape[1])], rank, settings)
+    for row in c:
+        state.write(direction, row, state.begin_event())
+    return eigenvalues(state.M)[:, 0], state.read(direction).score
 
 
 def test_eigenvalues_come_largest_first_and_for_stacks():

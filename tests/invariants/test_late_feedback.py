@@ -106,7 +106,7 @@ def test_all_revoked_is_an_empty_memory_that_says_so(stream):
     for t in range(len(stream)):
         unlabelled.begin_labels(stream.decide(unlabelled, t))
     np.testing.assert_allclose(reading.prob, unlabelled.read(stream.phis[0]).prob, atol=1e-9)
-    if state.agreement is None:
+    if not stream.settings.agreement:
         np.testing.assert_allclose(reading.prob, stream.settings.prior, atol=1e-9)
     np.testing.assert_allclose(state.G, np.eye(len(state.peers)), atol=1e-10)
     np.testing.assert_allclose(state.readable, 1.0, atol=1e-10)
@@ -160,10 +160,9 @@ def test_correcting_after_a_peer_has_left_is_exact_for_those_who_stay(stream, se
     corrected = stream.c.copy()
     for t in np.flatnonzero(rng.random(len(stream)) < 0.3):
         corrected[t, stay] = labels(rng, len(stay), 0.2, 0.3)
-        groups = stream.groups[t]
-        left = {"departed": [stream.c[t, gone]], "departed_groups": [groups[gone]], "groups": groups[stay]}
-        state.write(stream.phis[t], stream.c[t, stay], ticks[t], sign=-1.0, **left)
-        state.write(stream.phis[t], corrected[t, stay], ticks[t], **left)
+        order, groups = [*stay, gone], stream.groups[t, [*stay, gone]]
+        state.write(stream.phis[t], stream.c[t, order], ticks[t], sign=-1.0, groups=groups)
+        state.write(stream.phis[t], corrected[t, order], ticks[t], groups=groups)
     settings = stream.settings
     M, _ = naive.competence(stream.phis, corrected, settings.gamma, settings.step)
     G = naive.relation(corrected, settings.gamma_g, settings.eta_g)

@@ -159,8 +159,8 @@ def assert_same(a, b, atol=1e-10):
     assert (a.clock, a.now) == (b.clock, b.now)
     for name in ("M", "N", "G", "readable"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=atol, rtol=1e-6, err_msg=name)
-    if a.copies is not None:
-        one, two = (x.copies.decayed.value("pairs", x.now) for x in (a, b))
+    if a.settings.agreement:
+        one, two = (x.sums["copies"] * x.sums.factors("copies", x.now) for x in (a, b))
         np.testing.assert_allclose(one, two, atol=atol, rtol=1e-9, err_msg="copies")
     for phi in probe(a.rank):
         one, two = a.read(phi), b.read(phi)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.memory.confidence import TEMPERATURES, Confidence, answer_claims, membership
+from sigma_mem.memory import Settings, SigmaState
+from sigma_mem.memory.confidence import TEMPERATURES, answer_claims, calibrated, membership
 
 totals = st.lists(st.floats(-2000.0, 2000.0), min_size=1, max_size=6)
 
@@ -33,7 +34,7 @@ def test_a_claim_lies_in_two_neighbouring_bins(claim):
 
 
 def test_from_a_cold_start_the_confidence_is_the_claim():
-    assert Confidence(0.0).calibrated(0.7, fresh=0.0) == 0.7
+    assert calibrated(0.7, np.zeros((2, 12))) == 0.7
 
 
 def naive_calibrated(history, claim, gamma):
@@ -51,32 +52,32 @@ def naive_calibrated(history, claim, gamma):
 @given(seed=st.integers(0, 2**32 - 1), gamma=st.sampled_from([0.5, 0.99, 1.0]))
 def test_late_corrected_and_revoked_labels_are_exact(seed, gamma):
     """Every claim gets a wrong label first; the right one, or none, replaces it in any order."""
-    rng = np.random.default_rng(seed)
-    memory, history = Confidence(-np.log(gamma)), []
+    rng, history = np.random.default_rng(seed), []
+    state = SigmaState(["a"], 1, Settings(gamma=gamma))
     for tick in range(1, 41):
         claims = rng.uniform(0.01, 0.99, 7).round(4)
         y = None if rng.random() < 0.3 else float(rng.random() < 0.5)
         history.append((claims, float(claims.mean().round(4)), y))
-        memory.write(*history[-1][:2], 0.25, tick)
-        memory.decayed.advance(tick)
+        state.write_sureness(np.append(*history[-1][:2]), 0.25, tick)
     for t in rng.permutation(40):
         *claimed, y = history[t]
-        memory.write(*claimed, 0.25, float(t + 1), weight=-1.0)
+        state.write_sureness(np.append(*claimed), 0.25, t + 1.0, weight=-1.0)
         if y is not None:
-            memory.write(*claimed, y, float(t + 1))
-    assert memory.calibrated(0.6, memory.decayed.factor(40.0)) == pytest.approx(
-        naive_calibrated(history, 0.6, gamma), abs=1e-9
+            state.write_sureness(np.append(*claimed), y, t + 1.0)
+    bins, found = (
+        state.sums[name] * state.sums.factors(name, 40.0) for name in ("sure.bins", "sure.likelihood")
     )
+    assert calibrated(0.6, bins) == pytest.approx(naive_calibrated(history, 0.6, gamma), abs=1e-9)
     likelihood = np.zeros(7)
     for age, (claims, _, y) in enumerate(reversed(history)):
         if y is not None:
             likelihood += gamma**age * np.log(claims if y else 1.0 - claims)
-    np.testing.assert_allclose(memory.decayed.value("likelihood", 40.0), likelihood, atol=1e-9)
+    np.testing.assert_allclose(found, likelihood, atol=1e-9)
 
 
 def test_a_set_is_as_sure_as_its_decisions():
-    memory = Confidence(0.0)
+    state = SigmaState(["a"], 1, Settings(gamma=1.0))
     for tick in range(1000):
-        memory.count(0.95 if tick % 2 else 0.8, tick)
-    assert memory.of_set(0.8, 1000.0) == pytest.approx(0.875, abs=0.01)
-    assert memory.of_set(0.96, 1000.0) == pytest.approx(0.96)
+        state.count_decisions(0.95 if tick % 2 else 0.8, tick)
+    assert state.confidence_of_set(0.8) == pytest.approx(0.875, abs=0.01)
+    assert state.confidence_of_set(0.96) == pytest.approx(0.96)

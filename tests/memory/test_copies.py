@@ -1,7 +1,5 @@
 """Peers that copy one another are found without a label, and are worth one vote together."""
 
-import math
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +7,9 @@ from hypothesis import strategies as st
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels
 from sigma_mem.memory.copies import (
-    Copies,
     agreement_beside_copies,
     copying,
     pair_evidence,
-    pair_evidence_of,
     votes_among,
 )
 
@@ -34,12 +30,16 @@ def answers(draw, max_events=60):
     return groups
 
 
+def state_of(n_peers, gamma=0.99):
+    return SigmaState([str(i) for i in range(n_peers)], 1, Settings(gamma=gamma))
+
+
 @given(groups=answers(), gamma=st.sampled_from([0.5, 0.99, 1.0]))
 def test_sums_votes_and_agreement_are_those_of_plain_loops(groups, gamma):
-    copies = Copies(groups.shape[1], -math.log(gamma))
+    state = state_of(groups.shape[1], gamma)
     for t, row in enumerate(groups):
         expected = naive.copies(groups[:t], gamma)
-        d = copies.degrees(now=t)
+        d = state.copying(at=t)
         np.testing.assert_allclose(np.zeros_like(expected) if d is None else d, expected, atol=1e-9)
         votes = votes_among(row, expected)
         np.testing.assert_allclose(votes, naive.votes(row, expected), atol=1e-12)
@@ -48,16 +48,7 @@ def test_sums_votes_and_agreement_are_those_of_plain_loops(groups, gamma):
             naive.agreement_beside_copies(row, expected),
             atol=ROUNDED,
         )
-        copies.write(row, t + 1)
-    many = copying(*np.moveaxis(pair_evidence(groups).cumsum(axis=0), 1, 0))
-    np.testing.assert_allclose(many[-1], naive.copies(groups, 1.0), atol=1e-9)
-
-
-@given(groups=answers(max_events=8))
-def test_one_event_tells_of_pairs_what_many_tell_to_the_bit(groups):
-    for row, evidence in zip(groups, pair_evidence(groups), strict=True):
-        # A sum cannot tell −0 from 0.
-        assert (0.0 + pair_evidence_of(row)).tobytes() == (0.0 + evidence).tobytes()
+        state.write_copies(row, t + 1)
 
 
 @given(groups=answers(max_events=8))
@@ -87,30 +78,15 @@ def test_without_copies_agreement_is_plain_to_the_bit(row):
     np.testing.assert_array_equal(agreement_beside_copies(row[0], nothing, votes), agreement_labels(row[0]))
 
 
-@given(groups=answers(), order=st.randoms())
-def test_what_is_taken_back_leaves_nothing_and_order_does_not_matter(groups, order):
-    copies, rest = Copies(groups.shape[1], 0.01), Copies(groups.shape[1], 0.01)
-    ticks = list(range(len(groups)))
-    order.shuffle(ticks)
-    for t in ticks:
-        copies.write(groups[t], t)
-    for t in ticks[::2]:
-        copies.write(groups[t], t, sign=-1.0)
-    for t in sorted(ticks[1::2]):
-        rest.write(groups[t], t)
-    np.testing.assert_allclose(copies.decayed.value("pairs", 60), rest.decayed.value("pairs", 60), atol=1e-9)
-
-
 @given(groups=answers())
 def test_answers_of_departed_peers_still_tell_who_sided_with_whom(groups):
     stays = groups.shape[1] // 2 + 1
-    everyone, after = Copies(groups.shape[1], 0.0), Copies(stays, 0.0)
+    everyone, after = state_of(groups.shape[1], 1.0), state_of(stays, 1.0)
     for row in groups:
-        everyone.write(row, 0.0)
-        after.write(row, 0.0)
-    np.testing.assert_array_equal(
-        everyone.take(range(stays)).decayed.arrays["pairs"], after.decayed.arrays["pairs"]
-    )
+        everyone.write_copies(row, 0.0)
+        after.write_copies(row, 0.0)
+    everyone.set_peers(after.peers)
+    np.testing.assert_array_equal(everyone.sums["copies"], after.sums["copies"])
 
 
 def test_good_peers_are_no_copies():
@@ -128,13 +104,12 @@ def test_without_agreement_nobody_looks_for_copies():
     state = SigmaState(["a", "b", "c"], rank=1, settings=Settings(agreement=False))
     for tick in range(100):
         state.write_copies(np.array([0, 0, 1]), tick)
-    assert state.copies is None
     assert state.copying() is None
 
 
 def test_after_a_long_pause_nobody_copies():
-    copies = Copies(3, rate=1.0)
+    state = state_of(3, gamma=0.4)
     for tick in range(100):
-        copies.write(np.array([0, 0, 1]), tick * 0.001)
-    assert copies.degrees(now=0.1) is not None
-    assert copies.degrees(now=1e6) is None
+        state.write_copies(np.array([0, 0, 1]), tick * 0.001)
+    assert state.copying(at=0.1) is not None
+    assert state.copying(at=1e6) is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.memory.features import TextFeatures, feature_weights
+from sigma_mem.memory.features import feature_rows, feature_units, feature_weights, text_log_odds
 
 from .strategies import labels
 
@@ -61,19 +61,17 @@ def naive_weights_beside_agreement(features, residual, agreement):
     return np.linalg.solve((z / spread).T @ (z / spread) + ridge, right) / spread
 
 
-def written(features, residual, gamma=0.99):
-    memory = TextFeatures(features.shape[2], -math.log(gamma))
-    for t, (row, e) in enumerate(zip(features, residual, strict=True)):
-        memory.decayed.advance(t + 1.0)
-        memory.write(row, e, t + 1.0)
-    return memory
+def summed(features, residual, gamma=0.99):
+    """J and how many answers it compares, as of the last event."""
+    weight = gamma ** np.arange(len(features) - 1.0, -1.0, -1.0)
+    return feature_rows(features, residual, weight).sum(axis=0)
 
 
 @pytest.mark.parametrize("gamma", [0.3, 0.97, 1.0])
 def test_the_weights_are_a_ridge_regression(gamma):
     features, residual = events(0)
-    memory = written(features, residual, gamma)
-    np.testing.assert_allclose(memory.weights(float(N)), naive_weights(features, residual, gamma), rtol=1e-7)
+    found = feature_weights(summed(features, residual, gamma))
+    np.testing.assert_allclose(found, naive_weights(features, residual, gamma), rtol=1e-7)
 
 
 @given(seed=st.integers(0, 2**16), missing=st.sampled_from([0.0, 0.4]))
@@ -81,27 +79,25 @@ def test_weights_are_shrunk_to_half_of_those_that_predict_agreement(seed, missin
     features, agreement = events(seed, missing)
     residual = events(seed + 1, missing)[1]
     residual[np.arange(N) % 6 > 0] = np.nan  # few labels
-    memory, agreed = written(features, residual, 1.0), written(features, agreement, 1.0)
+    labelled, agreed = summed(features, residual, 1.0), summed(features, agreement, 1.0)
     expected = naive_weights_beside_agreement(features, residual, agreement)
-    np.testing.assert_allclose(memory.weights(float(N), agreed), expected, atol=1e-9)
-    assert not np.allclose(memory.weights(float(N)), expected)
+    np.testing.assert_allclose(feature_weights(labelled, agreed), expected, atol=1e-9)
+    assert not np.allclose(feature_weights(labelled), expected)
 
 
 def test_agreement_speaks_of_texts_before_any_label():
     features, agreement = events(14)
-    nothing, agreed = TextFeatures(3, 0.0), written(features, agreement, 1.0)
-    there = np.ones(4, dtype=bool)
-    log_odds = nothing.log_odds(features[0], there, 60.0, agreed)
-    assert np.abs(log_odds).max() > 0.0
-    assert not nothing.log_odds(features[0], there, 60.0, TextFeatures(3, 0.0)).any()
-    np.testing.assert_allclose(nothing.effects(60.0, agreed), 0.5 * agreed.effects(60.0))
+    agreed = summed(features, agreement, 1.0)
+    found = feature_weights(0.0 * agreed, agreed)
+    np.testing.assert_allclose(found, 0.5 * feature_weights(agreed), rtol=1e-9)
+    assert np.abs(found).max() > 0.0
 
 
 def test_a_feature_that_goes_with_being_right_gets_weight_and_noise_gets_little():
     rng = np.random.default_rng(1)
     features = rng.normal(size=(3000, 4, 2))
     residual = np.where(rng.random((3000, 4)) < 0.5 + 0.1 * features[:, :, 0].clip(-3, 3), 1.0, -1.0)
-    good, noise = written(features, residual, 1.0).weights(3000.0)
+    good, noise = feature_weights(summed(features, residual, 1.0))
     assert good == pytest.approx(0.2, abs=0.03)
     assert abs(noise) < 0.03
 
@@ -109,172 +105,80 @@ def test_a_feature_that_goes_with_being_right_gets_weight_and_noise_gets_little(
 def test_an_unlabelled_answer_is_not_compared():
     features, residual = events(2, missing=0.0)
     residual[:, 1] = np.nan
-    without = written(np.delete(features, 1, axis=1), np.delete(residual, 1, axis=1))
-    np.testing.assert_allclose(written(features, residual).weights(60.0), without.weights(60.0), rtol=1e-9)
+    without = summed(np.delete(features, 1, axis=1), np.delete(residual, 1, axis=1))
+    np.testing.assert_allclose(summed(features, residual), without, atol=1e-9)
 
 
-@given(seed=st.integers(0, 2**16), late=st.booleans())
-def test_a_corrected_or_late_label_is_as_if_it_had_been_so_at_once(seed, late):
-    features, residual = events(seed, n=20)
-    other = events(seed + 1, n=20)[1]
-    memory = TextFeatures(3, -math.log(0.9))
-    for t in np.random.default_rng(seed).permutation(20) if late else range(20):
-        memory.write(features[t], other[t], t + 1.0)
-        memory.write(features[t], other[t], t + 1.0, weight=-1.0)
-        memory.write(features[t], residual[t], t + 1.0)
-    on_time = written(features, residual, 0.9)
-    np.testing.assert_allclose(memory.decayed.arrays["sum"], on_time.decayed.arrays["sum"], atol=1e-9)
-    np.testing.assert_allclose(
-        memory.decayed.arrays["compared"], on_time.decayed.arrays["compared"], atol=1e-9
-    )
-
-
-def test_revoked_labels_leave_no_weight_behind():
-    features, residual = events(3)
-    memory = written(features, residual)
-    for t in range(N):
-        memory.write(features[t], residual[t], t + 1.0, weight=-1.0)
-    assert np.abs(memory.weights(60.0)).max() < 1e-6
-    assert np.abs(memory.effects(60.0)).max() < 1e-6
-
-
-def test_effects_are_those_of_one_standard_deviation():
+def test_units_are_one_standard_deviation_and_small_features_count_as_much_as_large_ones():
     features, residual = events(9, missing=0.0)
-    features *= [1.0, 10.0, 100.0]
-    memory = written(features, residual, 1.0)
+    scale = np.array([1.0, 10.0, 100.0])
     z = features - features.mean(axis=1, keepdims=True)
     spread = np.sqrt((z**2).sum(axis=(0, 1)) / (3 * N))
-    np.testing.assert_allclose(memory.effects(60.0), memory.weights(60.0) * spread, rtol=1e-9)
-    assert TextFeatures(0, 0.0).effects(0.0).shape == (0,)
+    plain, scaled = summed(features, residual, 1.0), summed(scale * features, residual, 1.0)
+    np.testing.assert_allclose(feature_units(plain), spread, rtol=1e-9)
+    np.testing.assert_allclose(scale * feature_weights(scaled), feature_weights(plain), rtol=1e-9)
 
 
 def test_a_feature_that_never_varies_says_nothing():
     features, residual = events(4)
     features[:, :, 1] = 7.0
-    assert written(features, residual).weights(60.0)[1] == 0.0
+    assert feature_weights(summed(features, residual))[1] == 0.0
+
+
+def test_nothing_is_known_at_first():
+    assert not feature_weights(np.zeros((5, 4))).any()
+    assert feature_weights(np.zeros((2, 1))).shape == (0,)
+    state = state_of(0.9, *events(0, n=0))
+    assert state.text_log_odds(np.ones((4, 3)), np.ones(4, dtype=bool)).tolist() == [0.0] * 4
 
 
 def test_an_unreadable_answer_has_no_log_odds_and_the_others_are_not_compared_with_it():
     features, residual = events(5)
-    memory = written(features, residual)
-    readable = np.array([True, False, True, True])
+    weights, readable = feature_weights(summed(features, residual)), np.array([True, False, True, True])
     far = features[0].copy()
     far[1] = 1e6
-    assert memory.log_odds(far, readable, 60.0)[1] == 0.0
-    assert np.array_equal(memory.log_odds(far, readable, 60.0), memory.log_odds(features[0], readable, 60.0))
-    assert abs(memory.log_odds(features[0], readable, 60.0)[readable].sum()) < 1e-12
-
-
-def test_no_text_moves_an_answer_without_bound():
-    features, residual = events(6)
-    memory = written(features, residual)
-    assert np.abs(memory.log_odds(1e9 * features[0], np.ones(4, dtype=bool), 60.0)).max() == 1.5
-
-
-def test_nothing_is_known_at_first():
-    memory = TextFeatures(2, 0.0)
-    assert memory.weights(0.0).tolist() == [0.0, 0.0]
-    assert memory.log_odds(np.ones((3, 2)), np.ones(3, dtype=bool), 0.0).tolist() == [0.0] * 3
-    assert not feature_weights(np.zeros((4, 4)), np.zeros(())).any()
-
-
-def test_a_snapshot_is_the_same_bit_for_bit_and_its_own():
-    features, residual = events(7)
-    memory = written(features, residual)
-    copy = TextFeatures(3, -math.log(0.99))
-    copy.decayed.unpack(memory.decayed.pack())
-    assert np.array_equal(copy.weights(60.0), memory.weights(60.0))
-    copy.write(features[0], residual[0], 61.0)
-    assert not np.array_equal(copy.weights(61.0), memory.weights(61.0))
-
-
-def test_a_snapshot_does_not_change_with_what_is_restored_from_it():
-    memory = written(*events(7))
-    arrays = {name: array.copy() for name, array in memory.decayed.pack().items()}
-    copy = TextFeatures(3, -math.log(0.99))
-    copy.decayed.unpack(arrays)
-    copy.write(np.eye(4)[:, :3], np.arange(4.0), 61.0)
-    assert all(np.array_equal(arrays[name], array) for name, array in memory.decayed.pack().items())
-
-
-def test_weights_are_those_of_their_time():
-    """With time evidence is worth less beside the ridge."""
-    memory = written(*events(7))
-    now, later = memory.weights(60.0), memory.weights(400.0)
-    assert 0.0 < np.abs(later).max() < 0.5 * np.abs(now).max()
-    assert np.array_equal(memory.weights(60.0), now)
-
-
-def test_small_features_count_as_much_as_large_ones():
-    features, residual = events(10)
-    memory, small = written(features, residual), written(0.01 * features, residual)
-    np.testing.assert_allclose(0.01 * small.weights(60.0), memory.weights(60.0), rtol=1e-9)
-
-
-def test_one_comparison_that_has_faded_is_worth_less_than_one():
-    features, residual = events(11, missing=0.0, n=1)
-    memory = written(features, residual, 0.5)
-    z, e = features[0] - features[0].mean(axis=0), residual[0] - residual[0].mean()
-    for now in (1.0, 6.0):
-        weight = 0.5 ** (now - 1.0)
-        zz = weight * z.T @ z
-        expected = np.linalg.solve(zz + 30.0 / (3 * weight) * np.diag(np.diag(zz)), weight * z.T @ e)
-        np.testing.assert_allclose(memory.weights(now), expected, rtol=1e-9)
+    found = text_log_odds(far, readable, weights)
+    assert found[1] == 0.0
+    assert np.array_equal(found, text_log_odds(features[0], readable, weights))
+    assert abs(found[readable].sum()) < 1e-12
+    assert np.abs(text_log_odds(1e9 * features[0], readable, weights)).max() == 1.5
 
 
 def test_log_odds_are_the_weighted_features():
     features, residual = events(12)
-    memory = written(0.1 * features, residual)
+    weights = feature_weights(summed(0.1 * features, residual))
     z = 0.1 * (features[0] - features[0].mean(axis=0))
-    log_odds = memory.log_odds(0.1 * features[0], np.ones(4, dtype=bool), 60.0)
-    np.testing.assert_allclose(log_odds, z @ memory.weights(60.0), atol=1e-12)
+    log_odds = text_log_odds(0.1 * features[0], np.ones(4, dtype=bool), weights)
+    np.testing.assert_allclose(log_odds, z @ weights, atol=1e-12)
     assert np.abs(log_odds).max() > 0.01
-
-
-def test_merging_is_having_seen_the_events_of_both():
-    features, residual = events(8)
-    one, two = written(features[:30], residual[:30]), TextFeatures(3, -math.log(0.99))
-    for t in range(30, N):
-        two.write(features[t], residual[t], t + 1.0)
-    alone = one.weights(60.0)
-    one.decayed.merge(two.decayed, 60.0)
-    assert not np.array_equal(one.weights(60.0), alone)
-    np.testing.assert_allclose(one.weights(60.0), written(features, residual).weights(60.0), rtol=1e-7)
-    empty = TextFeatures(3, -math.log(0.99))
-    empty.decayed.merge(two.decayed, 60.0)
-    np.testing.assert_allclose(empty.weights(60.0), two.weights(60.0), rtol=1e-9)
-    two.decayed.merge(TextFeatures(3, -math.log(0.99)).decayed, 60.0)
-    np.testing.assert_allclose(empty.weights(60.0), two.weights(60.0), rtol=1e-9)
 
 
 def state_of(gamma, features, residual):
     state = SigmaState(["ann", "bob", "cat", "dan"], 2, Settings(gamma=gamma), n_features=3)
     for row, e in zip(features, residual, strict=True):
-        state.features.write(row, e, state.begin_event())
+        state.write_texts(row, e, state.begin_event())
     return state
 
 
-def test_a_state_forgets_features_without_overflow():
-    """Strong decay moves the anchor many times."""
-    features, residual = events(13, n=500)
-    state = state_of(0.3, features, residual)
-    assert np.isfinite(state.features.decayed.arrays["sum"]).all()
-    assert np.abs(state.features.decayed.arrays["sum"]).max() < 2.0**40
-    np.testing.assert_allclose(
-        state.features.weights(500.0), naive_weights(features, residual, 0.3), rtol=1e-6
-    )
+@given(seed=st.integers(0, 2**16), gamma=st.sampled_from([0.3, 0.97]))
+def test_a_state_keeps_the_sums_and_late_or_corrected_labels_are_exact(seed, gamma):
+    features, residual = events(seed)
+    other, order = events(seed + 1)[1], np.random.default_rng(seed).permutation(N)
+    on_time, late = state_of(gamma, features, residual), state_of(gamma, features[:0], residual[:0])
+    for _ in range(N):
+        late.begin_event()
+    for t in order:
+        for said, weight in ((other, 1.0), (other, -1.0), (residual, 1.0)):
+            late.write_texts(features[t], said[t], t + 1.0, weight)
+    for state in (on_time, late):
+        found = state.sums["features"] * state.sums.factors("features", float(N))
+        np.testing.assert_allclose(found, summed(features, residual, gamma), atol=1e-8)
 
 
-def test_states_merge_their_features():
-    features, residual = events(14)
-    whole = state_of(0.3, features, residual)
-    one, two = state_of(0.3, features[:30], residual[:30]), state_of(0.3, features[:0], residual[:0])
-    for t in range(N):
-        tick = two.begin_event()
-        if t >= 30:
-            two.features.write(features[t], residual[t], tick)
-    one.merge(two)
-    np.testing.assert_allclose(one.features.weights(one.now), whole.features.weights(whole.now), rtol=1e-6)
-    everyone = np.ones(4, dtype=bool)
-    expected = whole.text_log_odds(features[0], everyone)
-    np.testing.assert_allclose(one.text_log_odds(features[0], everyone), expected, rtol=1e-6)
+def test_weights_are_those_of_their_time():
+    """With time evidence is worth less compared with the ridge."""
+    state = state_of(0.99, *events(7))
+    now = np.abs(state.text_effects()).max()
+    for _ in range(340):
+        state.begin_event()
+    assert 0.0 < np.abs(state.text_effects()).max() < 0.5 * now

@@ -1,20 +1,25 @@
 """Rates: means that do not age, a chain of horizons, and which claim is believed of whom."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem.memory import DecayedSum, Settings, SigmaState
+from sigma_mem.memory import Settings, SigmaState, Sums
 from sigma_mem.memory.rates import (
-    Counts,
-    Rates,
     bounded,
+    claim_rows,
+    effective_events,
+    effective_labels,
     fast_horizon,
+    label_rows,
     log_likelihood,
     probability,
+    rate_sums,
+    read_rates,
     rounded,
     shrunk_mean,
     wilson,
@@ -25,7 +30,6 @@ from .strategies import labels, shares
 
 PHI = np.array([1.0, 0.0])
 seeds = st.integers(0, 2**32 - 1)
-decay_rates = st.sampled_from([0.0, 5e-4, 0.05, 0.7])
 
 
 # --- means and intervals -----------------------------------------------------------------
@@ -93,21 +97,11 @@ def test_the_fast_horizon_is_the_third_slowest(n_horizons, fast):
     assert fast_horizon(n_horizons) == fast
 
 
-# --- counts ------------------------------------------------------------------------------
+# --- labels ------------------------------------------------------------------------------
 
 
-def counted(rate, c, weight, ticks, order=None):
-    """Counts of labels c, (T, P), NaN where there is none, written in this order."""
-    counts = Counts(1, [rate], c.shape[1])
-    weight = np.where(np.isnan(c), 0.0, weight)
-    for t in range(len(c)) if order is None else order:
-        counts.add((weight * np.nan_to_num(c))[t, None], weight[t], ticks[t])
-    return counts
-
-
-def fresh_sums(counts):
-    """Σ w·c and Σ w of every peer, (2, P), as so many labels as they are worth."""
-    return np.concatenate((counts.values[0] * counts.fresh(), counts.effective()))
+HORIZONS = tuple(math.exp(-rate) for rate in (0.2, 0.02, 0.0005))
+SETTINGS = Settings(horizons=HORIZONS, strength=10.0)
 
 
 def drawn(seed, missing=0.3, n_events=40, n_peers=3):
@@ -116,110 +110,80 @@ def drawn(seed, missing=0.3, n_events=40, n_peers=3):
     return rng, c, weight, np.cumsum(rng.exponential(2.0, n_events))
 
 
-@given(seed=seeds, rate=decay_rates, missing=shares)
-def test_fresh_sums_are_those_of_the_definition_in_any_order(seed, rate, missing):
+def write(sums, c, weight, ticks, order=None, sign=1.0):
+    """Labels of events, NaN where there is none, in this order."""
+    rates, seen = len(sums["labels"]) // 3, sign * np.where(np.isnan(c), 0.0, weight)
+    for t in range(len(c)) if order is None else order:
+        w = sums.weights(np.array([ticks[t]], dtype=float), seen[t])
+        sums.add("labels", label_rows((seen * np.nan_to_num(c))[t, None], seen[t, None], rates), w)
+        sums.add("events", np.array([[sign * seen[t].any()]], dtype=float), w)
+
+
+def written(c, weight, ticks, order=None, settings=SETTINGS):
+    sums = Sums(c.shape[1], rate_sums(settings))
+    write(sums, c, weight, ticks, order)
+    return sums
+
+
+def read(sums, settings=SETTINGS, moved=None):
+    none = np.zeros(sums.n_peers)
+    return read_rates(sums, effective_labels(sums), none if moved is None else moved, settings)
+
+
+@given(seed=seeds, missing=shares)
+def test_effective_sums_are_those_of_the_definition_in_any_order(seed, missing):
     rng, c, weight, ticks = drawn(seed, missing)
-    counts = counted(rate, c, weight, ticks, rng.permutation(len(c)))
-    expected = naive.by_peer(naive.History(np.zeros((len(c), 1)), c, ticks, weight), rate)
-    total, n = fresh_sums(counts)
-    np.testing.assert_allclose(n, expected.sum(axis=1), rtol=1e-9)
-    np.testing.assert_allclose(total, (expected * np.nan_to_num(c).T).sum(axis=1), atol=1e-9)
+    found = effective_labels(written(c, weight, ticks, rng.permutation(len(c))))
+    for g, rate in enumerate((*SETTINGS.horizon_rates, 0.0)):
+        expected = naive.by_peer(naive.History(np.zeros((len(c), 1)), c, ticks, weight), rate)
+        np.testing.assert_allclose(found.labels[g], expected.sum(axis=1), rtol=1e-9)
+        total = (expected * np.nan_to_num(c).T).sum(axis=1)
+        np.testing.assert_allclose(found.mean[g] * found.labels[g], total, atol=1e-9)
 
 
-@pytest.mark.parametrize("rate", [-math.log(0.95), -math.log(0.99), -math.log(0.9995)])
-def test_no_pause_is_too_long(rate):
-    """Nothing happens to the sums of a peer until something is seen of it."""
-    counts = Counts(1, [rate], 2)
-    for tick in range(60):
-        counts.add(np.array([[1.0 if tick < 40 else -1.0, 0.0]]), np.array([1.0, 0.0]), tick)
-    before = fresh_sums(counts)[:, 0]
+def test_no_pause_is_too_long():
+    """Nothing happens to what is known of a peer until something is seen of it."""
+    c = np.full((60, 2), np.nan)
+    c[:, 0] = np.where(np.arange(60) < 40, 1.0, -1.0)
+    sums = written(c, np.ones(c.shape), np.arange(60.0))
+    before = effective_labels(sums)
+    others = np.array([[np.nan, 1.0]])
     for tick in range(60, 100_060, 100):
-        counts.add(np.array([[0.0, 1.0]]), np.array([0.0, 1.0]), tick)
-    np.testing.assert_array_equal(fresh_sums(counts)[:, 0], before)
+        write(sums, others, np.ones((1, 2)), [tick])
+    after = effective_labels(sums)
+    np.testing.assert_allclose(after.mean[:, 0], before.mean[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(after.labels[:, 0], before.labels[:, 0], rtol=1e-9)
 
 
-@given(seed=seeds, rate=decay_rates)
-def test_sums_of_another_object_are_made_fresh_by_the_same_factor(seed, rate):
-    """M and N at the same rate are kept relative to an anchor of their own."""
-    _, c, weight, ticks = drawn(seed, missing=0.0)
-    counts, theirs = counted(rate, c, weight, ticks), DecayedSum(rate, {"sum": np.zeros(c.shape[1])})
-    for t in range(len(c)):
-        theirs.advance(ticks[t])
-        theirs.add("sum", weight[t] * c[t], ticks[t])
-    theirs.advance(ticks[-1] + 200.0)
-    ours = fresh_sums(counts)[0]
-    np.testing.assert_allclose(theirs.arrays["sum"] * counts.factor(theirs), ours, rtol=1e-9, atol=1e-9)
-
-
-def test_nothing_written_is_nothing_fresh():
-    counts = Counts(1, [0.1], 2)
-    assert counts.fresh().tolist() == [[0.0, 0.0]]
-    counts.add(np.ones((1, 2)), np.array([1.0, 0.0]), 3.0)
-    assert counts.effective().tolist() == [[pytest.approx(1.0), 0.0]]
-
-
-@given(seed=seeds, rate=decay_rates)
-def test_all_taken_back_is_nothing(seed, rate):
+@given(seed=seeds)
+def test_all_taken_back_is_nothing(seed):
     rng, c, weight, ticks = drawn(seed)
-    counts = counted(rate, c, weight, ticks)
-    weight = np.where(np.isnan(c), 0.0, weight)
-    for t in rng.permutation(len(c)):
-        counts.add(-(weight * np.nan_to_num(c))[t, None], -weight[t], ticks[t])
-    np.testing.assert_allclose(fresh_sums(counts), 0.0, atol=1e-6)
+    sums = written(c, weight, ticks)
+    write(sums, c, weight, ticks, rng.permutation(len(c)), sign=-1.0)
+    np.testing.assert_allclose(effective_labels(sums).labels, 0.0, atol=1e-6)
+    assert effective_events(sums)[0] == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(read(sums, replace(SETTINGS, prior=0.6)).rates, 0.2, atol=1e-6)
 
 
 @pytest.mark.parametrize(("gamma", "later"), [(0.95, 100), (0.99, 400), (0.9995, 20_000)])
 def test_labels_taken_back_long_after_others_were_never_given(gamma, later):
     """What is left weighs far less than what was taken back."""
-    counts, never = (Counts(1, [-math.log(gamma)], 1) for _ in range(2))
-    for tick in range(60):
-        for each in (counts, never):
-            each.add(np.array([[1.0 if tick < 40 else -1.0]]), np.ones(1), tick)
+    settings = Settings(gamma=gamma)
+    c = np.where(np.arange(60) < 40, 1.0, -1.0)[:, None]
+    sums, never = (written(c, np.ones(c.shape), np.arange(60.0), settings=settings) for _ in range(2))
     for sign in (1.0, -1.0):
-        for tick in range(later, later + 20):
-            counts.add(np.array([[sign]]), np.array([sign]), tick)
-    np.testing.assert_allclose(fresh_sums(counts), fresh_sums(never), rtol=1e-5)
-
-
-@given(seed=seeds, rate=decay_rates)
-def test_counts_of_two_halves_merge_into_those_of_the_whole(seed, rate):
-    rng, c, weight, ticks = drawn(seed)
-    mine = rng.random(len(c)) < 0.5
-    one, two = (counted(rate, c[part], weight[part], ticks[part]) for part in (mine, ~mine))
-    one.merge(two)
-    whole = counted(rate, c, weight, ticks)
-    np.testing.assert_allclose(fresh_sums(one), fresh_sums(whole), atol=1e-9)
-
-
-@given(seed=seeds, rate=decay_rates)
-def test_counts_follow_their_peers_and_keep_a_share(seed, rate):
-    _, c, weight, ticks = drawn(seed)
-    counts = counted(rate, c, weight, ticks)
-    was = fresh_sums(counts)
-    moved = counts.take([2, -1, 0])
-    np.testing.assert_array_equal(fresh_sums(moved), was[:, [2, 1, 0]] * [1.0, 0.0, 1.0])
-    counts.scale(np.array([1.0, 0.5, 0.0]))
-    np.testing.assert_allclose(fresh_sums(counts), was * [1.0, 0.5, 0.0], rtol=1e-12, atol=1e-300)
+        write(sums, np.ones((20, 1)), np.ones((20, 1)), later + np.arange(20.0), sign=sign)
+    for found, expected in zip(effective_labels(sums), effective_labels(never), strict=True):
+        np.testing.assert_allclose(found[:, 0] * (expected[:, 0] != 0.0), found[:, 0])
+    np.testing.assert_allclose(read(sums, settings).rates, read(never, settings).rates, rtol=1e-5)
 
 
 # --- rates -------------------------------------------------------------------------------
 
-HORIZONS = (0.2, 0.02, 0.0005)
 
-
-def written(c, weight, ticks, order=None, rates=HORIZONS):
-    memory = Rates(c.shape[1], rates, 0, 0.01)
-    seen = np.where(np.isnan(c), 0.0, weight)
-    for t in range(len(c)) if order is None else order:
-        if seen[t].any():
-            memory.write((seen * np.nan_to_num(c))[t], seen[t], ticks[t])
-    return memory
-
-
-def chained(memory_like, moved, settings):
+def chained(history, moved, settings):
     """The same by the definition, with a prior that each peer's agreement has moved."""
-    history, pool = memory_like, naive.level(memory_like, settings)
-    out = np.empty((len(settings.horizon_rates), history.c.shape[1]))
+    pool, out = naive.level(history, settings), np.empty((len(settings.horizon_rates), history.c.shape[1]))
     for p, c in enumerate(history.label.T):
         life = history.weight[:, p]
         rate = (life @ c + settings.strength * (pool + moved[p])) / (life.sum() + settings.strength)
@@ -235,11 +199,9 @@ def chained(memory_like, moved, settings):
 @given(seed=seeds, missing=shares, prior=st.sampled_from([0.5, 0.2]), worth=st.sampled_from([2.0, 8.0]))
 def test_rates_chain_from_the_whole_life_to_the_fastest_horizon(seed, missing, prior, worth):
     rng, c, weight, ticks = drawn(seed, missing)
-    gammas = tuple(math.exp(-rate) for rate in HORIZONS)
-    settings = Settings(horizons=gammas, strength=4.0, prior=prior, prior_labels=worth, agreement=False)
-    memory = written(c, weight, ticks, rng.permutation(len(c)), settings.horizon_rates)
+    settings = replace(SETTINGS, strength=4.0, prior=prior, prior_labels=worth)
     moved = rng.uniform(-0.3, 0.3, c.shape[1])
-    found = memory.read(moved, 4.0, 2.0 * prior - 1.0, worth)
+    found = read(written(c, weight, ticks, rng.permutation(len(c)), settings), settings, moved)
     history = naive.History(np.zeros((len(c), 1)), c, ticks, weight)
     expected = np.clip(chained(history, moved, settings), -0.97, 0.97)
     np.testing.assert_allclose(found.rates, expected, atol=1e-9)
@@ -248,85 +210,62 @@ def test_rates_chain_from_the_whole_life_to_the_fastest_horizon(seed, missing, p
 
 
 def test_nothing_known_is_the_prior_at_every_horizon():
-    memory = Rates(2, HORIZONS, 0, 0.01)
-    assert memory.read(np.zeros(2), 10.0, prior=0.4).rates.tolist() == [[0.4, 0.4]] * 3
-    np.testing.assert_allclose(memory.read(np.array([0.1, -0.1]), 10.0).rates, [[0.1, -0.1]] * 3)
-    assert memory.labelled_events() == 0.0
+    sums = Sums(2, rate_sums(SETTINGS))
+    np.testing.assert_allclose(read(sums, replace(SETTINGS, prior=0.7)).rates, 0.4)
+    np.testing.assert_allclose(read(sums, moved=np.array([0.1, -0.1])).rates, [[0.1, -0.1]] * 3)
+    assert effective_events(sums) == (0.0, 0.0)
 
 
 def test_one_label_counts_once_whatever_the_number_of_horizons():
-    one, many = (written(np.ones((1, 1)), np.ones((1, 1)), [5.0], rates=r) for r in (HORIZONS[-1:], HORIZONS))
-    expected = one.read(np.zeros(1), 10.0).rates[0, 0]
-    np.testing.assert_allclose(many.read(np.zeros(1), 10.0).rates[:, 0], expected, rtol=1e-12)
+    one, several = Settings(gamma=HORIZONS[-1]), SETTINGS
+    alone, many = (read(written(np.ones((1, 1)), np.ones((1, 1)), [5.0], None, s), s) for s in (one, several))
+    np.testing.assert_allclose(many.rates[:, 0], alone.rates[0, 0], rtol=1e-12)
 
 
 def test_a_fast_horizon_without_recent_labels_says_what_the_slower_one_says():
     """A few labels that are as old as all others: the last of them are all that a fast horizon has."""
-    memory = written(np.ones((400, 1)), np.ones((400, 1)), np.arange(400.0))
-    rates = memory.read(np.zeros(1), 10.0).rates[:, 0]
+    rates = read(written(np.ones((400, 1)), np.ones((400, 1)), np.arange(400.0))).rates[:, 0]
     np.testing.assert_allclose(rates, rates[-1], atol=1e-12)
 
 
-def test_everything_taken_back_is_the_prior_again():
-    _, c, weight, ticks = drawn(3)
-    memory, seen = written(c, weight, ticks), np.where(np.isnan(c), 0.0, weight)
-    for t in np.random.default_rng(0).permutation(len(c)):
-        if seen[t].any():
-            memory.write(-(seen * np.nan_to_num(c))[t], -seen[t], ticks[t], event=-1.0)
-    np.testing.assert_allclose(memory.read(np.zeros(3), 10.0, prior=0.2).rates, 0.2, atol=1e-6)
-    assert memory.labelled_events() == pytest.approx(0.0, abs=1e-9)
-
-
-@settings(max_examples=settings().max_examples // 4)
-@given(seed=seeds)
+@pytest.mark.parametrize("seed", range(5))
 def test_the_level_of_the_pool_is_a_mean_over_peers_and_not_over_labels(seed):
     """A peer that is asked ten times as often counts hardly more."""
     rng = np.random.default_rng(seed)
     c = np.full((2000, 2), np.nan)
     c[:, 0] = 1.0
     c[rng.permutation(2000)[:200], 1] = -1.0
-    memory = written(c, np.ones(c.shape), np.arange(2000.0), rates=(0.0,))
-    memory = memory.take([0, 1, -1])  # of whom nothing is known is taken to be as the others
-    assert abs(memory.read(np.zeros(3), 10.0).rates[0, 2]) < 0.05
-
-
-@given(seed=seeds)
-def test_rates_follow_their_peers_keep_a_share_and_merge(seed):
-    rng, c, weight, ticks = drawn(seed)
-    mine = rng.random(len(c)) < 0.5
-    one, two = (written(c[part], weight[part], ticks[part]) for part in (mine, ~mine))
-    whole = written(c, weight, ticks)
-    one.merge(two, ticks[-1])
-    none = np.zeros(3)
-    np.testing.assert_allclose(one.read(none, 4.0).rates, whole.read(none, 4.0).rates, atol=1e-9)
-    assert one.labelled_events() == pytest.approx(whole.labelled_events())
-    moved = whole.take([2, 0, 1])
-    np.testing.assert_allclose(
-        moved.read(none, 4.0).rates, whole.read(none, 4.0).rates[:, [2, 0, 1]], atol=1e-12
-    )
-    whole.scale(np.zeros(3))
-    np.testing.assert_allclose(whole.read(none, 4.0, prior=0.3).rates, 0.3, atol=1e-12)
+    settings = Settings(gamma=1.0)
+    sums = written(c, np.ones(c.shape), np.arange(2000.0), settings=settings)
+    sums = sums.take([0, 1, -1])  # of whom nothing is known is taken to be as the others
+    assert abs(read(sums, settings).rates[0, 2]) < 0.05
 
 
 # --- claims ------------------------------------------------------------------------------
 
 
-def scored(likelier, n_peers=2, n_labels=200, regression=True, of=(0,)):
-    """Rates that were shown claims of which one is right; `of` these peers only are labelled."""
-    n_claims = len(HORIZONS) + 1 + 2 * regression
-    memory = Rates(n_peers, HORIZONS, n_claims, 0.01)
-    claims = np.zeros((n_peers, n_claims), dtype=np.float16)
-    claims[:, likelier] = 0.9
-    weight = np.zeros(n_peers)
-    weight[list(of)] = 1.0
+def score(sums, likelier, of, n_labels=200, sign=1.0):
+    """Show claims of which one is right; `of` these peers only are labelled."""
+    claims = np.zeros((1, sums.n_peers, len(sums["claims"]) - 2), dtype=np.float16)
+    if likelier is not None:
+        claims[..., likelier] = 0.9
+    weight = np.zeros((1, sums.n_peers))
+    weight[0, list(of)] = sign
     for tick in range(n_labels):
-        memory.score(claims, np.ones(n_peers), weight, tick)
-    return memory
+        w = sums.weights(np.array([float(tick)]), weight[0])
+        sums.add("claims", claim_rows(claims, np.ones(weight.shape), weight), w)
+        sums.add("labels", label_rows(weight, weight, len(sums["labels"]) // 3), w)
+
+
+def scored(likelier, n_peers=2, n_labels=200, settings=SETTINGS, of=(0,)):
+    sums = Sums(n_peers, rate_sums(settings))
+    score(sums, likelier, of, n_labels)
+    return sums
 
 
 @pytest.mark.parametrize("claim", range(6))
 def test_the_claim_that_predicts_better_has_the_weight(claim):
-    found = scored(claim).read(np.zeros(2), 10.0)
+    found = read(scored(claim))
     if claim < 2:
         assert found.of_regression[0] == pytest.approx(claim, abs=1e-3)
     else:
@@ -337,62 +276,50 @@ def test_the_claim_that_predicts_better_has_the_weight(claim):
 
 @pytest.mark.parametrize("claim", range(4))
 def test_without_a_regression_claims_are_of_horizons(claim):
-    found = scored(claim, regression=False).read(np.zeros(2), 10.0)
+    settings = replace(SETTINGS, regression=False)
+    found = read(scored(claim, settings=settings), settings)
     assert found.of_regression.tolist() == [0.0, 0.0]
     assert found.horizons[0, claim] > 0.99
 
 
 def test_with_one_horizon_claims_are_of_estimators():
-    memory = Rates(1, (0.01,), 2, 0.01)
-    for tick in range(200):
-        memory.score(np.array([[0.0, 0.9]], dtype=np.float16), np.ones(1), np.ones(1), tick)
-    found = memory.read(np.zeros(1), 10.0)
+    settings = Settings(gamma=0.99)
+    found = read(scored(1, n_peers=1, settings=settings), settings)
     assert found.of_regression[0] > 0.99
     assert found.horizons.tolist() == [[1.0, 0.0]]
 
 
 def test_before_any_claim_the_slower_horizons_weigh_more_and_the_local_claim_nothing():
-    found = Rates(1, HORIZONS, 6, 0.01).read(np.zeros(1), 10.0)
+    found = read(Sums(1, rate_sums(SETTINGS)))
     assert (np.diff(found.horizons[0, :-1]) > 0.0).all()
     assert found.of_local[0] == 0.0
     assert 0.0 < found.of_regression[0] < 0.2
 
 
 def test_the_local_claim_counts_once_it_is_clearly_better():
-    assert scored(5, n_labels=2).read(np.zeros(2), 10.0).of_local[0] == 0.0
-    assert scored(5, n_labels=20).read(np.zeros(2), 10.0).of_local[0] > 0.3
+    assert read(scored(5, n_labels=2)).of_local[0] == 0.0
+    assert read(scored(5, n_labels=20)).of_local[0] > 0.3
 
 
 def test_weights_are_a_peers_own_as_far_as_its_record_tells():
     """One peer of which the fast horizon is right, one of which the slow one is, and one without a label."""
-    memory = scored(2, n_peers=3, of=(0,))
-    claims = np.zeros((3, 6), dtype=np.float16)
-    claims[:, 4] = 0.9
-    for tick in range(200):
-        memory.score(claims, np.ones(3), np.array([0.0, 1.0, 0.0]), tick)
-    fast, slow, _ = memory.read(np.zeros(3), 10.0).horizons
+    sums = scored(2, n_peers=3, of=(0,))
+    score(sums, 4, of=(1,))
+    fast, slow, _ = read(sums).horizons
     assert fast[0] > 0.9
     assert slow[2] > 0.9
 
 
-def test_what_claims_were_worth_does_not_age_and_can_be_taken_back():
-    memory = scored(2, n_labels=50)
-    before = memory.read(np.zeros(2), 10.0).horizons
-    memory.score(np.zeros((2, 6), dtype=np.float16), np.ones(2), np.array([0.0, 1.0]), 4_000.0)
-    memory.score(np.zeros((2, 6), dtype=np.float16), np.ones(2), np.array([0.0, -1.0]), 4_000.0)
-    np.testing.assert_allclose(memory.read(np.zeros(2), 10.0).horizons, before, atol=1e-9)
-    claims = np.zeros((2, 6), dtype=np.float16)
-    claims[:, 2] = 0.9
-    for tick in range(50):
-        memory.score(claims, np.ones(2), np.array([-1.0, 0.0]), tick)
-    empty = Rates(2, HORIZONS, 6, 0.01).read(np.zeros(2), 10.0).horizons
-    np.testing.assert_allclose(memory.read(np.zeros(2), 10.0).horizons, empty, atol=1e-6)
+def test_what_claims_were_worth_can_be_taken_back():
+    sums = scored(2, n_labels=50)
+    score(sums, 2, of=(0,), n_labels=50, sign=-1.0)
+    empty = read(Sums(2, rate_sums(SETTINGS))).horizons
+    np.testing.assert_allclose(read(sums).horizons, empty, atol=1e-6)
 
 
 def test_a_newcomer_changes_no_weight_of_the_others():
-    memory = scored(2, n_peers=2, n_labels=3, of=(0, 1))
-    before = memory.read(np.zeros(2), 10.0).horizons
-    np.testing.assert_allclose(memory.take([0, 1, -1]).read(np.zeros(3), 10.0).horizons[:2], before)
+    sums = scored(2, n_peers=2, n_labels=3, of=(0, 1))
+    np.testing.assert_allclose(read(sums.take([0, 1, -1])).horizons[:2], read(sums).horizons)
 
 
 # --- what it is for ----------------------------------------------------------------------

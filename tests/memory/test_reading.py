@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
@@ -15,11 +15,8 @@ PHI = np.array([1.0, 0.0])
 
 
 def pause(stream, state, events):
-    """Events without answers, for two half-lives by time; no longer than floating-point numbers reach."""
+    """Events without answers, for two half-lives by time."""
     seconds = np.linspace(0.0, 2.0 * (stream.settings.half_life or 1.0), events)
-    end = stream.times[-1] + seconds[-1] if stream.settings.decay == "time" else state.now + events
-    fastest = max(*stream.settings.horizon_rates, stream.settings.mixing_rate)
-    assume(fastest * (end - state.competence.decayed.origin) < 300.0)
     for time in stream.times[-1] + seconds:
         state.begin_event(time)
 
@@ -85,21 +82,6 @@ def test_the_interval_narrows_with_labels_and_widens_in_a_pause(settings):
         state.begin_event()
     assert width() > widths[-1] * 1.05
     np.testing.assert_allclose(state.read(PHI).prob, prob, rtol=1e-9)
-
-
-@pytest.mark.parametrize("settings", [Settings(gamma=0.9), Settings(gamma=0.9, regression=False), Settings()])
-def test_an_anchor_that_moves_in_a_pause_changes_no_bit(settings):
-    """What is known between two labels is computed once, and sums are scaled when an anchor moves."""
-    state, rng = SigmaState(["a", "b"], 2, settings), np.random.default_rng(0)
-    for t in range(60):
-        phi, rates = np.eye(2)[t % 2], ([0.9, 0.2], [0.3, 0.7])[t % 2]
-        reading, tick = state.read(phi), state.begin_event()
-        state.write(phi, np.where(rng.random(2) < rates, 1.0, -1.0), tick, claims=reading.claims)
-    before, bits = state.read(PHI).prob, [decayed.bits for decayed in state._sums()]
-    for _ in range(400 if settings.gamma == 0.9 else 5_000):
-        state.begin_event()
-    assert [decayed.bits for decayed in state._sums()] != bits
-    np.testing.assert_allclose(state.read(PHI).prob, before, rtol=1e-9)
 
 
 @pytest.mark.parametrize("events", [500, 5_000, 50_000])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.combination import NO_COMPARISON, Standing, combined, comparisons
+from sigma_mem.memory.kernel import pair_products, scores
 from sigma_mem.memory.sources import Sources
 
 PEERS = ("ann", "bob", "cat")
@@ -34,7 +35,7 @@ def speak(sources, state, said, agreement=None, tick=1.0):
         if not sources.is_trusted(source):
             standings[source] = sources.standing(source, standings, state, lambda: PHI)
         heard[source] = labels
-        sources.write(PHI, before, comparisons(heard, standings, agreement or {}, source), tick, state.now)
+        sources.write(PHI, before, comparisons(heard, standings, agreement or {}, source), tick)
     return heard, standings
 
 
@@ -191,7 +192,7 @@ def test_sums_are_those_of_what_stands_in_any_order_and_survive_a_snapshot(seed,
             before = comparisons(heard, kept, agreement, source)
             heard[str(source)] = said[source]
             kept = {name: x for name, x in standings.items() if name in heard}
-            to.write(PHI, before, comparisons(heard, kept, agreement, source), tick, 99.0)
+            to.write(PHI, before, comparisons(heard, kept, agreement, source), tick)
         return heard
 
     events = [(*event(), float(t)) for t in range(12)]
@@ -209,12 +210,13 @@ def test_sums_are_those_of_what_stands_in_any_order_and_survive_a_snapshot(seed,
             of_rest = {name: x for name, x in standings.items() if name != "y"}
             for to in (winding, packed):
                 before = comparisons(said, standings, agreement, "y")
-                to.write(PHI, before, comparisons(rest, of_rest, agreement, "y"), tick, 99.0)
+                to.write(PHI, before, comparisons(rest, of_rest, agreement, "y"), tick)
     assert winding.pack()[0] == packed.pack()[0]
     for name, array in winding.pack()[1].items():
         assert np.array_equal(array, packed.pack()[1][name]), name
     for key in (*once._rows, *winding._rows):
         np.testing.assert_allclose(winding._value(key, 99.0), once._value(key, 99.0), atol=1e-12)
-    if once._near is not None or winding._near is not None:
-        near = [x._near.score(PHI, 99.0)[1] if x._near else np.zeros(1) for x in (once, winding)]
+    if trusted == ("ci",):
+        factor = np.exp(-0.01 * 99.0)
+        near = [factor * scores(x._sums, "near", PHI, pair_products(PHI)) for x in (once, winding)]
         np.testing.assert_allclose(*near, atol=1e-12)

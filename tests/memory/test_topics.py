@@ -11,9 +11,24 @@ from hypothesis import given
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory import topics as topics_module
-from sigma_mem.memory.topics import SHARES, Topics, checked_topics, kernel, topic_overlap, topic_vectors
+from sigma_mem.memory.kernel import pair_products, scores
+from sigma_mem.memory.topics import (
+    SHARES,
+    _kernel_sums,
+    checked_topics,
+    topic_kernel,
+    topic_overlap,
+    topic_vectors,
+)
 
 from .strategies import TOPICS, decays, play, probe, streams
+
+
+def kernel_sums(state, phi, asked):
+    """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B), as of now."""
+    factor = state.sums.factor(state.settings.rate, state.now)[:-1]
+    of_text = scores(state.sums, "competence", phi, pair_products(phi))[:2] * factor
+    return _kernel_sums(of_text, *state.topics._blocks(state.sums, phi, asked), factor)
 
 
 @given(stream=streams(decay=decays()))
@@ -21,11 +36,9 @@ def test_every_share_has_the_kernel_of_its_definition(stream):
     state, ticks = play(stream)
     weight = np.exp(-stream.settings.rate * (state.now - np.array(ticks)))[:, None]
     right, seen = np.nan_to_num(stream.c) * weight, ~np.isnan(stream.c) * weight
-    known = state.topics or state._new_topics()
     for phi in (*probe(state.rank), np.zeros(state.rank)):
         for asked in ((TOPICS[0],), TOPICS[1:3], ("new",)):
-            of_text = np.stack(state.competence.score(phi, state.now))
-            sums = known.kernel_sums(phi, asked, of_text, state.now)
+            sums = kernel_sums(state, phi, asked)
             shared = np.array([topic_overlap(some, asked) for some in stream.topics])
             for i, b in enumerate(SHARES):
                 k = ((1 - b) * (stream.phis @ phi) + b * shared) ** 2
@@ -41,11 +54,10 @@ def test_a_memory_that_is_asked_without_topics_has_the_bits_of_one_that_never_ha
         tick = without.begin_labels(stream.decide(without, t))
         known = {name: x for name, x in stream.recorded(t).items() if not name.startswith("topic")}
         without.write(stream.phis[t], stream.c[t], tick, **known)
-    assert without.topics is None
+    assert without.topics.names == ()
     packed = {name: x for name, x in with_topics.pack().items() if not name.startswith("topics.")}
-    assert packed.keys() == without.pack().keys()
-    for name, array in without.pack().items():
-        assert packed[name].tobytes() == array.tobytes(), name
+    for name, array in packed.items():
+        assert array.tobytes() == without.pack()[name].tobytes(), name
     for phi in probe(without.rank):
         one, two = with_topics.read(phi), without.read(phi)
         assert one.topics is None
@@ -53,51 +65,49 @@ def test_a_memory_that_is_asked_without_topics_has_the_bits_of_one_that_never_ha
             assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), name
 
 
-def taught(n_topics: int, n_peers: int = 2, rank: int = 4, times: int = 1) -> Topics:
-    known, phi, one = Topics(n_peers, rank, 0.0, 0.0), np.zeros(rank), np.ones(n_peers)
-    phi[0] = 1.0
-    for _ in range(times):
-        for i in range(n_topics):
-            known.write(phi, (f"topic {i}",), one if i % 2 else -one, one, 0.0)
-    return known
+def taught(n_topics, n_peers=2, rank=4):
+    state, one = (
+        SigmaState([str(i) for i in range(n_peers)], rank, Settings(gamma=1.0)),
+        np.ones((2, n_peers)),
+    )
+    for i in range(n_topics):
+        state.topics.write(state.sums, np.eye(rank)[0], (f"topic {i}",), one)
+    return state
 
 
-def room(known: Topics) -> int:
-    return sum(array.nbytes for array in known.decayed.arrays.values())
+def room(state):
+    return sum(state.sums[name].nbytes for name in ("topics.vectors", "topics.pairs"))
 
 
 def test_a_thousand_topics_take_what_the_docs_say_and_more_take_little_more():
-    known = taught(1000, n_peers=8, rank=64)
-    assert 8 * 2**20 < room(known) < 13 * 2**20
+    assert 8 * 2**20 < room(taught(1000, n_peers=8, rank=64)) < 13 * 2**20
     many = taught(3_000)
-    assert len(many.names) == topics_module.MOST_TOPICS
+    assert len(many.topics.names) == topics_module.MOST_TOPICS
     assert room(many) == room(taught(6_000))
-    alone = many.kernel_sums(np.zeros(4), ("topic 3",), np.zeros((2, 2)), 0.0)[:, :, -1]
+    alone = kernel_sums(many, np.zeros(4), ("topic 3",))[:, :, -1]
     np.testing.assert_allclose(alone, [[0.81] * 2] * 2)  # one of the first: its own label and no other
 
 
 def test_a_topic_beyond_the_limit_shares_sums_by_its_name(monkeypatch):
     monkeypatch.setattr(topics_module, "MOST_TOPICS", 3)
-    known = taught(3)
-    one = np.ones(2)
+    state = taught(3)
     for _ in range(5):
-        known.write(np.eye(4)[0], ("late",), one, one, 0.0)
-    sums = known.kernel_sums(np.zeros(4), ("late",), np.zeros((2, 2)), 0.0)
-    np.testing.assert_allclose(sums[1, :, -1], 5 * 0.81)
-    assert known.names == ("topic 0", "topic 1", "topic 2")
+        state.topics.write(state.sums, np.eye(4)[0], ("late",), np.ones((2, 2)))
+    np.testing.assert_allclose(kernel_sums(state, np.zeros(4), ("late",))[1, :, -1], 5 * 0.81)
+    assert state.topics.names == ("topic 0", "topic 1", "topic 2")
 
 
 def test_pairs_beyond_the_limit_are_left_out_and_stay_so(monkeypatch):
     monkeypatch.setattr(topics_module, "_MOST_PAIRS", 3)
-    known, phi, one = Topics(1, 1, 0.0, 0.0), np.zeros(1), np.ones(1)
-    known.write(phi, ("a", "b"), one, one, 0.0)  # a, a and b, and b
-    known.write(phi, ("a", "c"), one, one, 0.0)
-    first, second = (known.kernel_sums(phi, some, np.zeros((2, 1)), 0.0)[1, 0, -1] for some in ("ab", "ac"))
+    state, phi, one = taught(0, n_peers=1, rank=1), np.zeros(1), np.ones((2, 1))
+    state.topics.write(state.sums, phi, ("a", "b"), one)  # a, a and b, and b
+    state.topics.write(state.sums, phi, ("a", "c"), one)
+    first, second = (kernel_sums(state, phi, some)[1, 0, -1] for some in ("ab", "ac"))
     assert first == pytest.approx(0.81 * (1.0 + 0.25))  # kernels 1 and ½²
     assert second == pytest.approx(0.81 * (0.5 + 0.25))  # the event itself counts by each topic alone
-    known.write(phi, ("a", "c"), -one, -one, 0.0)
-    known.write(phi, ("a", "b"), -one, -one, 0.0)
-    assert not known.decayed.arrays["pairs"].any()
+    state.topics.write(state.sums, phi, ("a", "c"), -one)
+    state.topics.write(state.sums, phi, ("a", "b"), -one)
+    assert not state.sums["topics.pairs"].any()
 
 
 def test_a_new_topic_takes_nothing_from_what_the_text_says():
@@ -132,7 +142,7 @@ def test_topics_count_where_they_tell_something(telling):
 
 def test_the_kernel_of_an_explanation_is_that_of_the_sums():
     similarity, shared = np.array([0.5, 1.0]), np.array([0.0, 1.0])
-    np.testing.assert_allclose(kernel(similarity, shared, (SHARES == 0.6) * 1.0), [0.04, 1.0])
+    np.testing.assert_allclose(topic_kernel(similarity, shared, (SHARES == 0.6) * 1.0), [0.04, 1.0])
     e = topic_vectors([("law", "german"), ("law",), ()])
     np.testing.assert_allclose(e @ e.T, [[1, math.sqrt(0.5), 0], [math.sqrt(0.5), 1, 0], [0, 0, 0]])
     assert topic_overlap(("law", "german"), ("law",)) == pytest.approx(math.sqrt(0.5))

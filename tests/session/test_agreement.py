@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from learned import all_learned
 from sigma_mem import Settings, SigmaMem
 
 PEERS = ["ann", "bob", "cat"]
@@ -11,10 +12,6 @@ PHI = np.array([0.6, 0.8])
 
 def memory(**options):
     return SigmaMem(PEERS, rank=2, **options)
-
-
-def packed(fold):
-    return {name: x.tobytes() for part in (fold.state, fold.reads) for name, x in part.pack().items()}
 
 
 def test_who_agrees_is_preferred_before_any_label():
@@ -44,11 +41,11 @@ def test_the_last_answers_before_the_first_label_count(read):
     d = getattr(plain, read)("?", last, phi=PHI)
     plain.feedback(d.id, {"cat": True})
     for mem in (corrected, plain):
-        assert mem.state.agreement is not None
-    for one, two in zip(*(mem.state.agreement.trace(1.0) for mem in (corrected, plain)), strict=True):
+        assert mem.state.settings.agreement
+    for one, two in zip(*(mem.state.sums["agreement"] for mem in (corrected, plain)), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-15)
     np.testing.assert_allclose(corrected.state.read(PHI).prob, plain.state.read(PHI).prob, atol=1e-3)
-    texts, of_last = (mem.state.agreed_features.decayed.arrays["sum"] for mem in (corrected, plain))
+    texts, of_last = (mem.state.sums["agreed_features"] for mem in (corrected, plain))
     assert of_last.any()
     np.testing.assert_allclose(texts, of_last, atol=1e-15)
 
@@ -67,7 +64,7 @@ def test_texts_that_others_agree_with_break_ties_before_any_label():
 def test_a_single_readable_answer_agrees_with_nobody(answers):
     mem = memory()
     mem.vote("?", answers, phi=PHI)
-    assert not mem.state.agreement.trace(1.0)[1].any()
+    assert not mem.state.sums["agreement"][1].any()
 
 
 def test_live_and_replay_agree_with_late_amended_and_revoked_labels_and_peers_that_leave():
@@ -86,9 +83,9 @@ def test_live_and_replay_agree_with_late_amended_and_revoked_labels_and_peers_th
             labels = {peer: bool(rng.random() < 0.6) for peer in sorted(known)}
             mem.feedback(about, labels, source=f"s{rng.integers(2)}", amend=True)
     mem.revoke("s1")
-    assert packed(mem.journal.replayed()) == packed(mem)
+    assert all_learned(mem.journal.replayed()) == all_learned(mem)
     with SigmaMem(store=mem.store) as reopened:
-        assert packed(reopened) == packed(mem)
+        assert all_learned(reopened) == all_learned(mem)
 
 
 def test_a_revoked_source_leaves_the_horizons_as_if_it_had_not_spoken():
@@ -100,11 +97,8 @@ def test_a_revoked_source_leaves_the_horizons_as_if_it_had_not_spoken():
     with_it.feedback(ids[0], {"ann": True, "bob": False}, source="liar")
     with_it.revoke("liar")
     one, two = with_it.state, without.state
-    was = two.pack()
-    assert any(name.startswith("rates.") for name in was)
-    for name, sums in one.pack().items():
-        if name.startswith(("rates.", "regression.labels")) and not name.endswith(".at"):
-            np.testing.assert_allclose(sums, was[name], atol=1e-15, err_msg=name)
+    for name in ("labels", "claims", "directions"):
+        np.testing.assert_allclose(one.sums[name], two.sums[name], atol=1e-12, err_msg=name)
     np.testing.assert_allclose(one.horizon_weights(), two.horizon_weights(), atol=1e-12)
     np.testing.assert_allclose(one.read(PHI).prob, two.read(PHI).prob, atol=1e-12)
 
@@ -118,7 +112,7 @@ def test_answers_that_are_corrected_after_a_peer_has_left_leave_nothing_of_those
     only = memory()
     only.remove_peer("bob")
     only.vote("?", {"ann": "1", "cat": "1"}, phi=PHI)
-    for one, two in zip(*(m.state.agreement.trace(1.0) for m in (mem, only)), strict=True):
+    for one, two in zip(*(m.state.sums["agreement"] for m in (mem, only)), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-12)
 
 

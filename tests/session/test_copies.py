@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from learned import all_learned
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.memory.agreement import centred_agreement
 
@@ -12,10 +13,6 @@ PHI = np.array([0.6, 0.8])
 
 def memory(**options):
     return SigmaMem(PEERS, rank=2, **options)
-
-
-def packed(fold):
-    return {name: x.tobytes() for part in (fold.state, fold.reads) for name, x in part.pack().items()}
 
 
 def tasks(n, seed=0):
@@ -83,9 +80,9 @@ def test_live_and_replay_agree_bit_for_bit(keep_text):
         if i % 3 == 0:
             mem.feedback(ids[rng.integers(len(ids))], {"ann": bool(rng.integers(2)), "cat": True}, amend=True)
     assert sum(bool(x.body.agreement) for x in mem.journal.ledger.lines() if x.kind == "decision") > 50
-    assert packed(mem.journal.replayed()) == packed(mem)
+    assert all_learned(mem.journal.replayed()) == all_learned(mem)
     with SigmaMem(store=mem.store) as reopened:
-        assert packed(reopened) == packed(mem)
+        assert all_learned(reopened) == all_learned(mem)
 
 
 def test_a_line_keeps_agreement_only_where_copies_answered():
@@ -109,14 +106,15 @@ def test_the_last_answers_before_the_first_label_count():
             mem.vote("?", answers, phi=phi)
     first = {"ann": "1", "bob": "1", "cat": "2", "dan": "2", "eve": "3"}
     last = {"ann": "1", "bob": "2", "cat": "3", "dan": "3", "eve": "3"}
-    before, _ = corrected.state.agreement.trace(101.0)
+    before, _ = corrected.state.sums["agreement"].copy()
     d = corrected.vote("?", first, phi=PHI)
     counted = corrected.vote("?", last, after=d.id)
     corrected.feedback(d.id, {"cat": True})
     corrected.vote("?", first, after=d.id)
     plain.feedback(plain.vote("?", last, phi=PHI).id, {"cat": True})
-    one, two = (mem.state.copies.decayed.value("pairs", 101.0) for mem in (corrected, plain))
+    sums = [mem.state.sums for mem in (corrected, plain)]
+    one, two = (x["copies"] * x.factors("copies", 101.0) for x in sums)
     np.testing.assert_allclose(one, two, atol=1e-12)
-    after, _ = corrected.state.agreement.trace(101.0)
+    after, _ = corrected.state.sums["agreement"].copy()
     expected = centred_agreement(recorded(corrected, counted).astype(float))
     np.testing.assert_allclose(after - before, expected, atol=1e-12)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from learned import assert_alike
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.admin import backup, export, merge, refold, restore
 from sigma_mem.cli.app import run
@@ -42,11 +43,8 @@ def taught(path=None, events: int = 12, seed: int = 0, **options) -> SigmaMem:
 
 def assert_same(a, b, exact: bool = True) -> None:
     assert a.state.peers == b.state.peers
-    for part in ("state", "reads"):
-        mine, others = getattr(a, part).pack(), getattr(b, part).pack()
-        for name, array in mine.items():
-            if exact:
-                assert array.tobytes() == others[name].tobytes(), (part, name)
+    if exact:
+        assert_alike(a, b)
 
 
 @pytest.mark.parametrize("where", ["process", "file"])

@@ -12,7 +12,7 @@ from sigma_mem import Settings, SigmaMem
 from sigma_mem.answers.features import FEATURES, Answers, prepare_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
-from sigma_mem.memory.features import TextFeatures
+from sigma_mem.memory import SigmaState
 
 PEERS = ("ann", "bob", "cat")
 PHI = np.array([1.0, 0.0])
@@ -86,7 +86,7 @@ def test_an_unreadable_answer_has_no_features() -> None:
 
 
 def weights(mem: SigmaMem) -> np.ndarray:
-    return mem.state.features.weights(mem.state.now)
+    return mem.state.text_effects()
 
 
 def test_late_amended_and_revoked_labels_count_as_they_stand() -> None:
@@ -115,7 +115,7 @@ def test_every_label_is_held_against_what_was_expected_at_its_decision(
     monkeypatch.setattr("sigma_mem.ledger.fold._OPEN_EVENTS", open_events)
     settings = Settings(gamma=0.9)
     mem = SigmaMem(PEERS, rank=2, settings=settings, keep_text=keep_text)
-    expected = TextFeatures(len(FEATURES), settings.rate)
+    expected = SigmaState(PEERS, 2, settings, len(FEATURES))
     rng = np.random.default_rng(3)
     waiting: list[Decision] = []
     for i in range(80):
@@ -128,18 +128,18 @@ def test_every_label_is_held_against_what_was_expected_at_its_decision(
                 (1.0 if said[peer] else -1.0) - (2 * d.probs[peer] - 1) if peer in said else np.nan
                 for peer in PEERS
             ]
-            expected.write(np.array([d.features[peer] for peer in PEERS]), np.array(residual), d.tick)
+            expected.write_texts(np.array([d.features[peer] for peer in PEERS]), np.array(residual), d.tick)
     np.testing.assert_allclose(evidence(mem)[:-1, :], evidence_of(expected, mem.state.now)[:-1, :], atol=1e-9)
     fresh = mem.journal.replayed().state
-    assert np.array_equal(fresh.features.decayed.arrays["sum"], mem.state.features.decayed.arrays["sum"])
+    assert np.array_equal(fresh.sums["features"], mem.state.sums["features"])
 
 
 def evidence(mem: SigmaMem) -> np.ndarray:
-    return evidence_of(mem.state.features, mem.state.now)
+    return evidence_of(mem.state, mem.state.now)
 
 
-def evidence_of(features: TextFeatures, now: float) -> np.ndarray:
-    found: np.ndarray = features.decayed.value("sum", now)
+def evidence_of(state: SigmaState, now: float) -> np.ndarray:
+    found: np.ndarray = state.sums["features"][:-1] * state.sums.factors("features", now)
     return found
 
 
@@ -257,7 +257,7 @@ def test_a_restart_remembers(tmp_path: Path) -> None:
     with SigmaMem(path=path) as mem:
         assert np.array_equal(weights(mem), before)
         fresh = mem.journal.replayed().state
-        assert np.array_equal(fresh.features.weights(fresh.now), before)
+        assert np.array_equal(fresh.text_effects(), before)
 
 
 def test_features_of_another_version_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

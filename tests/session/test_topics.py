@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from learned import learned
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError
 
@@ -16,8 +17,8 @@ PEERS = ["ann", "bob"]
 X = [0.6, 0.8]
 
 
-def bits(state) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in state.pack().items()}
+def bits(state) -> dict[str, object]:
+    return learned(state)
 
 
 def taught(path: Path | None = None, **settings) -> SigmaMem:
@@ -129,10 +130,8 @@ def test_late_amended_and_revoked_labels_leave_what_the_ledger_says(steps):
     for d in made:
         if mem.decision(d).labels:
             mem.feedback(d, {"ann": 0.0}, source="tests", amend=True)
-    empty = mem.state.topics
-    if empty is not None:  # all labels are 0 now, so M is, whatever came between
-        np.testing.assert_allclose(empty.decayed.arrays["vectors"][:, 0], 0.0, atol=1e-12)
-        np.testing.assert_allclose(empty.decayed.arrays["pairs"][:, 0], 0.0, atol=1e-12)
+    for name in ("topics.vectors", "topics.pairs"):  # all labels are 0 now, so M is, whatever came between
+        np.testing.assert_allclose(mem.state.sums[name][:, 0], 0.0, atol=1e-12)
 
 
 def test_an_explanation_is_exact_and_names_topics():
@@ -154,5 +153,5 @@ def test_a_memory_without_topics_writes_the_lines_it_always_wrote():
     mem.feedback(d, {"ann": True})
     body = mem.journal.ledger.find("decision", d.id).body
     assert (body.topics, body.topic_claims) == ((), b"")
-    assert mem.state.topics is None
-    assert not [name for name in mem.state.pack() if name.startswith("topics")]
+    assert mem.state.topics.names == ()
+    assert not mem.state.sums["topics.vectors"].size

@@ -174,11 +174,8 @@ class Costs:
         pacing.events += 1
         pacing.window.append(window_row(said.at, peers))
 
-    def recharge(
-        self, before: Mapping[str, Charge], event: EventState, peers: Sequence[str], now: float
-    ) -> None:
+    def recharge(self, before: Mapping[str, Charge], event: EventState, peers: Sequence[str]) -> None:
         """Take an event's charges in place of those before."""
-        self.sums.advance(now)
         for charges, sign in ((before, -1), (event.charges, 1)):
             for peer, charge in charges.items():
                 if before.get(peer) != event.charges.get(peer):

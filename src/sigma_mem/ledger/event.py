@@ -63,22 +63,21 @@ class Answered:
             return recorded
         return agreement_of(self.compared)
 
-    def groups_among(self, peers: Sequence[str], groups: Sequence[int] | None = None) -> NDArray[np.intp]:
-        """Answer groups of these peers, numbered in their order; −1 unreadable, −2 not asked."""
+    def groups_among(self, peers: tuple[str, ...], groups: Sequence[int] | None = None) -> Sequence[int]:
+        """Answer groups of these peers; −1 unreadable, −2 not asked."""
         given = self.groups if groups is None else groups
         if peers == self.peers:
-            return np.array(given, dtype=np.intp)
+            return given
         by_peer = dict(zip(self.peers, given, strict=True))
-        numbers: dict[int, int] = {}
-        found = [by_peer.get(peer, NOT_ASKED) for peer in peers]
-        return np.array([g if g < 0 else numbers.setdefault(g, len(numbers)) for g in found], dtype=np.intp)
+        return [by_peer.get(peer, NOT_ASKED) for peer in peers]
 
-    def agreement_among(self, peers: tuple[str, ...]) -> FloatArray:
-        """Agreement labels of these peers; NaN for one that gave no answer."""
+    def agreement_among(self, peers: tuple[str, ...]) -> Sequence[float]:
+        """Agreement labels of these peers, then of others that answered; NaN for one that gave no answer."""
         if peers == self.peers:
-            return np.array(self.agreement)
+            return self.agreement
         by_peer = dict(zip(self.peers, self.agreement, strict=True))
-        return np.array([by_peer.get(peer, math.nan) for peer in peers])
+        own = [by_peer.pop(peer, math.nan) for peer in peers]
+        return [*own, *by_peer.values()]
 
     def text_agreement(self) -> FloatArray:
         """Agreement labels of the answers that have text features."""

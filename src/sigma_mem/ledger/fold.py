@@ -1,21 +1,21 @@
 """What a line of the ledger does to a memory: the state after some part of a ledger, and the next line.
 
-A line is built (`lines`), appended to the store and applied here, live as on replay, so that both agree bit
-for bit.
+A line is built (`lines`), appended to the store and applied here, live as on replay. What lines contribute to
+the sums is written at once when they are appended, and many at a time when they are replayed, by the same
+code.
 """
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
 
 from sigma_mem.answers.features import FEATURES
 from sigma_mem.decide import Reads
 from sigma_mem.decide.adaptive import settings_over_reads
 from sigma_mem.errors import UnknownDecisionError
-from sigma_mem.events import FloatArray
+from sigma_mem.ledger.contributions import Contributions
 from sigma_mem.ledger.costs import Costs
 from sigma_mem.ledger.event import Answered, EventLabels, EventState, events_of
 from sigma_mem.ledger.lines import (
@@ -41,6 +41,7 @@ from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
 
 _NO_NAMES: Mapping[str, str] = {}
+_AT_ONCE = 256  # contributions that a replay writes together
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
@@ -72,6 +73,7 @@ class Fold:
         self.labelled: Counter[str] = Counter()  # events by peer
         self.last_label: dict[str, float] = {}  # when the newest feedback on each peer came
         self.seq = 0
+        self._to_write = Contributions()
         self._events: OrderedDict[str, EventState] = OrderedDict()
 
     @property
@@ -86,6 +88,26 @@ class Fold:
 
     def apply(self, line: Line[Any], seq: int) -> None:
         """Take line `seq` into the state."""
+        self._take(line, seq)
+        self._write_down()
+
+    def replay(self, lines: Iterable[Line[Any]]) -> int:
+        """Take the lines that follow into the state; return how many there were."""
+        number = 0
+        for line in lines:
+            self._take(line, line.seq)
+            number += 1
+            if len(self._to_write) >= _AT_ONCE:
+                self._write_down()
+        self._write_down()
+        return number
+
+    def _write_down(self) -> None:
+        """Write to the sums what lines contributed."""
+        if len(self._to_write):
+            self._to_write.write(self.state, self._reads)
+
+    def _take(self, line: Line[Any], seq: int) -> None:
         match line.body:
             case DecisionLine() as body:
                 self._apply_decision(line, body, seq)
@@ -124,7 +146,7 @@ class Fold:
             if event.answered is not before and event.answered is not None:
                 self._write_answers(event, event.answered, before)
             if body.certainty and not body.asks_on:
-                self.state.confidence.count(body.confidence, body.tick)
+                self._to_write.decisions.append((body.confidence, body.tick))
 
     def _apply_forgotten(self, line: Line[Any], body: ForgottenLine) -> None:
         """A line of which only its place, and what it cost, is left."""
@@ -185,13 +207,14 @@ class Fold:
             peers = self.state.peers
             if kept is not None:  # of a peer that left and returned, nothing from before is known
                 peers = tuple(peer if share else "" for peer, share in zip(peers, kept, strict=True))
-            self.costs.recharge(before, event, peers, self.state.now)
+            self.costs.recharge(before, event, peers)
 
     def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
         """Events that a source labelled, in the order of its lines."""
         return dict.fromkeys(record.event for record in self.ledger.of_source(source, seq))
 
     def _apply_peer(self, body: PeerLine, seq: int) -> None:
+        self._write_down()
         before = self.state.peers
         if body.joins:
             self.state.add_peer(body.peer)
@@ -214,6 +237,7 @@ class Fold:
         self._events.clear()  # they are read again, with the new names
 
     def _scale_peer(self, peer: str, keep: float) -> None:
+        self._write_down()
         self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
 
     def events_labelled(self) -> list[int]:
@@ -294,7 +318,7 @@ class Fold:
         """Write what the event says of its sources, in place of what it said before."""
         after = event.compared(of)
         if after is not before:
-            self.sources.write(event.phi, before, after, event.tick, self.state.now)
+            self.sources.write(event.phi, before, after, event.tick)
 
     def _write(self, event: EventState, before: EventLabels | None) -> None:
         """Write the event's labels to every sum, in place of those before."""
@@ -311,104 +335,95 @@ class Fold:
         if fair:
             for peer in fair:
                 self.labelled[peer] += 1 if sign > 0.0 else -1
-            state, kept = self._state_to_write(event)
-            peers = state.peers
-            left = tuple(peer for peer in fair if peer in self.departed) if self.departed else ()
-            groups = None if answered is None else answered.groups_among((*peers, *left) if left else peers)
-            state.write(
-                phi,
-                _aligned(peers, fair),
-                tick,
-                weight=np.array([weight.get(peer, 0.0) for peer in peers]) if weight else None,
-                sign=sign,
-                groups=None if groups is None else groups[: len(peers)],
-                claims=event.claimed(peers),
-                departed=[fair[peer] for peer in left],
-                departed_groups=() if groups is None else groups[len(peers) :].tolist(),
-                topics=event.topics,
-                topic_claims=event.topics_claimed(peers) if event.topics else None,
-            )
-            self._take_share(state, kept)
-        state = self.state
+            with self._share_of(event) as to_write:
+                peers = self.state.peers
+                left = [peer for peer in fair if peer in self.departed] if self.departed else ()
+                to_write.add_labels(
+                    phi,
+                    [fair.get(peer, math.nan) for peer in (*peers, *left)],
+                    tick,
+                    sign,
+                    [weight.get(peer, 0.0) for peer in peers] if weight else None,
+                    None if answered is None else answered.groups_among((*peers, *left)),
+                    event.claimed(peers),
+                    event.topics,
+                    event.topics_claimed(peers) if event.topics else None,
+                )
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if answered is not None:
             body = answered.body
             if answered.features is not None:
-                state.features.write(answered.features, answered.residuals(c), tick, worth)
+                self._to_write.texts.append((answered.features, answered.residuals(c), tick, worth))
             if body.certainty:
                 label = event.answer_label(body.peers[body.certain], c)
                 if label == label:  # NaN differs from itself
-                    *claims, claim = body.sureness().tolist()
-                    state.confidence.write(np.array(claims), claim, 0.5 * (1.0 + label), tick, worth)
+                    self._to_write.sureness.append((body.sureness(), 0.5 * (1.0 + label), tick, worth))
         for peer, guess in event.guess.items():
             if peer in c:
                 self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - guess, tick, sign)
         if event.reads[1]:
             labels = event.read_labels(self.registry, c)
-            same = None if abs(worth) == 1.0 else np.full(len(labels), abs(worth))
-            self.reads.write(phi, labels, tick, weight=same, sign=sign)
+            same = None if abs(worth) == 1.0 else [abs(worth)] * len(labels)
+            self._to_write.reads.append((phi, labels, tick, sign, same, None, None, (), None))
 
     def _write_answers(self, event: EventState, now: Answered, before: Answered | None) -> None:
         """Write what the event's answers say without labels, instead of what earlier answers said.
 
         What is the same as before is not taken back, so that nothing is rounded.
         """
-        peers, tick = self.state.peers, event.tick
-        agreed, was = now.agreement_among(peers), None if before is None else before.agreement_among(peers)
-        moved = was is None or not np.array_equal(agreed, was, equal_nan=True)
-        some, had = _any(now.agreement), before is not None and _any(before.agreement)
-        if moved and (some or had):
-            state, kept = self._state_to_write(event)
-            if was is not None and before is not None and had:
-                state.write_agreement(event.phi, was, tick, -1.0, _centre(before.agreement))
-            state.write_agreement(event.phi, agreed, tick, 1.0, _centre(now.agreement))
-            self._take_share(state, kept)
-        if (moved and (some or had)) or before is None or now.body.features != before.body.features:
+        if not self.state.settings.agreement:
+            return
+        tick, peers = event.tick, self.state.peers
+        agreed = now.agreement_among(peers)
+        was = None if before is None else before.agreement_among(peers)
+        moved = (was is None or not _same(agreed, was)) and (_any(agreed) or (was is not None and _any(was)))
+        if moved:
+            with self._share_of(event) as to_write:
+                if was is not None and _any(was):
+                    to_write.agreements.append((event.phi, was, tick, -1.0))
+                to_write.agreements.append((event.phi, agreed, tick, 1.0))
+        if moved or before is None or now.body.features != before.body.features:
             for answered, sign in ((before, -1.0), (now, 1.0)):
                 if answered is not None and answered.features is not None:
-                    self.state.write_agreed_texts(answered.features, answered.text_agreement(), tick, sign)
-        if self.state.copies is not None:
+                    row = (answered.features, answered.text_agreement(), tick, sign)
+                    self._to_write.agreed_texts.append(row)
+        if before is None or (now.peers, now.compared) != (before.peers, before.compared):
             self._write_copies(event, now, before)
 
     def _write_copies(self, event: EventState, now: Answered, before: Answered | None) -> None:
         """Write which of the event's answers are equal, instead of what earlier answers were."""
-        if before is not None and (now.peers, now.compared) == (before.peers, before.compared):
-            return
-        state, kept = self._state_to_write(event)
-        for answered, sign in ((before, -1.0), (now, 1.0)):
-            if answered is not None:
-                left = [peer for peer in answered.peers if peer in self.departed] if self.departed else ()
-                groups = answered.groups_among((*state.peers, *left), answered.compared)
-                state.write_copies(np.maximum(groups, -1), event.tick, sign)
-        self._take_share(state, kept)
+        with self._share_of(event) as to_write:
+            for answered, sign in ((before, -1.0), (now, 1.0)):
+                if answered is not None:
+                    left = [peer for peer in answered.peers if peer in self.departed] if self.departed else ()
+                    groups = answered.groups_among((*self.state.peers, *left), answered.compared)
+                    to_write.copies.append((groups, event.tick, sign))
 
-    def _state_to_write(self, event: EventState) -> tuple[SigmaState, list[float] | None]:
-        """Where to write what an event says, and the share of it that each peer keeps.
+    @contextmanager
+    def _share_of(self, event: EventState) -> Iterator[Contributions]:
+        """Where to write what an event says of peers.
 
         What is known of a peer that was reset or replaced since then counts in part only, so it is written
         to a blank state, scaled there, and added: every sum is linear.
         """
         kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
-        return (self.state, None) if kept is None else (self.state.blank(), kept)
+        if kept is None:
+            yield self._to_write
+            return
+        apart, blank = Contributions(), self.state.blank()
+        yield apart
+        apart.write(blank, self._reads)
+        blank.scale_peers(kept)
+        self.state.merge(blank)
 
-    def _take_share(self, written: SigmaState, kept: list[float] | None) -> None:
-        """Add the share that is kept of a blank state that was written to."""
-        if kept is not None:
-            written.scale_peers(kept)
-            self.state.merge(written)
 
-
-def _centre(agreement: Iterable[float]) -> float:
-    """Mean agreement of an event's answers, those of peers that have left the pool included."""
-    there = [a for a in agreement if a == a]  # NaN differs from itself
-    return sum(there) / max(len(there), 1)
+def _same(some: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether labels are equal; NaN equals NaN here."""
+    return len(some) == len(others) and all(
+        a == b or (a != a and b != b) for a, b in zip(some, others, strict=True)
+    )
 
 
 def _any(labels: Iterable[float]) -> bool:
     """Whether there is a label; NaN is none."""
     return any(label == label for label in labels)
-
-
-def _aligned(names: tuple[str, ...], labels: Mapping[str, float]) -> FloatArray:
-    in_order = tuple(labels) == names
-    return np.array([*labels.values()] if in_order else [labels.get(name, math.nan) for name in names])

@@ -179,9 +179,10 @@ class Journal:
             self._unsaved = 0
 
     def replayed(self) -> Fold:
-        """The state that the ledger alone gives, from its first line."""
+        """The state that the ledger alone gives, line by line: what live gave, to the bit."""
         fold = Fold(self.ledger, self._opening, self.reads)
-        self._replay(fold)
+        for line in self.ledger.lines():
+            fold.apply(line, line.seq)
         return fold
 
     def _load(self) -> None:
@@ -192,12 +193,12 @@ class Journal:
         try:
             if saved is not None:
                 unpack_fold(fold, saved.body)
-            self._unsaved = self._replay(fold)
+            self._unsaved = fold.replay(self.ledger.lines(after=fold.seq))
         except StoreCorruptError:
             if saved is None:
                 raise
             fold = Fold(self.ledger, self._opening, self.reads)  # the snapshot may be of lines that are gone
-            self._unsaved = self._replay(fold)
+            self._unsaved = fold.replay(self.ledger.lines(after=fold.seq))
         self._fold, self._epoch = fold, epoch
 
     def _follow(self) -> None:
@@ -225,14 +226,6 @@ class Journal:
             self._load()
             return
         self._epoch, self._followed = epoch, now
-
-    def _replay(self, fold: Fold) -> int:
-        """Apply the lines that follow; return how many."""
-        lines = 0
-        for line in self.ledger.lines(after=fold.seq):
-            fold.apply(line, line.seq)
-            lines += 1
-        return lines
 
 
 class _Journals:

@@ -18,7 +18,7 @@ from bisect import bisect_left
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.sums import Sum
 
 TEMPERATURES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0])
 _CENTRES = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.835, 0.9, 0.95, 0.985])
@@ -28,6 +28,15 @@ _LEAST = 0.005  # bound of a claim
 _DECIMALS = 4  # of a recorded claim
 _SET = 21.0  # decisions like this one that a set of answers is taken to hold
 _SET_BINS = 100
+
+
+def confidence_sums(rate: float) -> dict[str, Sum]:
+    """Declare how likely claims were, how far they held, and how sure decisions were."""
+    return {
+        "sure.likelihood": Sum((len(TEMPERATURES),), rate),
+        "sure.bins": Sum((2, len(_CENTRES)), rate),
+        "sure.decisions": Sum((2, _SET_BINS), rate),
+    }
 
 
 def answer_claims(totals: FloatArray, alternatives: float, group: int) -> FloatArray:
@@ -70,61 +79,59 @@ def membership(claim: float) -> FloatArray:
     return weights
 
 
-class Confidence:
-    """How far claims of being right held.
+def mixed_claim(claims: FloatArray, likelihood: FloatArray) -> float:
+    """The claims of all temperatures as one, as a ledger keeps it."""
+    weights = np.exp(likelihood - np.maximum.reduce(likelihood))
+    return round(float(weights @ claims / np.add.reduce(weights)), _DECIMALS)
 
-    Examples
-    --------
+
+def calibrated(claim: float, bins: FloatArray) -> float:
+    """The claim, corrected by how such claims turned out.
+
     Claims of 0.9 of which six in ten hold:
 
-    >>> memory = Confidence(rate=0.0)
-    >>> claims = np.full(7, 0.9)
-    >>> for tick in range(500):
-    ...     memory.write(claims, 0.9, right=float(tick % 10 < 6), tick=tick)
-    >>> round(memory.calibrated(0.9, fresh=1.0), 2)
+    >>> _, bins = sure_rows(np.full((500, 7), 0.9), np.full(500, 0.9), np.arange(500) % 10 < 6, np.ones(500))
+    >>> round(calibrated(0.9, bins.sum(axis=0)), 2)
     0.61
     """
+    offset, offsets = 0.0, []
+    for error, labels in bins.T.tolist():
+        offset = (error + _STRENGTH * offset) / (labels + _STRENGTH)
+        offsets.append(offset)
+    corrected = claim + float(membership(claim) @ offsets)
+    return min(max(corrected, _LEAST), 1.0 - _LEAST)
 
-    def __init__(self, rate: float) -> None:
-        arrays = {
-            "likelihood": np.zeros(len(TEMPERATURES)),
-            "bins": np.zeros((2, len(_CENTRES))),
-            "decisions": np.zeros((2, _SET_BINS)),
-        }
-        self.decayed = DecayedSum(rate, arrays)
 
-    def mixed(self, claims: FloatArray, fresh: float) -> float:
-        """The claims of all temperatures as one, as a ledger keeps it; sums are multiplied by `fresh`."""
-        likelihood = fresh * self.decayed.arrays["likelihood"]
-        weights = np.exp(likelihood - np.maximum.reduce(likelihood))
-        return round(float(weights @ claims / np.add.reduce(weights)), _DECIMALS)
+def sure_rows(
+    claims: FloatArray, mixed: FloatArray, right: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """What events contribute to "sure.likelihood", (T, 7), and to "sure.bins", (T, 2, 12).
 
-    def calibrated(self, claim: float, fresh: float) -> float:
-        """The claim, corrected by how such claims turned out; sums are multiplied by `fresh`."""
-        offset, offsets = 0.0, []
-        for error, labels in (fresh * self.decayed.arrays["bins"]).T.tolist():
-            offset = (error + _STRENGTH * offset) / (labels + _STRENGTH)
-            offsets.append(offset)
-        corrected = claim + float(membership(claim) @ offsets)
-        return min(max(corrected, _LEAST), 1.0 - _LEAST)
+    Parameters
+    ----------
+    claims, mixed : arrays (T, 7), and (T,)
+        Recorded claims of every temperature, and their mixture.
+    right, weight : array (T,)
+        How right the answer was, from 0 to 1, and how much that counts; a negative weight takes it back.
+    """
+    y = np.asarray(right, dtype=np.float64)[:, None]
+    likelihood: FloatArray = weight[:, None] * (y * np.log(claims) + (1.0 - y) * np.log1p(-claims))
+    bins = np.array([membership(claim) for claim in mixed.tolist()])[:, None]
+    return likelihood, bins * np.stack((weight * (y[:, 0] - mixed), weight), axis=1)[..., None]
 
-    def write(self, claims: FloatArray, claim: float, right: float, tick: float, weight: float = 1.0) -> None:
-        """Score recorded claims by how right the answer was, from 0 to 1; a negative weight takes it back."""
-        likelihood = weight * (right * np.log(claims) + (1.0 - right) * np.log1p(-claims))
-        self.decayed.add("likelihood", likelihood, tick)
-        bins = membership(claim) * np.array([[weight * (right - claim)], [weight]])
-        self.decayed.add("bins", bins, tick)
 
-    def count(self, confidence: float, tick: float) -> None:
-        """Take a decision into the histogram; no label is needed."""
-        weight, (number, total) = self.decayed.weight(tick), self.decayed.arrays["decisions"]
-        number[_bin(confidence)] += weight
-        total[_bin(confidence)] += confidence * weight
+def decision_rows(confidence: FloatArray) -> FloatArray:
+    """What decisions contribute to "sure.decisions", (T, 2, 100); no label is needed."""
+    rows = np.zeros((len(confidence), 2, _SET_BINS))
+    for row, sure in zip(rows, confidence.tolist(), strict=True):
+        row[:, _bin(sure)] = 1.0, sure
+    return rows
 
-    def of_set(self, confidence: float, now: float) -> float:
-        """Mean confidence of the decisions that are at least as sure as this one, this one among them."""
-        number, total = self.decayed.value("decisions", now)[:, _bin(confidence) :].sum(axis=1)
-        return float((total + _SET * confidence) / (number + _SET))
+
+def of_set(confidence: float, decisions: FloatArray) -> float:
+    """Mean confidence of the decisions that are at least as sure as this one, this one among them."""
+    number, total = decisions[:, _bin(confidence) :].sum(axis=1)
+    return float((total + _SET * confidence) / (number + _SET))
 
 
 def _bin(confidence: float) -> int:

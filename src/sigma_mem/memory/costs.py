@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.competence import Competence
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.kernel import add_events, kernel, pair_products, scores
+from sigma_mem.memory.sums import PEERS, Sum, Sums
 
 _STRENGTH = 5.0  # observations that a ratio of 1 is worth
 _LEAST = 0.05  # of m(φ)/m: no call is free
@@ -37,69 +37,58 @@ class CostSums:
     """
 
     def __init__(self, n_peers: int, rank: int, rate: float) -> None:
-        self.rank, self.rate = rank, rate
-        self.by_peer = DecayedSum(rate, {"ratios": np.zeros((2, n_peers))})  # Σ ratio, and how many
-        self.residuals = DecayedSum(rate, {"residuals": np.zeros(2)})
-        self.near: Competence | None = None  # Σ ratio·φφᵀ of all peers; made with the first cost
+        self._rate = rate
+        self._sums = Sums(
+            n_peers,
+            {
+                "ratios": Sum((2, PEERS), rate),  # Σ ratio, and how many
+                "residuals": Sum((2,), rate),
+                **kernel("near", (2,), rate, rank),  # Σ ratio·φφᵀ of all peers
+            },
+        )
 
     def write_ratio(self, peer: int, ratio: float, phi: FloatArray, tick: float, sign: float = 1.0) -> None:
         """Add the real cost of a call, over its price; sign −1 takes it back."""
-        contribution = np.zeros_like(self.by_peer.arrays["ratios"])
-        contribution[:, peer] = sign * ratio, sign
-        self.by_peer.add("ratios", contribution, tick)
-        if self.near is None:
-            self.near = Competence(1, self.rank, self.rate)
-        self.near.write(phi, np.array([sign * ratio]), np.array([sign]), tick)
+        sums, both = self._sums, np.array([sign * ratio, sign])
+        contribution = np.zeros((1, 2, sums.n_peers))
+        contribution[0, :, peer] = both
+        weights = sums.weights(np.array([tick]), contribution[0, 1])
+        sums.add("ratios", contribution, weights)
+        add_events(sums, "near", phi[None], both * sums.weight_of("near.recent", weights)[..., 0])
 
     def ratios(self, phi: FloatArray, now: float) -> FloatArray:
         """What a call at φ will cost, over its price, (P,)."""
-        total, n = self.by_peer.value("ratios", now)
+        sums = self._sums
+        total, n = sums["ratios"] * sums.factors("ratios", now)
         ratio: FloatArray = (total + _STRENGTH) / (np.abs(n) + _STRENGTH)
-        if self.near is None:
-            return ratio
         overall = (total.sum() + _STRENGTH) / (np.abs(n).sum() + _STRENGTH)
-        near, seen = (float(x[0]) for x in self.near.score(phi, now))
+        found = scores(sums, "near", phi, pair_products(phi)) * sums.factor(self._rate, now)[-1]
+        near, seen = found.tolist()
         here = (near + _STRENGTH * overall) / (abs(seen) + _STRENGTH)
         ratio *= max(here / overall, _LEAST)
         return ratio
 
     def write_residual(self, residual: float, tick: float, sign: float = 1.0) -> None:
         """Add how far a label in [0, 1] was from p̂; sign −1 takes it back."""
-        self.residuals.add("residuals", np.array([sign * residual * residual, sign]), tick)
+        weights = self._sums.weights(np.array([tick]), np.zeros(self._sums.n_peers))
+        self._sums.add("residuals", np.array([[sign * residual * residual, sign]]), weights)
 
     def variance(self, now: float, rate: float) -> float:
         """Variance of a label around p̂: p(1 − p) for right and wrong, less for graded labels.
 
         `rate` is how often peers are right overall, which is all that is known at first.
         """
-        squares, n = self.residuals.value("residuals", now).tolist()
+        squares, n = (self._sums["residuals"] * self._sums.factors("residuals", now)).tolist()
         return float((max(squares, 0.0) + _SCATTER * rate * (1.0 - rate)) / (max(n, 0.0) + _SCATTER))
-
-    def advance(self, now: float) -> None:
-        """Move the anchors that are due."""
-        for part in (self.by_peer, self.residuals, *(() if self.near is None else (self.near.decayed,))):
-            part.advance(now)
 
     def take(self, order: Sequence[int]) -> None:
         """Peers in this order from now on; −1 stands for a new one."""
-        self.by_peer = self.by_peer.take(order, {"ratios": [1]})
+        self._sums = self._sums.take(order)
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything this object holds, bit for bit, for a snapshot."""
-        parts = {"by_peer": self.by_peer.pack(), "residuals": self.residuals.pack()}
-        if self.near is not None:
-            parts["near"] = self.near.pack()
-        return {f"{name}.{key}": array for name, part in parts.items() for key, array in part.items()}
+        return self._sums.pack()
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from packed arrays of as many peers."""
-        self.by_peer.unpack(_part(packed, "by_peer."))
-        self.residuals.unpack(_part(packed, "residuals."))
-        near = _part(packed, "near.")
-        if near:
-            self.near = Competence(1, self.rank, self.rate)
-            self.near.unpack(near)
-
-
-def _part(packed: Mapping[str, FloatArray], prefix: str) -> dict[str, FloatArray]:
-    return {key.removeprefix(prefix): array for key, array in packed.items() if key.startswith(prefix)}
+        self._sums.unpack(packed)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.sums import Sum
 
 _RIDGE = 30.0  # ridge penalty, in answers
 _LOG_ODDS = 1.0  # log-odds per unit of c: half of the slope near p = ½, since the weights are estimates
@@ -31,6 +31,21 @@ _MOST = 1.5  # bound of the log-odds: no text outweighs a record
 _OF_AGREEMENT = (
     0.5  # of the weights that predict agreement: what is expected of those that predict correctness
 )
+
+
+def feature_sum(n_features: int, rate: float) -> Sum:
+    """Declare J and, in a last row, how many answers it compares."""
+    return Sum((n_features + 2, n_features + 1), rate)
+
+
+def feature_rows(features: FloatArray, residual: FloatArray, weight: FloatArray) -> FloatArray:
+    """What events contribute to J and to the last row, (T, S + 2, S + 1); see `feature_evidence`."""
+    evidence, compared = feature_evidence(features, residual)
+    out = np.zeros((len(features), evidence.shape[1] + 1, evidence.shape[2]))
+    out[:, :-1] = evidence
+    out[:, -1, 0] = compared
+    out *= weight[:, None, None]
+    return out
 
 
 def feature_evidence(features: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -56,25 +71,8 @@ def feature_evidence(features: FloatArray, residual: FloatArray) -> tuple[FloatA
     return np.swapaxes(z, -1, -2) @ z, np.maximum(count - 1.0, 0.0)
 
 
-def _evidence_of(features: FloatArray, residual: FloatArray) -> tuple[FloatArray, float]:
-    """`feature_evidence` of one event: quicker without masks."""
-    z = np.concatenate((features, residual[:, None]), axis=1)
-    there = [e == e for e in residual.tolist()]  # NaN differs from itself
-    if not all(there):
-        z = z[there]
-    if len(z) > 1:
-        z -= np.add.reduce(z) / len(z)
-        return z.T @ z, len(z) - 1.0
-    return np.zeros((features.shape[1] + 1, features.shape[1] + 1)), 0.0
-
-
-def feature_weights(
-    evidence: FloatArray,
-    compared: FloatArray,
-    agreed: FloatArray | None = None,
-    agreements: FloatArray | None = None,
-) -> FloatArray:
-    """w of every feature, in units of c, shape (..., S).
+def feature_weights(labelled: FloatArray, agreed: FloatArray | None = None) -> FloatArray:
+    """w of every feature, in units of c, (S,).
 
     Ridge regression on features in units of their own spread s, over n compared answers:
     (J_zz + λ·diag(s²))·w = J_ze + λ·diag(s²)·w₀, where s² is diag(J_zz)/n and w₀ is 0. With agreement, s² is
@@ -82,57 +80,46 @@ def feature_weights(
 
     Parameters
     ----------
-    evidence, compared : array (..., S + 1, S + 1), and (...)
-        J and how many answers it compares.
-    agreed, agreements : arrays, optional
-        The same of agreement labels.
+    labelled, agreed : array (S + 2, S + 1)
+        J and how many answers it compares, as `feature_rows` has them; of labels, and of agreement labels.
 
     Examples
     --------
     Before any label, half of what agreement says:
 
-    >>> J, n = np.array([[60.0, 30.0], [30.0, 30.0]]), np.array(60.0)
-    >>> feature_weights(0.0 * J, 0.0 * n, J, n).round(3).tolist(), feature_weights(J, n).round(3).tolist()
+    >>> J = np.array([[60.0, 30.0], [30.0, 30.0], [60.0, 0.0]])
+    >>> feature_weights(0.0 * J, J).round(3).tolist(), feature_weights(J).round(3).tolist()
     ([0.167], [0.333])
     """
-    spread = _unit(evidence, compared, agreed, agreements)
+    spread = feature_units(labelled, agreed)
     prior = 0.0 if agreed is None else _OF_AGREEMENT * _ridge(agreed, spread)
-    w: FloatArray = _ridge(evidence, spread, prior) / spread
+    w: FloatArray = _ridge(labelled, spread, prior) / spread
     return w
 
 
-def _ridge(evidence: FloatArray, spread: FloatArray, prior: FloatArray | float = 0.0) -> FloatArray:
+def _ridge(sums: FloatArray, spread: FloatArray, prior: FloatArray | float = 0.0) -> FloatArray:
     """Weights of features in units of their spread, shrunk to a prior."""
-    scaled = np.ascontiguousarray(evidence[..., :-1, :-1] / (spread[..., :, None] * spread[..., None, :]))
-    size = scaled.shape[-1]
-    scaled.reshape(*scaled.shape[:-2], size * size)[..., :: size + 1] += _RIDGE  # the diagonal
-    moments: FloatArray = evidence[..., :-1, -1] / spread
+    scaled = sums[:-2, :-1] / (spread[:, None] * spread)
+    scaled.reshape(-1)[:: len(scaled) + 1] += _RIDGE  # the diagonal
+    moments: FloatArray = sums[:-2, -1] / spread
     moments += _RIDGE * prior
-    return np.asarray(np.linalg.solve(scaled, moments[..., None])[..., 0], dtype=np.float64)
+    return np.asarray(np.linalg.solve(scaled, moments), dtype=np.float64)
 
 
-def _unit(
-    evidence: FloatArray,
-    compared: FloatArray,
-    agreed: FloatArray | None = None,
-    agreements: FloatArray | None = None,
-) -> FloatArray:
+def feature_units(labelled: FloatArray, agreed: FloatArray | None = None) -> FloatArray:
     """The unit of every feature: its spread over all answers, or over those with labels."""
-    spread = _spread(evidence, compared)
-    if agreed is None or agreements is None:
-        return spread
-    return np.where(agreements[..., None] > _LEAST, _spread(agreed, agreements), spread)
+    return _spread(labelled if agreed is None or agreed[-1, 0] <= _LEAST else agreed)
 
 
-def _spread(evidence: FloatArray, compared: FloatArray) -> FloatArray:
+def _spread(sums: FloatArray) -> FloatArray:
     """Standard deviation of every feature within events."""
-    square = evidence.diagonal(0, -2, -1)[..., :-1] / np.maximum(compared, _LEAST)[..., None]
+    square = sums.diagonal()[:-1] / max(float(sums[-1, 0]), _LEAST)
     out: FloatArray = np.sqrt(np.maximum(square, _LEAST))
     return out
 
 
 def text_log_odds(features: FloatArray, readable: NDArray[np.bool_], weights: FloatArray) -> FloatArray:
-    """Log-odds by which the text of each answer speaks for it, beside the others of its event, (..., P).
+    """Log-odds by which the text of each answer speaks for it, compared with the others of its event, (P,).
 
     0 for an answer that could not be read; the others are not compared with it.
     """
@@ -142,71 +129,3 @@ def text_log_odds(features: FloatArray, readable: NDArray[np.bool_], weights: Fl
     bounded = np.maximum(np.minimum(_LOG_ODDS * (raw - mean), _MOST), -_MOST)
     out: FloatArray = np.where(readable, bounded, 0.0)
     return out
-
-
-class TextFeatures:
-    """The decayed sum J and how many answers it compares.
-
-    Examples
-    --------
-    Of two answers the longer one is right, and the memory had no idea:
-
-    >>> memory = TextFeatures(n_features=1, rate=0.0)
-    >>> length = np.array([[3.0], [5.0]])
-    >>> for tick in range(200):
-    ...     memory.write(length, np.array([-1.0, 1.0]), tick)
-    >>> memory.log_odds(length, np.array([True, True]), now=200).round(1).tolist()
-    [-0.9, 0.9]
-    """
-
-    def __init__(self, n_features: int, rate: float) -> None:
-        size = n_features + 1
-        self.decayed = DecayedSum(rate, {"sum": np.zeros((size, size)), "compared": np.zeros(1)})
-
-    @property
-    def n_features(self) -> int:
-        """How many features an answer has; 0 where texts are not looked at."""
-        return len(self.decayed.arrays["sum"]) - 1
-
-    def write(self, features: FloatArray, residual: FloatArray, tick: float, weight: float = 1.0) -> None:
-        """Add an event's answers with a weight; a negative one takes them back.
-
-        Parameters
-        ----------
-        features : array (answers, S)
-            Of all answers that could be read, whether their peers are still in the pool or not.
-        residual : array (answers,)
-            c − (2p̂ − 1); NaN where there is no label.
-        """
-        evidence, compared = _evidence_of(features, residual)
-        self.decayed.add("sum", evidence if weight == 1.0 else weight * evidence, tick)
-        self.decayed.add("compared", np.array([weight * compared]), tick)
-
-    def weights(self, now: float, agreed: TextFeatures | None = None) -> FloatArray:
-        """w of every feature, in units of c, shrunk to what `agreed` says of texts that others agree with."""
-        return feature_weights(*self._evidence(now), *(() if agreed is None else agreed._evidence(now)))
-
-    def effects(self, now: float, agreed: TextFeatures | None = None) -> FloatArray:
-        """What a feature says where it is one standard deviation up: w times its spread, in units of c."""
-        evidence = (*self._evidence(now), *(() if agreed is None else agreed._evidence(now)))
-        return feature_weights(*evidence) * _unit(*evidence)
-
-    def _evidence(self, now: float) -> tuple[FloatArray, FloatArray]:
-        return self.decayed.value("sum", now), self.decayed.value("compared", now)[0]
-
-    def log_odds(
-        self,
-        features: FloatArray,
-        readable: NDArray[np.bool_],
-        now: float,
-        agreed: TextFeatures | None = None,
-    ) -> FloatArray:
-        """Log-odds by which the text of each answer speaks for it, shape (answers,)."""
-        if not readable.any() or not (self.known or (agreed is not None and agreed.known)):
-            return np.zeros(len(features))
-        return text_log_odds(features, readable, self.weights(now, agreed))
-
-    @property
-    def known(self) -> bool:
-        """Whether any answers were compared."""
-        return bool(self.decayed.arrays["compared"][0])

@@ -15,10 +15,10 @@ import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.combination import ALONE, COLUMNS, Comparison, Key, Standing
-from sigma_mem.memory.competence import Competence
-from sigma_mem.memory.decayed import DecayedSum
+from sigma_mem.memory.kernel import add_events, kernel, pair_products, scores
 from sigma_mem.memory.settings import TRUSTED
 from sigma_mem.memory.state import SigmaState
+from sigma_mem.memory.sums import Sum, Sums
 
 _UNKNOWN = 0.02  # what all unknown names weigh together where trusted ones are named, and silent
 _NEED = 10.0  # labels by which a correlation is shrunk to 0
@@ -56,10 +56,12 @@ class Sources:
     def __init__(self, trusted: tuple[str, ...], rate: float, rank: int) -> None:
         self.trusted = trusted
         self._named = bool(trusted) and trusted != TRUSTED
-        self._rank = rank
+        self._rate = rate
         self._rows: dict[Key, int] = {}
-        self._sums = DecayedSum(rate, {"sums": np.zeros((0, COLUMNS))})
-        self._near: Competence | None = None  # evidence of sources that spoke alone where others are named
+        # What sources said of the same labels, and evidence near φ of those that spoke alone.
+        near = kernel("near", (1,), rate, rank) if self._named else {}
+        self._alone = False  # whether any did
+        self._sums = Sums(0, {"compared": Sum((0, COLUMNS), rate), **near})
 
     # --- what a source is worth ----------------------------------------------------------
 
@@ -78,10 +80,11 @@ class Sources:
             pairs = {other: self._correlation(_pair(source, other), now) for other in others}
             overlap = {other: c for other, c in pairs.items() if c > 0.0}
             return Standing(weight, self.reliability(source, now), overlap)
-        if self._near is not None:
+        if self._alone:
             here = phi()
-            alone = self._near.score(here, now)[1].item()
-            trusted = state.competence.score(here, now)[1].max().item() - alone
+            found = scores(self._sums, "near", here, pair_products(here))
+            alone = found.item() * self._sums.factor(self._rate, now).item()
+            trusted = state.read(here).effective.max().item() - alone
             if trusted >= 1.0:  # two or more sources speak near φ: nobody may crowd out the trusted ones
                 weight = min(weight, max(_CROWD * trusted - alone, self._unknown(state)))
         return Standing(weight)
@@ -115,7 +118,7 @@ class Sources:
     def _unknown(self, state: SigmaState) -> float:
         """What names weigh of which nothing is known: less, the more events they fill."""
         alone = max(self._value(ALONE, state.now)[-1], 0.0)
-        events = state.rates.decayed_events(state.now)
+        events = state.decayed_events
         return _UNKNOWN * min(1.0, (events + 1.0) / (alone + 1.0))
 
     def agreement(self, source: str, now: float) -> tuple[float, float]:
@@ -134,56 +137,35 @@ class Sources:
         row = self._rows.get(key)
         if row is None:
             return _NOTHING
-        values: list[float] = (self._sums.arrays["sums"][row] * self._sums.factor(now)).tolist()
+        values: list[float] = (self._sums["compared"][row] * self._sums.factor(self._rate, now)).tolist()
         return values
 
     # --- write ---------------------------------------------------------------------------
 
-    def write(self, phi: FloatArray, before: Comparison, after: Comparison, tick: float, now: float) -> None:
+    def write(self, phi: FloatArray, before: Comparison, after: Comparison, tick: float) -> None:
         """Replace what the event at `tick` contributed."""
+        weight = self._sums.weights(np.array([tick]), np.zeros(0)).item()
         keys = dict.fromkeys((*before.rows, *after.rows))
-        changed = [key for key in keys if before.rows.get(key) != after.rows.get(key)]
-        if changed:
-            if not self._rows:
-                self._sums.origin = tick
-            rows = [self._row(key) for key in changed]
-            change = [np.subtract(after.rows.get(k, _NOTHING), before.rows.get(k, _NOTHING)) for k in changed]
-            self._sums.advance(now)
-            self._sums.arrays["sums"][rows] += np.array(change) * self._sums.weight(tick)
+        for key in keys:
+            if before.rows.get(key) != after.rows.get(key):
+                change = np.subtract(after.rows.get(key, _NOTHING), before.rows.get(key, _NOTHING))
+                place = self._rows.setdefault(key, len(self._rows))
+                self._sums.grow("compared", place + 1)[place] += change * weight
         if before.alone != after.alone:
-            if self._near is None:
-                self._near = Competence(1, self._rank, self._sums.rate)
-                self._near.decayed.origin = self._sums.origin
-            self._near.decayed.advance(now)
-            self._near.write(phi, np.zeros(1), np.array([after.alone - before.alone]), tick)
-
-    def _row(self, key: Key) -> int:
-        row = self._rows.setdefault(key, len(self._rows))
-        held = self._sums.arrays["sums"]
-        if row == len(held):
-            more = np.zeros((max(8, 2 * len(held)), COLUMNS))
-            more[: len(held)] = held
-            self._sums.arrays["sums"] = more
-        return row
+            self._alone = True
+            add_events(self._sums, "near", phi[None], np.array([[(after.alone - before.alone) * weight]]))
 
     # --- snapshot ------------------------------------------------------------------------
 
     def pack(self) -> tuple[list[Key], dict[str, FloatArray]]:
         """Everything, bit for bit: what the rows are about, and arrays."""
-        arrays = self._sums.pack()
-        if self._near is not None:
-            arrays.update({f"near.{name}": array for name, array in self._near.pack().items()})
-        return list(self._rows), arrays
+        return list(self._rows), self._sums.pack()
 
     def unpack(self, keys: Iterable[Iterable[str]], packed: Mapping[str, FloatArray]) -> None:
         """Continue from what `pack` returned."""
         self._rows = {cast(Key, tuple(key)): row for row, key in enumerate(keys)}
-        self._sums.arrays["sums"] = np.zeros_like(packed["sums"])
         self._sums.unpack(packed)
-        near = {k.removeprefix("near."): x for k, x in packed.items() if k.startswith("near.")}
-        if near:
-            self._near = Competence(1, self._rank, self._sums.rate)
-            self._near.unpack(near)
+        self._alone = self._named and bool(packed["near"].any() or packed["near.filled"].any())
 
 
 def _pair(a: str, b: str) -> Key:

@@ -1,32 +1,82 @@
-"""One memory: competence, evidence and relation of a pool of peers, text features, and the clock."""
+"""One memory: what is known of a pool of peers at a clock, with two verbs, read and write."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.agreement import centred_agreement, deviation
-from sigma_mem.memory.competition import independent, prior_pairs, wrong_pairs_of
-from sigma_mem.memory.decayed import added
-from sigma_mem.memory.parts import Known, StateParts
-from sigma_mem.memory.rates import bounded, fast_horizon, probability, rounded, shrunk_mean
+from sigma_mem.memory.competition import (
+    coincidence,
+    competition_sums,
+    independent,
+    prior_pairs,
+    readable_rate,
+    readable_rows,
+    wrong_pairs,
+)
+from sigma_mem.memory.confidence import (
+    calibrated,
+    confidence_sums,
+    decision_rows,
+    mixed_claim,
+    of_set,
+    sure_rows,
+)
+from sigma_mem.memory.copies import copies_sum, copying, pair_evidence
+from sigma_mem.memory.features import feature_rows, feature_sum, feature_units, feature_weights, text_log_odds
+from sigma_mem.memory.kernel import add_events, fold_window, kernel, matrices, pair_products, scores
+from sigma_mem.memory.rates import (
+    RateReading,
+    bounded,
+    claim_rows,
+    effective_events,
+    effective_labels,
+    fast_horizon,
+    label_rows,
+    probability,
+    rate_sums,
+    read_rates,
+    rounded,
+    shrunk_mean,
+)
 from sigma_mem.memory.reading import Reading
-from sigma_mem.memory.relation import centred
-from sigma_mem.memory.symmetric import pair_products
+from sigma_mem.memory.regression import direction_rows, direction_sum, leverage, solved
+from sigma_mem.memory.relation import centred, relation_matrix, relation_rows, relation_sum
+from sigma_mem.memory.settings import Settings
+from sigma_mem.memory.sums import PEERS, Sum, Sums
+from sigma_mem.memory.topics import Topics, topic_sums
 
 _SLOWEST = -2  # of the rates at which labels are counted; the last one is the whole life
 _WEAK = 2.5  # events of agreement that are worth one label
 _BELIEVED = 50.0  # labelled events at which it counts half where peers agree: labels know better
+_FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
+_LEAST_FACTOR = 1e-200  # of a decay that is divided by
 
 
-class SigmaState(StateParts):
-    """M_p, N_p and G of a pool of peers at a clock, with two verbs: read and write.
+class Known(NamedTuple):
+    """What a read needs that does not depend on φ: the same from one label to the next."""
+
+    rates: RateReading
+    fresh: FloatArray  # factors of sums at every horizon that make them those of as many labels, (H + 1, P)
+    labels: FloatArray  # of every peer, whatever their age, (P,)
+    weights: FloatArray | None  # of the regression, (P, rank)
+    moved: FloatArray | None  # by which agreement moves every peer's prior, (P,); None where none was seen
+    believed: float  # how far it counts where peers agree
+
+
+class SigmaState:
+    """M_p, N_p and G of a pool of peers at a clock, and all else that is learned.
+
+    M and N are kept without the factor η; a read applies it.
 
     Parameters
     ----------
@@ -49,6 +99,79 @@ class SigmaState(StateParts):
     [0.95, 0.05]
     """
 
+    def __init__(
+        self, peers: Sequence[str], rank: int, settings: Settings | None = None, n_features: int = 0
+    ) -> None:
+        self.peers: tuple[str, ...] = _checked_peers(peers)
+        if rank < 1:
+            raise InputError(f"rank is {rank}; expected at least 1")
+        self.rank, self.n_features = rank, n_features
+        self.settings = settings or Settings()
+        self.clock = 0  # decided events
+        self.now = 0.0  # where the memory stands on its decay axis
+        self._begun = self.settings.decay != "time"
+        self._ahead = math.inf  # the last clock reading, if it was doubted
+        self.sums = Sums(len(self.peers), declared_sums(self.settings, rank, n_features))
+        self.topics = Topics()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Nothing is known yet that follows from the sums."""
+        s = self.settings
+        self._rate, self._eta, self._strength = s.rate, s.step, s.local_strength(len(self.peers))
+        self._known: Known | None = None
+        self._solved = np.zeros((2, len(self.peers), self.rank))
+        self._unsolved = set(range(len(self.peers)))  # peers whose labels changed since
+
+    # --- clock ---------------------------------------------------------------------------
+
+    def next_tick(self, time: float = 0.0) -> float:
+        """The place that the next event will have on the decay axis.
+
+        With decay by event it is the clock after the event, so that at clock T the event t (from 0)
+        has weight γ^(T−1−t).
+        """
+        decay = self.settings.decay
+        if decay == "event":
+            return self.now + 1.0
+        return time if decay == "time" and not self._doubted(time) else self.now
+
+    def begin_event(self, time: float = 0.0) -> float:
+        """Count one decided event; return its tick."""
+        tick = self.next_tick(time)
+        self._ahead = time if self._doubted(time) else math.inf
+        self.clock += 1
+        if not self._begun:
+            self.now, self._begun = time, True
+        self.now = max(tick, self.now)
+        return tick
+
+    def moment(self, time: float) -> float:
+        """Where a read at this time stands on the decay axis: after a pause, behind the pause."""
+        return max(self.now, time) if self.settings.decay == "time" and self._begun else self.now
+
+    def _doubted(self, time: float) -> bool:
+        """Whether a clock reading is so far ahead that it counts only once a second one confirms it."""
+        half_life = self.settings.half_life
+        if half_life is None or not self._begun:
+            return False
+        return time > self.now + _FAR_AHEAD * half_life and time < self._ahead
+
+    def next_label_tick(self, tick: float) -> float:
+        """Tick of the first label of an event decided at `tick`: with decay by labelled event, a new one."""
+        return self.now + 1.0 if self.settings.decay == "labelled" else tick
+
+    def begin_labels(self, tick: float) -> float:
+        """Move the decay axis on for an event that gets its first label; return its `next_label_tick`."""
+        label_tick = self.next_label_tick(tick)
+        if self.settings.decay == "labelled":
+            self.now = label_tick
+        return label_tick
+
+    def sync_clock(self, other: SigmaState) -> None:
+        """Stand where `other` stands on the same decay axis."""
+        self.clock, self.now, self._begun = other.clock, other.now, other._begun
+
     # --- read ----------------------------------------------------------------------------
 
     def read(
@@ -68,38 +191,35 @@ class SigmaState(StateParts):
         topics : sequence of str
             What is known of the task's kind; see `Topics`.
         pairs : array, optional
-            `pair_products` of φ, for who reads several memories at one φ.
+            `pair_products` of φ, for callers that read several memories at one φ.
         """
         now = self.now if at is None else at
-        known, strength = self._known_now(), self._strength
-        rates, fresh = known.rates, known.fresh
-        if pairs is None:
-            pairs = pair_products(phi)
-        undecayed = self.competence.undecayed_scores(phi, pairs)
-        score, effective = undecayed[0] * self.competence.decayed.factor(now)
-        effective = np.abs(effective)  # what is taken back may leave a rounding error below 0 behind
+        known = self._known if self._known is not None else self._knowledge()
+        rates, strength = known.rates, self._strength
+        found = scores(self.sums, "competence", phi, pair_products(phi) if pairs is None else pairs)
+        decayed = self.sums.factor(self._rate, now)[:-1]
+        score, seen = found[0], np.abs(found[1])  # what is taken back may leave a rounding error below 0
         prior = rates.slowest
-        if self.agreement is not None and known.moved is not None:
-            agreed, compared = self.agreement.undecayed_scores(phi, pairs)[0]
-            moved = deviation(agreed, np.abs(compared), known.moved, _WEAK * strength)
+        if known.moved is not None:
+            moved = deviation(found[-2], np.abs(found[-1]), known.moved, _WEAK * strength)
             prior = bounded(prior + known.believed * moved)
-        labels = np.abs(undecayed[0, 1]) * fresh[0]
-        near = kernel = shrunk_mean(undecayed[0, 0] * fresh[0], labels, prior, strength)
-        apart = claims = leverage = None
-        if self.regression is not None:
+        fresh = known.fresh[_SLOWEST]
+        labels = seen * fresh
+        near = estimate = shrunk_mean(score * fresh, labels, prior, strength)
+        apart = claims = certainty = None
+        if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
-            near = kernel + rates.of_regression * (regressed - kernel)
-            apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - kernel)
-            leverage = partial(self.regression.leverage, phi, now)
-            claims = [bounded(kernel), regressed]
+            near = estimate + rates.of_regression * (regressed - estimate)
+            apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - estimate)
+            certainty = partial(self._leverage, phi, now)
+            claims = [bounded(estimate), regressed]
         mean = near
         if len(rates.rates) > 1:
+            place = fast_horizon(len(rates.rates))
             by_horizon = near[:, None] + (rates.rates - rates.slowest).T
-            at_fast = by_horizon[:, fast_horizon(len(rates.rates))]
-            local = shrunk_mean(
-                undecayed[1, 0] * fresh[1], np.abs(undecayed[1, 1]) * fresh[1], at_fast, strength
-            )
+            fast = known.fresh[place]
+            local = shrunk_mean(found[2] * fast, np.abs(found[3]) * fast, by_horizon[:, place], strength)
             mean = near + rates.change + rates.of_local * (local - near)
             by_horizon = bounded(np.concatenate((by_horizon, local[:, None]), axis=1))
             away = np.add.reduce(rates.horizons * np.square(by_horizon - mean[:, None]), axis=1)
@@ -107,8 +227,8 @@ class SigmaState(StateParts):
             claims = [*(claims or ()), by_horizon]
         mean = bounded(mean)
         reading = Reading(
-            score=score * self._eta,
-            effective=effective,
+            score=score * decayed * self._eta,
+            effective=seen * decayed,
             prob=probability(mean),
             labels=labels,
             near=near,
@@ -116,235 +236,469 @@ class SigmaState(StateParts):
             claims=None if claims is None else rounded(*claims),
             of_regression=rates.of_regression,
             apart=np.zeros(len(near)) if apart is None else 0.25 * apart,
-            leverage=leverage,
+            leverage=certainty,
         )
         if not topics:
             return reading
-        fresh_text = np.stack((undecayed[0, 0] * fresh[0], labels))
-        return self._beside_topics(reading, fresh_text, phi, topics, mean, now)
-
-    def _beside_topics(
-        self,
-        of_text: Reading,
-        fresh_text: FloatArray,
-        phi: FloatArray,
-        topics: Sequence[str],
-        mean: FloatArray,
-        now: float,
-    ) -> Reading:
-        """What is read at φ, mixed with what is known of the topics."""
-        known = self._new_topics() if self.topics is None else self.topics
-        sums, near = np.stack((of_text.score / self._eta, of_text.effective)), of_text.near
-        fresh = self.rates.horizons.factor(known.decayed, _SLOWEST)
-        found = known.read(phi, topics, sums, fresh_text, near, mean - near, fresh, self._strength, now)
-        return replace(
-            of_text,
-            score=self._eta * found.score,
-            effective=found.effective,
-            prob=probability(found.mean),
-            apart=of_text.apart + 0.25 * found.apart,
-            topics=found,
+        of_topics = self.topics.read(
+            self.sums,
+            phi,
+            topics,
+            np.stack((score, seen)) * decayed,
+            np.stack((score, seen)) * fresh,
+            near,
+            mean - near,
+            fresh,
+            decayed,
+            known.labels,
+            strength,
         )
-
-    def _known_now(self) -> Known:
-        """What does not depend on φ, nor on how long ago the last label was: computed once between writes."""
-        if self._known is None:
-            self._known = self._knowledge()
-        return self._known
+        return replace(
+            reading,
+            score=self._eta * of_topics.score,
+            effective=of_topics.effective,
+            prob=probability(of_topics.mean),
+            apart=reading.apart + 0.25 * of_topics.apart,
+            topics=of_topics,
+        )
 
     def _knowledge(self) -> Known:
-        s = self.settings
-        moved = None
-        if self.agreement is not None and not self.agreement.empty:
-            agreed, compared = self.agreement.trace(self.now)
+        sums, s, moved, weights = self.sums, self.settings, None, None
+        if s.agreement and sums["agreement"][1].any():
+            agreed, compared = sums["agreement"]
             moved = shrunk_mean(agreed, np.abs(compared), 0.0, _WEAK * s.strength)
-        none = np.zeros(len(self.peers))
-        rates = self.rates.read(
-            none if moved is None else moved, s.strength, 2.0 * s.prior - 1.0, s.prior_labels
-        )
-        fast = fast_horizon(len(rates.rates))
-        labels = self.rates.horizons
-        fresh = [labels.factor(self.competence.decayed, _SLOWEST)]
-        if len(rates.rates) > 1:
-            fresh.append(labels.factor(self.competence.by_rate[1], fast))
-        weights = none[:, None]
-        if self.regression is not None:
-            weights = self.regression.weights(rates.slowest, labels.factor(self.regression.decayed, _SLOWEST))
-        believed = _BELIEVED / (_BELIEVED + self.rates.labelled_events())
-        return Known(rates, fresh, weights, moved, believed)
+        labels = effective_labels(sums)
+        rates = read_rates(sums, labels, np.zeros(len(self.peers)) if moved is None else moved, s)
+        if s.regression:
+            if self._unsolved:
+                fresh = labels.fresh[_SLOWEST]
+                solved(sums["directions"], fresh, self._evidence, sorted(self._unsolved), self._solved)
+                self._unsolved.clear()
+            weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
+        believed = _BELIEVED / (_BELIEVED + self.labelled)
+        self._known = Known(rates, labels.fresh, labels.labels[-1], weights, moved, believed)
+        return self._known
+
+    def _evidence(self, peer: int) -> FloatArray:
+        return matrices(self.sums, "competence", (1, peer), self.rank)
+
+    def _leverage(self, phi: FloatArray, now: float) -> FloatArray:
+        """φᵀ(N_p + λI)⁻¹φ of every peer, (P,), by what is known now."""
+        factors = self.sums.factor(self._rate, now)[:-1]
+        return leverage(phi, factors, self.sums["directions"][1], self._evidence)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's rate of being right, whatever the task, and how many labels it rests on now."""
-        rates = self._known_now().rates
+        rates = (self._known or self._knowledge()).rates
         mean = rates.slowest + rates.change + rates.of_local * rates.recent
-        return probability(bounded(mean)), self.competence.trace(self.now)[1]
+        return probability(bounded(mean)), self.label_sums()[1]
+
+    def label_sums(self) -> FloatArray:
+        """Decayed sums of labels and of 1, tr M_p/η and tr N_p/η, (2, P), as of now."""
+        sums = self.sums["labels"].reshape(3, -1, len(self.peers))[:2, _SLOWEST]
+        out: FloatArray = sums * self.sums.factor(self._rate, self.now)[:-1]
+        return out
 
     def horizon_weights(self) -> FloatArray:
         """Weight in p̂ of every horizon and of the local claim, (P, H + 1)."""
-        return self._known_now().rates.horizons
+        return (self._known or self._knowledge()).rates.horizons
 
     def copying(self, at: float | None = None) -> FloatArray | None:
         """How far every pair of peers answers as one, (P, P), from 0 to 1; None where nobody copies."""
-        return None if self.copies is None else self.copies.degrees(self.now if at is None else at)
+        if not self.settings.agreement:
+            return None
+        factor = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
+        same, compared = self.sums["copies"]
+        d = copying(same, compared, max(factor, _LEAST_FACTOR))
+        return d if d.any() else None
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
-        return self.settings.step * self.competence.readout(phi, self.now)
+        return self.M @ phi
 
     @property
     def M(self) -> FloatArray:
-        """Competence, (P, rank, rank)."""
-        return self.settings.step * self.competence.matrices(self.now)[0]
+        """Competence (eq:sigma_mem_update), (P, rank, rank)."""
+        return self._matrices(0)
 
     @property
     def N(self) -> FloatArray:
         """Evidence, (P, rank, rank)."""
-        return self.settings.step * self.competence.matrices(self.now)[1]
+        return self._matrices(1)
+
+    def _matrices(self, place: int) -> FloatArray:
+        decayed = self.sums.factor(self._rate, self.now)[:-1]
+        found: FloatArray = matrices(self.sums, "competence", place, self.rank)
+        found *= (self._eta * decayed)[:, None, None]
+        return found
 
     @property
     def G(self) -> FloatArray:
         """Relation, (P, P)."""
-        return self.relation.matrix(self.now, self.settings.eta_g)
+        factor = self.sums.factor(self.settings.rate_g, self.now).item(-1)
+        return relation_matrix(self.sums["relation"], self.settings.eta_g * factor)
 
     def alternatives(self, phi: FloatArray, pairs: FloatArray | None = None) -> float:
         """K − 1, the effective number of wrong answers that compete at φ; `pairs` as for `read`."""
-        fresh = self.rates.events.factor(self.wrong_answers.decayed).item()
-        return self.wrong_answers.alternatives(phi, fresh, prior_pairs(len(self.peers)), pairs)
+        found = scores(self.sums, "pairs", phi, pair_products(phi) if pairs is None else pairs)
+        fresh, overall = self._fresh_events(), self.sums["all_pairs"]
+        same, near, all_same, all_pairs = (fresh * x for x in (*found.tolist(), *overall.tolist()))
+        return 1.0 / float(coincidence(same, near, all_same, all_pairs, prior_pairs(len(self.peers))))
 
     @property
     def labelled(self) -> float:
-        """Decayed number of labelled events."""
-        return self.rates.labelled_events()
+        """Effective number of labelled events, as of the last one."""
+        return effective_events(self.sums)[0]
+
+    @property
+    def decayed_events(self) -> float:
+        """Decayed number of labelled events, as of now."""
+        return self.sums["events"].item(0) * self.sums.factor(self._rate, self.now).item(-1)
+
+    def _fresh_events(self) -> float:
+        return effective_events(self.sums)[1]
 
     @property
     def readable(self) -> FloatArray:
         """ρ, every peer's rate of readable answers, (P,)."""
-        return self.readability.rates(self.rates.horizons.factor(self.readability.decayed, _SLOWEST))
+        known = self._known if self._known is not None else self._knowledge()
+        readable, asked = self.sums["readable"] * known.fresh[_SLOWEST]
+        return readable_rate(readable, asked)
+
+    def topic_labels(self, topic: str) -> FloatArray:
+        """Decayed number of labels of every peer on events with this topic, (P,)."""
+        out: FloatArray = self.topics.labels(self.sums, topic) * self.sums.factor(self._rate, self.now)[:-1]
+        return out
 
     def text_log_odds(self, features: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
-        """Log-odds by which the text of each answer speaks for it, beside the others, (answers,)."""
-        return self.features.log_odds(features, readable, self.now, self.agreed_features)
+        """Log-odds by which the text of each answer speaks for it, compared with the others, (answers,)."""
+        labelled, agreed = self._feature_sums()
+        if not readable.any() or not (labelled[-1, 0] or (agreed is not None and agreed[-1, 0])):
+            return np.zeros(len(features))
+        return text_log_odds(features, readable, feature_weights(labelled, agreed))
 
     def text_effects(self) -> FloatArray:
         """What every text feature says where it is one standard deviation up, in units of c."""
-        return self.features.effects(self.now, self.agreed_features)
+        found = self._feature_sums()
+        return feature_weights(*found) * feature_units(*found)
+
+    def _feature_sums(self) -> tuple[FloatArray, FloatArray | None]:
+        factor = self.sums.factor(self._rate, self.now).item(-1)
+        agreed = self.sums["agreed_features"] * factor if self.settings.agreement else None
+        return self.sums["features"] * factor, agreed
+
+    def mixed_claim(self, claims: FloatArray) -> float:
+        """What is claimed of an answer at every temperature, (7,), as one claim, as a ledger keeps it."""
+        return mixed_claim(claims, self._fresh_events() * self.sums["sure.likelihood"])
+
+    def calibrated(self, claim: float) -> float:
+        """A claim of being right, corrected by how such claims turned out."""
+        return calibrated(claim, self._fresh_events() * self.sums["sure.bins"])
+
+    def confidence_of_set(self, confidence: float) -> float:
+        """Mean confidence of the decisions that are at least as sure as this one."""
+        factor = self.sums.factor(self._rate, self.now).item(-1)
+        return of_set(confidence, self.sums["sure.decisions"] * factor)
 
     def by_peer(self, values: FloatArray) -> dict[str, float]:
         """Values in the order of the pool, as a mapping by name."""
         return dict(zip(self.peers, values.tolist(), strict=True))
 
-    # --- write ---------------------------------------------------------------------------
+    # --- write: one event, or a leading axis of several ----------------------------------
 
     def write(
         self,
         phi: FloatArray,
         c: FloatArray,
-        tick: float,
+        tick: ArrayLike,
         *,
         weight: FloatArray | None = None,
-        sign: float = 1.0,
+        sign: ArrayLike = 1.0,
         groups: NDArray[np.intp] | None = None,
         claims: NDArray[np.float16] | None = None,
-        departed: Sequence[float] = (),
-        departed_groups: Sequence[int] = (),
-        topics: Sequence[str] = (),
+        topics: Sequence[str] | Sequence[Sequence[str]] = (),
         topic_claims: NDArray[np.float16] | None = None,
     ) -> None:
-        """Write the labels of the event at `tick`, on time or late; sign −1 takes them back.
+        """Write the labels of an event or, along a first axis of everything, of several.
 
         Parameters
         ----------
         phi : array (rank,), unit
-        c : array (P,)
-            All labels the event has now, in [−1, 1]; NaN where there is none.
+        c : array (≥ P,)
+            Labels in [−1, 1], NaN where there is none; of the pool, then of peers that have left it: they
+            count in the mean of q and in K.
+        tick : float
+            The event's place on the decay axis.
         weight : array (P,)
             How much evidence each label is, in [0, 1]; None for 1.
-        groups : int array (P,)
+        sign : float
+            −1 takes back what was written.
+        groups : int array, of as many as c
             Answer groups; −1 where an answer could not be read, −2 where none was asked for.
             None where nobody was asked.
         claims : array (P, K)
             What was claimed at the decision, as recorded; NaN for a peer it knew nothing of.
-        departed, departed_groups : sequence
-            Labels and answer groups of peers that have left the pool: they count in the mean of q and in K.
         topics, topic_claims : sequence of str, and array (P, B)
             The event's topics, and what every share of them claimed at the decision, as recorded.
         """
-        if self.now >= self._due:
-            self._advance(self.now)
-        label, seen, q, n = _taken_apart(c, departed)
+        if phi.ndim == 1:
+            phi, c, topics = phi[None], c[None], (topics,)  # type: ignore[assignment]
+            weight = None if weight is None else weight[None]
+            groups = None if groups is None else groups[None]
+            claims = None if claims is None else claims[None]
+            topic_claims = None if topic_claims is None else topic_claims[None]
+        n, ticks, signs = len(self.peers), _by_event(tick, len(phi)), _by_event(sign, len(phi))
+        there = c == c  # NaN differs from itself
+        q, own = centred(c)[:, :n], there[:, :n]
+        seen = own * signs[:, None]
+        worth = signs * np.logical_or.reduce(there, axis=1)
         if weight is not None:
-            label, seen, q = weight * label, weight * seen, np.sqrt(weight) * q
-        if sign < 0.0:
-            label, seen = -label, -seen
-        self.relation.write(q, tick, sign)
-        self.competence.write(phi, label, seen, tick)
-        if n:
-            worth = sign if weight is None else sum(seen.tolist()) / n
-            self.rates.write(label, seen, tick, worth)
-            if claims is not None:
-                self.rates.score(claims, c, seen, tick)
-            if self.regression is not None:
-                self.regression.write(phi[None], label[None], seen[None], (tick,))
-        self._known = None
-        if topics:
-            if self.topics is None:
-                self.topics, self._due = self._new_topics(), -math.inf
-            self.topics.write(phi, topics, label, seen, tick)
-            if topic_claims is not None:
-                self.topics.score_claims(topic_claims, c, seen, tick)
+            seen, q = seen * weight, q * np.sqrt(weight)
+            worth = np.add.reduce(seen, axis=1) / np.maximum(np.add.reduce(there, axis=1), 1)
+        label = np.where(own, c[:, :n], 0.0) * seen
+        sums = self.sums
+        peers = np.logical_or.reduce(seen, axis=0)
+        w = sums.weights(ticks, peers)
+        rates = sums["labels"].shape[0] // 3
+        sums.add("labels", label_rows(label, seen, rates), w)
+        sums.add("events", worth[:, None], w)
+        sums.add("relation", relation_rows(q, signs), w)
+        if claims is not None:
+            sums.add("claims", claim_rows(claims, c[:, :n], seen), w)
+        if self.settings.regression:
+            sums.add("directions", direction_rows(phi, label, seen), w)
+        self._add_competence(phi, label, seen, w)
+        if any(topics):
+            self._add_topics(phi, topics, label, seen, c[:, :n], topic_claims, w)
         if groups is not None:
-            self.readability.write(seen, groups, tick)
-            if departed:
-                c, groups = np.append(c, departed), np.append(groups, departed_groups)
-            same, pairs = wrong_pairs_of(c, groups)
-            if pairs:
-                same, pairs = independent(same, pairs)
-                self.wrong_answers.write_pairs(phi, worth * same, worth * pairs, tick)
+            sums.add("readable", readable_rows(seen, groups[:, :n]), w)
+            same, pairs = independent(*wrong_pairs(c, groups))
+            both = worth[:, None] * np.array((same, pairs)).T
+            sums.add("all_pairs", both, w)
+            some = pairs > 0.0
+            if some.any():
+                weighted = both * sums.weight_of("all_pairs", w)
+                add_events(sums, "pairs", phi[some], weighted[some])
+        self._known = None
+        self._unsolved.update(np.flatnonzero(peers).tolist())
 
-    def write_agreement(
-        self, phi: FloatArray, a: FloatArray, tick: float, sign: float = 1.0, centre: float | None = None
+    def _add_competence(self, phi: FloatArray, label: FloatArray, seen: FloatArray, w: FloatArray) -> None:
+        """Add c·φφᵀ to M_p and φφᵀ to N_p at every rate at which they are kept (eq:sigma_mem_update)."""
+        rows = len(self.sums["competence"])
+        kept = rows - 2 if self.settings.agreement else rows
+        coefficients = np.zeros((len(phi), rows, len(self.peers)))
+        coefficients[:, 0:kept:2] = label[:, None]
+        coefficients[:, 1:kept:2] = seen[:, None]
+        coefficients *= self.sums.weight_of("competence", w)[..., 0]
+        add_events(self.sums, "competence", phi, coefficients)
+
+    def _add_topics(
+        self,
+        phi: FloatArray,
+        topics: Sequence[Sequence[str]],
+        label: FloatArray,
+        seen: FloatArray,
+        c: FloatArray,
+        claims: NDArray[np.float16] | None,
+        w: FloatArray,
     ) -> None:
-        """Write an event's agreement labels, NaN where there is none; sign −1 takes them back.
+        slow = self.sums.weight_of("readable", w)[:, 0]
+        for event, names in enumerate(topics):
+            if names:
+                both = np.stack((label[event], seen[event])) * slow[event]
+                self.topics.write(self.sums, phi[event], names, both)
+        if claims is not None:
+            self.sums.add("topics.claims", claim_rows(claims, c, seen), w)
 
-        `centre` is their mean if answers of peers that have left the pool count in it.
-        """
-        if self.agreement is None:
+    def write_agreement(self, phi: FloatArray, a: FloatArray, tick: ArrayLike, sign: ArrayLike = 1.0) -> None:
+        """Write agreement labels, (≥ P,), NaN where there is none; of peers that have left last."""
+        if not self.settings.agreement:
             return
-        there = a == a  # NaN differs from itself
-        if there.any():
-            self.agreement.write(phi, sign * centred_agreement(a, centre), sign * there, tick)
+        if phi.ndim == 1:
+            phi, a = phi[None], a[None]
+        n, signs = len(self.peers), _by_event(sign, len(phi))[:, None]
+        there = a[:, :n] == a[:, :n]  # NaN differs from itself
+        if not there.any():
+            return
+        both = np.stack((centred_agreement(a)[:, :n] * signs, there * signs), axis=1)
+        self.sums["agreement"][...] += np.add.reduce(both)
+        coefficients = np.zeros((len(phi), len(self.sums["competence"]), n))
+        coefficients[:, -2:] = both  # nothing is forgotten of it, so that all weigh the same
+        add_events(self.sums, "competence", phi, coefficients)
         self._known = None
 
-    def write_agreed_texts(self, features: FloatArray, a: FloatArray, tick: float, sign: float = 1.0) -> None:
-        """Write how answers that others agree with are written, (answers, S); sign −1 takes it back."""
-        if self.agreed_features is not None:
-            self.agreed_features.write(features, a, tick, sign)
+    def write_copies(self, groups: NDArray[np.intp], tick: ArrayLike, sign: ArrayLike = 1.0) -> None:
+        """Write which answers were equal, (≥ P,): of the pool, then of peers that have left it."""
+        if self.settings.agreement:
+            n, rows = len(self.peers), np.atleast_2d(groups)
+            evidence = pair_evidence(rows)[..., :n, :n]
+            evidence *= _by_event(sign, len(rows))[:, None, None, None]
+            self._add("copies", evidence, tick)
 
-    def write_copies(self, groups: NDArray[np.intp], tick: float, sign: float = 1.0) -> None:
-        """Write which answers of an event were equal; sign −1 takes them back. See `Copies.write`."""
-        if self.copies is not None:
-            self.copies.write(groups, tick, sign)
+    def write_texts(
+        self, features: FloatArray, residual: FloatArray, tick: ArrayLike, weight: ArrayLike = 1.0
+    ) -> None:
+        """Write how answers, (answers, S), are written; c − (2p̂ − 1) is NaN where there is no label."""
+        self._add_texts("features", features, residual, tick, weight)
+
+    def write_agreed_texts(
+        self, features: FloatArray, a: FloatArray, tick: ArrayLike, sign: ArrayLike = 1.0
+    ) -> None:
+        """Write how answers that others agree with are written, (answers, S); NaN where there is none."""
+        if self.settings.agreement:
+            self._add_texts("agreed_features", features, a, tick, sign)
+
+    def _add_texts(
+        self, name: str, features: FloatArray, residual: FloatArray, tick: ArrayLike, weight: ArrayLike
+    ) -> None:
+        if features.ndim == 2:
+            features, residual = features[None], residual[None]
+        self._add(name, feature_rows(features, residual, _by_event(weight, len(features))), tick)
+
+    def write_sureness(
+        self, claims: FloatArray, right: ArrayLike, tick: ArrayLike, weight: ArrayLike = 1.0
+    ) -> None:
+        """Score recorded claims, (8,), the mixture last, by how right the answer was, from 0 to 1."""
+        rows = np.atleast_2d(claims)
+        y, weights = _by_event(right, len(rows)), _by_event(weight, len(rows))
+        likelihood, bins = sure_rows(rows[:, :-1], rows[:, -1], y, weights)
+        self._add("sure.likelihood", likelihood, tick)
+        self._add("sure.bins", bins, tick)
+
+    def count_decisions(self, confidence: ArrayLike, tick: ArrayLike) -> None:
+        """Count how sure decisions are; no label is needed."""
+        sure = np.array(confidence, dtype=np.float64, ndmin=1)
+        self._add("sure.decisions", decision_rows(sure), tick)
+
+    def _add(self, name: str, rows: FloatArray, tick: ArrayLike) -> None:
+        """Add what events contribute to a sum of the pool."""
+        ticks = _by_event(tick, len(rows))
+        self.sums.add(name, rows, self.sums.weights(ticks, np.zeros(len(self.peers))))
+
+    # --- peers, merge, snapshot ----------------------------------------------------------
+
+    def add_peer(self, peer: str) -> None:
+        """Take a new peer into the pool, last in order, with nothing known of it."""
+        self.set_peers((*self.peers, peer))
+
+    def remove_peer(self, peer: str) -> None:
+        """Forget a peer; what is known of the others stays."""
+        if peer not in self.peers:
+            raise InputError(f"peer {peer!r} is not in the pool {list(self.peers)}")
+        if len(self.peers) == 1:
+            raise InputError(f"peer {peer!r} is the last one; a memory needs at least one peer")
+        self.set_peers([name for name in self.peers if name != peer])
+
+    def set_peers(self, peers: Iterable[str]) -> None:
+        """Make this the pool, in this order: forget who is not in it, know nothing yet of who is new."""
+        names = _checked_peers(peers)
+        self.sums = self.sums.take([self.peers.index(name) if name in self.peers else -1 for name in names])
+        self.peers = names
+        self._start_over()
+
+    def rename_peer(self, peer: str, name: str) -> None:
+        """Give a peer another name."""
+        self.peers = _checked_peers(name if known == peer else known for known in self.peers)
+
+    def scale_peers(self, shares: Sequence[float]) -> None:
+        """Keep only a share of what is known of each peer: of M, N and what else belongs to it.
+
+        What two peers have in common (G, copies) keeps the product of their shares; what belongs to the pool
+        (K, text features, confidence, the level of agreement) stays.
+        """
+        self.sums.scale(np.array(shares, dtype=np.float64))
+        self._start_over()
 
     def blank(self) -> SigmaState:
         """A state of the same kind that stands at the same place, with nothing in it."""
-        out = SigmaState(self.peers, self.rank, self.settings, self.features.n_features)
+        out = SigmaState(self.peers, self.rank, self.settings, self.n_features)
         out.sync_clock(self)
         return out
 
+    def merge(self, other: SigmaState) -> None:
+        """Add what `other` learned from events that this memory did not see.
 
-def _taken_apart(c: FloatArray, departed: Sequence[float]) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Labels with 0 for the missing, 1 where there is a label, q, and how many labels there are."""
-    values = c.tolist()
-    total = added(values)
-    if total == total and len(c) > 1 and not departed:  # no NaN: everyone is labelled, as most often
-        return c, _ones(len(c)), c - total / len(c), len(c)
-    there = [1.0 if x == x else 0.0 for x in values]  # NaN differs from itself
-    label = np.array([x if x == x else 0.0 for x in values])
-    return label, np.array(there), centred(c, departed), there.count(1.0) + len(departed)
+        Both must have the same rank and settings; peers are matched by name and missing ones are
+        added. Ticks are taken to be of one decay axis: the result equals one memory that saw
+        the events of both, at the later of the two times.
+        """
+        if (self.rank, self.settings) != (other.rank, other.settings):
+            raise InputError(
+                f"cannot merge a memory of rank {other.rank} and {other.settings} into one of rank "
+                f"{self.rank} and {self.settings}; expected equal rank and settings"
+            )
+        if not set(other.peers) <= set(self.peers):
+            self.set_peers(dict.fromkeys((*self.peers, *other.peers)))
+        order = [other.peers.index(p) if p in other.peers else -1 for p in self.peers]
+        theirs = self.topics.adopt(other.topics, other.sums.take(order))
+        for sums in (self.sums, theirs):
+            fold_window(sums, "competence")
+            fold_window(sums, "pairs")
+        self.sums.merge(theirs)
+        self.clock, self.now = max(self.clock, other.clock), max(self.now, other.now)
+        self._begun = self._begun or other._begun
+        self._start_over()
+
+    def pack(self) -> dict[str, FloatArray]:
+        """Everything but peers and settings, bit for bit, for a snapshot."""
+        clock = np.array([float(self.clock), self.now, float(self._begun), self._ahead])
+        return {"clock": clock, **self.sums.pack(), **self.topics.pack()}
+
+    def unpack(self, packed: Mapping[str, FloatArray]) -> None:
+        """Continue from what `pack` returned for a state of the same peers, rank and settings."""
+        clock, self.now, begun, self._ahead = packed["clock"].tolist()
+        self.clock, self._begun = int(clock), bool(begun)
+        self.sums.unpack(packed)
+        self.topics.unpack(packed)
+        self._start_over()
 
 
-@lru_cache
-def _ones(n: int) -> FloatArray:
-    ones = np.ones(n)
-    ones.flags.writeable = False
-    return ones
+def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, Sum]:
+    """Everything that a memory learns.
+
+    The rows of "competence" are M and N at the slowest rate, the same at the fast one if there are several
+    horizons, and agreement, which is not forgotten, in an M and N of its own.
+    """
+    slow, horizons = settings.rate, settings.horizon_rates
+    kept = [slow, slow]
+    if len(horizons) > 1:
+        kept += [horizons[fast_horizon(len(horizons))]] * 2
+    if settings.agreement:
+        kept += [0.0, 0.0]
+    declared = {
+        **kernel("competence", (len(kept), PEERS), tuple(kept), rank),
+        **rate_sums(settings),
+        **competition_sums(rank, slow),
+        **confidence_sums(slow),
+        **topic_sums(rank, slow, settings.topic_mixing_rate),
+        "relation": relation_sum(settings.rate_g),
+        "features": feature_sum(n_features, slow),
+    }
+    if settings.regression:
+        declared["directions"] = direction_sum(rank, slow)
+    if settings.agreement:
+        declared["agreement"] = Sum((2, PEERS), 0.0)
+        declared["agreed_features"] = feature_sum(n_features, slow)
+        declared["copies"] = copies_sum(slow)
+    return declared
+
+
+def _by_event(value: ArrayLike, n_events: int) -> FloatArray:
+    """A number for every event; one that is given holds for all."""
+    out = np.array(value, dtype=np.float64, ndmin=1)
+    return out if len(out) == n_events else np.repeat(out, n_events)
+
+
+def _checked_peers(peers: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(peers, str):
+        raise InputError(f"peers are {peers!r}, one text; expected a list of names, such as [{peers!r}]")
+    names = tuple(peers)
+    if not names:
+        raise InputError("no peers; expected at least one name")
+    if any(not isinstance(name, str) or not name for name in names):
+        raise InputError(f"peers are {list(names)!r}; expected non-empty strings")
+    if any("\ud800" <= character <= "\udfff" for character in "".join(names)):
+        raise InputError(f"peers are {list(names)!r}; expected names that are valid Unicode")
+    if len(set(names)) != len(names):
+        raise InputError(f"peers are {list(names)}; expected distinct names")
+    return names

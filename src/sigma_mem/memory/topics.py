@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.decayed import DecayedSum
-from sigma_mem.memory.rates import Counts, bounded, log_likelihood, shrunk_mean
+from sigma_mem.memory.rates import bounded, claim_sum, likelihoods, shrunk_mean
+from sigma_mem.memory.sums import PEERS, Sum, Sums
 
 SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
 MOST_TOPICS = 1024  # that have sums of their own
@@ -71,7 +71,7 @@ def share_weights(likelihood: FloatArray) -> FloatArray:
     return weights
 
 
-def kernel(similarity: FloatArray, overlap: FloatArray, weights: FloatArray) -> FloatArray:
+def topic_kernel(similarity: FloatArray, overlap: FloatArray, weights: FloatArray) -> FloatArray:
     """Σ_b weight_b·((1−b)·φ·φ′ + b·e·e′)² of events with these φ·φ′ and e·e′."""
     out: FloatArray = ((similarity[..., None] * (1.0 - SHARES) + overlap[..., None] * SHARES) ** 2) @ weights
     return out
@@ -118,31 +118,36 @@ class TopicReading(NamedTuple):
     spread: FloatArray  # one over the number of labels behind a claim, mixed over shares, (P,)
 
 
+def topic_sums(rank: int, rate: float, mixing_rate: float) -> dict[str, Sum]:
+    """Declare v of every topic and w of every pair, 0 for M and 1 for N, and claims of the shares."""
+    return {
+        "topics.vectors": Sum((0, 2, PEERS, rank), rate),
+        "topics.pairs": Sum((0, 2, PEERS), rate),
+        "topics.claims": claim_sum(len(SHARES), mixing_rate),
+    }
+
+
 class Topics:
-    """The sums of every topic and pair of topics, made when a label first needs them.
+    """Where the sums of every topic and pair of topics are; they are made when a label first needs them.
 
     Examples
     --------
     Right on law, wrong on the rest; the questions look alike:
 
-    >>> memory, phi, own = Topics(1, 2, rate=0.0, mixing_rate=0.0), np.array([1.0, 0.0]), np.ones(1)
-    >>> for tick in range(20):
-    ...     memory.write(phi, ("law",), own, own, tick)
-    ...     memory.write(phi, ("sport",), -own, own, tick)
-    >>> of_text = np.array([[0.0], [40.0]])
-    >>> found = memory.read(phi, ("law",), of_text, of_text, np.zeros(1), np.zeros(1), np.ones(1), 5.0, 20.0)
+    >>> topics, phi, own = Topics(), np.array([1.0, 0.0]), np.ones((1, 1))
+    >>> sums = Sums(1, topic_sums(rank=2, rate=0.0, mixing_rate=0.0))
+    >>> for _ in range(20):
+    ...     topics.write(sums, phi, ("law",), np.array([[1.0], [1.0]]))
+    ...     topics.write(sums, phi, ("sport",), np.array([[-1.0], [1.0]]))
+    >>> of_text, zero, one = np.array([[0.0], [40.0]]), np.zeros(1), np.ones(1)
+    >>> found = topics.read(sums, phi, ("law",), of_text, of_text, zero, zero, one, one, one, 5.0)
     >>> found.mean.round(2).tolist()
     [0.43]
     """
 
-    def __init__(self, n_peers: int, rank: int, rate: float, mixing_rate: float) -> None:
-        self.n_peers, self.rank = n_peers, rank
+    def __init__(self) -> None:
         self._slots: dict[str, int] = {}  # topic → its place
         self._pairs: dict[tuple[int, int], int] = {}
-        # The second axis is 0 for M and 1 for N.
-        arrays = {"vectors": np.zeros((0, 2, n_peers, rank)), "pairs": np.zeros((0, 2, n_peers))}
-        self.decayed = DecayedSum(rate, arrays)
-        self.mixing = Counts(len(SHARES), [mixing_rate], n_peers)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,26 +156,16 @@ class Topics:
 
     # --- write ---------------------------------------------------------------------------
 
-    def write(
-        self, phi: FloatArray, topics: Sequence[str], label: FloatArray, weight: FloatArray, tick: float
-    ) -> None:
-        """Add labels times their weight, and the weights, (P,) each, of an event with these topics."""
-        both = np.stack((label, weight)) * self.decayed.weight(tick)
+    def write(self, sums: Sums, phi: FloatArray, topics: Sequence[str], both: FloatArray) -> None:
+        """Add labels and their weights, (2, P), as they count, of an event with these topics."""
         own = self._places(topics, make=True)
-        vectors = self._grown("vectors", 1 + max(place for place, _ in own))
+        vectors = sums.grow("topics.vectors", 1 + max(place for place, _ in own))
         for place, e in own:
             vectors[place] += (e * both)[:, :, None] * phi
         pairs = self._pairs_of(own, make=True)  # before the array, which grows with them
-        sums = self._grown("pairs", len(self._pairs))
+        held = sums.grow("topics.pairs", len(self._pairs))
         for place, e, _ in pairs:
-            sums[place] += e * both
-
-    def score_claims(
-        self, claims: NDArray[np.float16], c: FloatArray, weight: FloatArray, tick: float
-    ) -> None:
-        """Add how likely the labels c, (P,), were by what every share claimed at the decision, (P, B)."""
-        found = weight[:, None] * log_likelihood(claims.astype(np.float64), c)
-        self.mixing.add(found.T, weight, tick)
+            held[place] += e * both
 
     def _places(self, topics: Sequence[str], *, make: bool = False) -> list[tuple[int, float]]:
         """The place of every topic that has one, and its e."""
@@ -204,19 +199,11 @@ class Topics:
             return self._pairs.setdefault((i, j), len(self._pairs))
         return self._pairs.get((i, j))
 
-    def _grown(self, name: str, needed: int) -> FloatArray:
-        """An array with room for as many rows."""
-        array = self.decayed.arrays[name]
-        if len(array) < needed:
-            larger = np.zeros((max(needed, len(array) * 3 // 2), *array.shape[1:]))
-            larger[: len(array)] = array
-            array = self.decayed.arrays[name] = larger
-        return array
-
     # --- read ----------------------------------------------------------------------------
 
     def read(
         self,
+        sums: Sums,
         phi: FloatArray,
         topics: Sequence[str],
         of_text: FloatArray,
@@ -224,61 +211,58 @@ class Topics:
         near: FloatArray,
         change: FloatArray,
         fresh: FloatArray,
+        decayed: FloatArray,
+        most: FloatArray,
         strength: float,
-        now: float,
     ) -> TopicReading:
         """What every peer's mean label is, mixed over the shares of the topics.
 
         Parameters
         ----------
         of_text, fresh_text : array (2, P)
-            φᵀMφ/η and φᵀNφ/η, of the text alone, as of now and as of each peer's last label.
+            φᵀMφ/η and φᵀNφ/η, of the text alone, as of now and as so many labels as they are worth.
         near, strength : array (P,) and float
             The mean of the text alone, to which that of every share is shrunk, and how strongly.
         change : array (P,)
             What horizons add to the mean of the text alone; they add it to that of every share.
-        fresh : array (P,)
-            Factor by which undecayed sums are multiplied to stand as at a peer's last label.
+        fresh, decayed : array (P,)
+            Factors by which sums become those of so many labels, and those as of now.
+        most : array (P,)
+            Labels of every peer, whatever their age.
         """
-        across, within = self._blocks(phi, topics)
-        sums = _kernel_sums(of_text, across, within, self.decayed.factor(now))
+        across, within = self._blocks(sums, phi, topics)
+        now = _kernel_sums(of_text, across, within, decayed)
         totals, labels = _kernel_sums(fresh_text, across, within, fresh)
         if phi.any():
-            likely = self.mixing.values[:, 0] * self.mixing.fresh()[0]
-            weights = share_weights(np.add.reduce(likely, axis=1))
+            likely, _ = likelihoods(sums["topics.claims"], most)
+            weights = share_weights(np.add.reduce(likely, axis=0))
         else:  # there is no text to share with, and the prior is a rate over kinds of task
             weights, strength = (SHARES.max() == SHARES).astype(np.float64), _FEW
-            near = self._over_topics(near, fresh)
+            near = self._over_topics(sums, near, fresh)
         claims = shrunk_mean(totals, np.abs(labels), near[:, None], min(strength, _FEW))
         claims[:, 0] = near  # the text alone
         claims = bounded(claims + change[:, None])
         # Sums term by term and not by BLAS: equal peers get equal bits.
-        score, effective = np.add.reduce(sums * weights, axis=-1)
+        score, effective = np.add.reduce(now * weights, axis=-1)
         mean = np.add.reduce(claims * weights, axis=-1)
         apart = np.add.reduce(np.square(claims - mean[:, None]) * weights, axis=-1)
-        spread = np.add.reduce(weights / (np.abs(sums[1]) + 1.0), axis=-1)
+        spread = np.add.reduce(weights / (np.abs(now[1]) + 1.0), axis=-1)
         return TopicReading(score, np.abs(effective), mean, claims.astype(np.float16), weights, apart, spread)
 
-    def _over_topics(self, overall: FloatArray, fresh: FloatArray) -> FloatArray:
+    def _over_topics(self, sums: Sums, overall: FloatArray, fresh: FloatArray) -> FloatArray:
         """Every peer's mean label over topics, not over labels: the tasks it was sent count no more, (P,)."""
         own = [self._pairs[i, i] for i in range(len(self._slots)) if (i, i) in self._pairs]
-        totals, labels = np.moveaxis(self.decayed.arrays["pairs"][own] * fresh, 1, 0)
+        totals, labels = np.moveaxis(sums["topics.pairs"][own] * fresh, 1, 0)
         known = np.abs(labels) / (np.abs(labels) + _FEW)
         means = np.divide(totals, labels, out=np.zeros_like(totals), where=labels > 0.0)
         out: FloatArray = (overall + (known * means).sum(axis=0)) / (1.0 + known.sum(axis=0))
         return out
 
-    def kernel_sums(
-        self, phi: FloatArray, topics: Sequence[str], of_text: FloatArray, now: float
-    ) -> FloatArray:
-        """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B), as of now."""
-        return _kernel_sums(of_text, *self._blocks(phi, topics), self.decayed.factor(now))
-
-    def _blocks(self, phi: FloatArray, topics: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """Σ_i e_i v_iᵀφ and Σ_ij e_i e_j w_ij of every peer, (2, P) each, undecayed."""
-        across, within = np.zeros((2, 2, self.n_peers))
+    def _blocks(self, sums: Sums, phi: FloatArray, topics: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        """Σ_i e_i v_iᵀφ and Σ_ij e_i e_j w_ij of every peer, (2, P) each, as of the anchors."""
+        across, within = np.zeros((2, 2, sums.n_peers))
         own = self._places(topics)
-        vectors, pairs = self.decayed.arrays["vectors"], self.decayed.arrays["pairs"]
+        vectors, pairs = sums["topics.vectors"], sums["topics.pairs"]
         for place, e in own:
             if place < len(vectors):
                 across += e * np.add.reduce(vectors[place] * phi, axis=-1)
@@ -286,64 +270,42 @@ class Topics:
             within += times * e * pairs[place]
         return across, within
 
-    def labels(self, topic: str, now: float) -> FloatArray:
-        """Decayed number of labels of every peer on events with this topic, (P,)."""
+    def labels(self, sums: Sums, topic: str) -> FloatArray:
+        """Number of labels of every peer on events with this topic, (P,), as of the anchors."""
         found = self._pairs_of(self._places((topic,)))
-        sums = self.decayed.value("pairs", now)
-        return np.abs(sums[found[0][0], 1]) if found else np.zeros(self.n_peers)
+        return np.abs(sums["topics.pairs"][found[0][0], 1]) if found else np.zeros(sums.n_peers)
 
-    # --- peers, merge, snapshot ----------------------------------------------------------
+    # --- merge, snapshot -----------------------------------------------------------------
 
-    def sums(self) -> list[DecayedSum]:
-        """Everything that decays."""
-        return [self.decayed]
-
-    def take(self, order: Sequence[int]) -> Topics:
-        """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
-        out = Topics(len(order), self.rank, self.decayed.rate, self.mixing.rates.item())
-        out._slots, out._pairs = dict(self._slots), dict(self._pairs)
-        out.decayed = self.decayed.take(order, {"vectors": [2], "pairs": [2]})
-        out.mixing = self.mixing.take(order)
-        return out
-
-    def scale(self, factors: FloatArray) -> None:
-        """Multiply the sums of every peer by a factor, (P,)."""
-        self.decayed.arrays["vectors"] *= factors[:, None]
-        self.decayed.arrays["pairs"] *= factors
-        self.mixing.scale(factors)
-
-    def merge(self, other: Topics, now: float) -> None:
-        """Add what another memory of the same peers holds at `now`; topics are matched by name."""
-        ratio = other.decayed.factor(now) / self.decayed.factor(now)
+    def adopt(self, other: Topics, theirs: Sums) -> Sums:
+        """The sums of another memory, with its topics at the places that they have here, by name."""
+        out = theirs.take(range(theirs.n_peers))
         moved = {i: self._places((name,), make=True)[0][0] for name, i in other._slots.items()}
-        for i, row in enumerate(other.decayed.arrays["vectors"]):
+        vectors, pairs = theirs["topics.vectors"], theirs["topics.pairs"]
+        for name in ("topics.vectors", "topics.pairs"):
+            out[name][...] = 0.0
+        for i, row in enumerate(vectors):
             if row.any():
                 place = moved.get(i, i)
-                self._grown("vectors", place + 1)[place] += ratio * row
+                out.grow("topics.vectors", place + 1)[place] += row
         for (i, j), place in other._pairs.items():
             own = sorted((moved.get(i, i), moved.get(j, j)))
             times = 2.0 if i != j and own[0] == own[1] else 1.0  # the pair came to share a place
             at = self._pair(own[0], own[1], make=True)
             if at is not None:
-                self._grown("pairs", at + 1)[at] += times * ratio * other.decayed.arrays["pairs"][place]
-        self.mixing.merge(other.mixing, now)
+                out.grow("topics.pairs", at + 1)[at] += times * pairs[place]
+        return out
 
     def pack(self) -> dict[str, FloatArray]:
-        """Everything this object holds, bit for bit, for a snapshot."""
+        """Which topics and pairs there are, for a snapshot."""
         names = json.dumps(list(self._slots)).encode()
         return {
-            **self.decayed.pack(),
-            **{f"mixing.{key}": array for key, array in self.mixing.pack().items()},
-            "names": np.array(list(names), dtype=np.float64),
-            "places": np.array(list(self._pairs), dtype=np.float64).reshape(-1, 2),
+            "topics.names": np.array(list(names), dtype=np.float64),
+            "topics.places": np.array(list(self._pairs), dtype=np.float64).reshape(-1, 2),
         }
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
-        """Continue from packed arrays."""
-        names = json.loads(bytes(packed["names"].astype(np.uint8)))
+        """Continue from what `pack` returned."""
+        names = json.loads(bytes(packed["topics.names"].astype(np.uint8)))
         self._slots = {name: place for place, name in enumerate(names)}
-        self._pairs = {(int(i), int(j)): n for n, (i, j) in enumerate(packed["places"].tolist())}
-        for name in ("vectors", "pairs"):
-            self.decayed.arrays[name] = np.zeros(packed[name].shape)
-        self.decayed.unpack(packed)
-        self.mixing.unpack({key: packed[f"mixing.{key}"] for key in self.mixing.pack()})
+        self._pairs = {(int(i), int(j)): n for n, (i, j) in enumerate(packed["topics.places"].tolist())}

@@ -23,7 +23,7 @@ from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
 from sigma_mem.ledger.lines import OpenLine, ref_line, single_precision
 from sigma_mem.memory import SigmaState
-from sigma_mem.memory.symmetric import pair_products
+from sigma_mem.memory.kernel import pair_products
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.limits import RouteLimits, route_within
@@ -268,7 +268,7 @@ def _sureness(
     if answers.by_peer:
         confidence, claims = believed(state, view, outcome)
     if min_confidence is not None:
-        of_set = state.confidence.of_set(confidence, state.now)
+        of_set = state.confidence_of_set(confidence)
         if of_set < min_confidence:
             details["abstained"] = {"peer": peer, "confidence": of_set, "expected": min_confidence}
             return None, confidence, claims

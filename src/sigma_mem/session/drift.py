@@ -84,7 +84,7 @@ def recent_labels(fold: Fold, store: Store, namespace: str) -> RecentLabels:
     events = newest.values()
     ticks = np.array([event.tick for event in events])
     c = [[event.labels().c.get(peer, np.nan) for peer in state.peers] for event in events]
-    total, seen = state.competence.trace(state.now)
+    total, seen = state.label_sums()
     return RecentLabels(
         peers=state.peers,
         events=tuple(newest),

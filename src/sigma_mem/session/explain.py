@@ -17,7 +17,7 @@ from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, ForgottenLine, Li
 from sigma_mem.ledger.pool import PoolChanges
 from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
-from sigma_mem.memory.topics import kernel, topic_overlap
+from sigma_mem.memory.topics import topic_kernel, topic_overlap
 
 _PAGE = 512  # lines
 _PLACED = (DecisionLine, FeedbackLine, ForgottenLine)  # on the decay axis
@@ -294,7 +294,7 @@ def _similarity(near: FloatArray, events: Sequence[EventState], made: Decision) 
     if not made.topics:
         return np.square(near)
     shared = np.array([topic_overlap(event.topics, made.topics) for event in events])
-    return kernel(near, shared, np.array(list(made.details["topic_shares"].values())))
+    return topic_kernel(near, shared, np.array(list(made.details["topic_shares"].values())))
 
 
 def _short(text: str | None, width: int = 48) -> str:

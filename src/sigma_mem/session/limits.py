@@ -114,7 +114,7 @@ def route_within(
     mean, sd = reading.prob[rows], np.zeros(len(rows))
     if explore:
         state = fold.state
-        labels = state.competence.trace(state.now)[1]
+        labels = state.label_sums()[1]
         overall = float(labels @ (0.5 + 0.5 * reading.slowest) + 1.0) / float(labels.sum() + 2.0)
         variance = fold.costs.sums.variance(state.now, overall)
         mean = exploring_mean(reading, state.settings.step, labels, price, variance)[rows].round(_DIGITS)

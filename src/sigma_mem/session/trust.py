@@ -124,7 +124,7 @@ def trust_overall(fold: Fold, time: float) -> TrustByPeer:
     """What the memory says of every peer whatever the task, and on every topic."""
     state = fold.state
     (prob, labels), moment, nothing = state.overall(), state.moment(time), np.zeros(state.rank)
-    names = () if state.topics is None else state.topics.names
+    names = state.topics.names
     found = _trust(fold, prob, np.abs(labels), np.abs(labels) + 1.0)
     found.topics = {name: trust_at(fold, nothing, moment, checked_topics(name)) for name in names}
     found.votes = votes_together(state, moment)

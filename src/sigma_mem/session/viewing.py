@@ -77,6 +77,5 @@ def believed(state: SigmaState, view: View, outcome: Outcome) -> tuple[float, li
     """The calibrated confidence in the answer that was chosen, and the claims behind it, for the ledger."""
     peer = outcome.peer
     claims = answer_claims(vote_totals(view, outcome), view.alternatives, int(view.groups[peer]))
-    fresh = state.rates.events.factor(state.confidence.decayed).item()
-    claim = state.confidence.mixed(claims, fresh)
-    return state.confidence.calibrated(claim, fresh), [state.peers[peer], *claims.tolist(), claim]
+    claim = state.mixed_claim(claims)
+    return state.calibrated(claim), [state.peers[peer], *claims.tolist(), claim]

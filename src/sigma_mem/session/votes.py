@@ -36,6 +36,5 @@ def votes_of_groups(state: SigmaState, view: View) -> FloatArray:
 def _evidence(state: SigmaState, view: View, total: float) -> float:
     """Calibrated log-odds of an answer with this total, if nobody spoke for another one."""
     claims = answer_claims(np.array([total]), view.alternatives, 0)
-    fresh = state.rates.events.factor(state.confidence.decayed).item()
-    believed = state.confidence.calibrated(state.confidence.mixed(claims, fresh), fresh)
+    believed = state.calibrated(state.mixed_claim(claims))
     return math.log(believed / (1.0 - believed)) + math.log(view.alternatives)

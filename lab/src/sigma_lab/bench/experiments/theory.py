@@ -1,6 +1,5 @@
 """Theorem 1 against simulation, and Weyl's bound at every event of a real stream."""
 
-import math
 from dataclasses import asdict, dataclass
 from itertools import product
 
@@ -11,7 +10,7 @@ from sigma_lab.bench import figures
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.table import Table
 from sigma_mem.events import FloatArray
-from sigma_mem.memory import Competence, SigmaState
+from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
 
 
@@ -92,18 +91,19 @@ def simulate_bound(
 ) -> BoundCheck:
     """λ_max after ``horizon`` events along one direction, in many memories (thm:sigma-mem-snr-main).
 
-    The memories are the peers of one `Competence`, so what is simulated is the code that ships.
+    The memories are the peers of one `SigmaState`, so what is simulated is the code that ships.
     """
     rng = np.random.default_rng(seed)
     eta = 1.0 - gamma
-    memory = Competence(simulations, 2, -math.log(gamma))
-    phi, seen = np.array([0.6, 0.8]), np.ones(simulations)
-    for tick in range(1, horizon + 1):
+    memory = SigmaState(
+        [str(i) for i in range(simulations)], 2, Settings(gamma=gamma, agreement=False, regression=False)
+    )
+    phi = np.array([0.6, 0.8])
+    for _ in range(horizon):
         c = np.where(rng.random(simulations) < (1.0 + mu) / 2.0, 1.0, -1.0)
-        memory.decayed.advance(tick)
-        memory.write(phi, c, seen, tick)
-    top = spectra.eigenvalues(eta * memory.matrices(horizon)[0])[:, 0]
-    score = eta * memory.score(phi, horizon)[0]
+        memory.write(phi, c, memory.begin_event())
+    top = spectra.eigenvalues(memory.M)[:, 0]
+    score = memory.read(phi).score
     bound = spectra.theorem1_bound(mu, gamma, eta, horizon, delta)
     noise = float(score.std()) / np.sqrt(1.0 - mu**2)  # of labels with variance 1, as the corollary has it
     return BoundCheck(

@@ -1,0 +1,156 @@
+"""Sums of φφᵀ: write events, and read the quadratic form xᵀAx, for many matrices at once.
+
+The last few events are kept in a window, where a score needs only (φ·φ_s)² and a write only stores a row. A
+full window is folded into the matrices by one product. Nothing is approximated, and a write costs less than
+touching every matrix on every event.
+
+A symmetric matrix takes half the room by its diagonals, wrapped around. Row d of a packed matrix A of rank r
+belongs to the pairs (i, i + d mod r), and d runs up to r/2, so that every pair is there. An entry off the
+main diagonal stands for itself and its mirror image, and is kept twice as large; where d = r/2 a pair would
+be there twice, and the second entry is 0:
+
+    xᵀAx = Σ_{d,i} packed(A)[d, i]·x_i·x_{i+d}
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sigma_mem.events import FloatArray
+from sigma_mem.memory.sums import Sum, Sums
+
+WINDOW = 32  # events; folding costs the same per event at any size, a longer window slows reads
+
+
+def kernel(name: str, shape: tuple[int, ...], rate: float | tuple[float, ...], rank: int) -> dict[str, Sum]:
+    """Declare Σ coefficient·φφᵀ for coefficients of this shape: matrices, and the window before them."""
+    return {
+        name: Sum((*shape, packed_size(rank)), rate),
+        f"{name}.recent": Sum((*shape, WINDOW), rate),
+        f"{name}.phis": Sum((WINDOW, rank), None),
+        f"{name}.filled": Sum((1,), None),
+    }
+
+
+def add_events(sums: Sums, name: str, phis: FloatArray, coefficients: FloatArray) -> None:
+    """Add coefficient·φφᵀ of events: (events, rank), and (events, *shape) with their weights."""
+    filled, n = int(sums[f"{name}.filled"].item()), len(phis)
+    if filled + n > WINDOW:
+        fold_window(sums, name)
+        filled = 0
+    if n > WINDOW:
+        rows = np.zeros((len(sums.block(name)), n))
+        rows[: coefficients[0].size] = coefficients.reshape(n, -1).T
+        _add_products(sums, name, phis, rows)
+        return
+    sums[f"{name}.phis"][filled : filled + n] = phis
+    recent = sums[f"{name}.recent"]
+    if n == 1:
+        recent[..., filled] = coefficients[0]
+    else:
+        recent[..., filled : filled + n] = np.moveaxis(coefficients, 0, -1)
+    sums[f"{name}.filled"][0] = filled + n
+
+
+def fold_window(sums: Sums, name: str) -> None:
+    """Add the window to the matrices, and empty it."""
+    filled = int(sums[f"{name}.filled"].item())
+    if filled:
+        recent = sums.block(f"{name}.recent")
+        _add_products(sums, name, sums[f"{name}.phis"][:filled], recent[:, :filled])
+        recent[...] = 0.0  # what is left in the φ's no longer counts
+        sums[f"{name}.filled"][0] = 0.0
+
+
+def _add_products(sums: Sums, name: str, phis: FloatArray, rows: FloatArray) -> None:
+    """Add what events contribute to all rows of the block, the empty ones included, (rows, events)."""
+    _, scale = _places(phis.shape[1])
+    sums.block(name)[...] += rows @ (pair_products(phis) * scale)
+
+
+def scores(sums: Sums, name: str, phi: FloatArray, pairs: FloatArray) -> FloatArray:
+    """φᵀAφ of every matrix, as of the anchors, in the shape of the coefficients (eq:direct_m_score).
+
+    `pairs` are the `pair_products` of φ.
+    """
+    # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
+    found = sums.block(name).dot(pairs)
+    alignment = sums[f"{name}.phis"].dot(phi)
+    alignment *= alignment
+    found += sums.block(f"{name}.recent").dot(alignment)
+    shape = sums[name].shape[:-1]
+    out: FloatArray = found[: sums[name].size // len(pairs)].reshape(shape)
+    return out
+
+
+def matrices(sums: Sums, name: str, place: int | tuple[int, ...], rank: int) -> FloatArray:
+    """The matrices at a place along the leading axes, (..., rank, rank), as of the anchors."""
+    phis = sums[f"{name}.phis"]
+    recent = sums[f"{name}.recent"][place]
+    half = np.matmul(phis.T * (0.5 * recent[..., None, :]), phis)
+    # x + xᵀ is symmetric bit for bit, a product only up to rounding.
+    out: FloatArray = unpack_symmetric(sums[name][place], rank) + (half + np.swapaxes(half, -1, -2))
+    return out
+
+
+def pair_products(x: FloatArray) -> FloatArray:
+    """x_i·x_{i+d} of vectors, (..., packed_size): by it a packed matrix is multiplied to give xᵀAx.
+
+    >>> a, x = np.array([[1.0, 2.0], [2.0, 5.0]]), np.array([3.0, 4.0])
+    >>> float(pack_symmetric(a) @ pair_products(x)), float(x @ a @ x)
+    (137.0, 137.0)
+    """
+    rank = x.shape[-1]
+    if x.ndim > 1:
+        products: FloatArray = x[..., _shifts(rank)] * x[..., None, :]
+        return products.reshape(*x.shape[:-1], -1)
+    doubled = np.concatenate((x, x))
+    # Row d starts d later: a view, as of `sliding_window_view`, at a tenth of its cost.
+    shifted: FloatArray = np.ndarray((rank // 2 + 1, rank), np.float64, doubled, 0, (8, 8))
+    return (shifted * x).ravel()
+
+
+def packed_size(rank: int) -> int:
+    """How many numbers a packed matrix has."""
+    return rank * (rank // 2 + 1)
+
+
+def pack_symmetric(matrix: FloatArray) -> FloatArray:
+    """Packed matrices, (..., packed_size), of symmetric ones, (..., rank, rank); no bit is lost."""
+    rank = matrix.shape[-1]
+    places, scale = _places(rank)
+    return matrix.reshape(*matrix.shape[:-2], rank * rank).take(places, axis=-1) * scale
+
+
+def unpack_symmetric(packed: FloatArray, rank: int) -> FloatArray:
+    """The matrices, (..., rank, rank), of packed ones: symmetric bit for bit."""
+    places, scale = _unpacking(rank)
+    return (packed.take(places, axis=-1) * scale).reshape(*packed.shape[:-1], rank, rank)
+
+
+@lru_cache
+def _places(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """Where the entries stand in a flat matrix, and how many times as large each is kept."""
+    d, i = np.indices((rank // 2 + 1, rank))
+    scale = np.where(d == 0, 1.0, np.where((2 * d == rank) & (2 * i >= rank), 0.0, 2.0))
+    return (i * rank + (i + d) % rank).ravel(), scale.ravel()
+
+
+@lru_cache
+def _shifts(rank: int) -> NDArray[np.intp]:
+    """i + d mod rank for every d and i."""
+    d, i = np.indices((rank // 2 + 1, rank))
+    return (i + d) % rank
+
+
+@lru_cache
+def _unpacking(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
+    """Where every entry of a flat matrix stands in a packed one, and what to multiply it by."""
+    places, scale = _places(rank)
+    (kept,) = scale.nonzero()
+    found = np.empty(rank * rank, dtype=np.intp)
+    found[places[kept]] = found[places[kept] % rank * rank + places[kept] // rank] = kept
+    return found, 1.0 / scale[found]
