@@ -7,7 +7,6 @@ import pytest
 
 from learned import assert_alike
 from sigma_mem import SigmaMem
-from sigma_mem.admin import refold
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 
