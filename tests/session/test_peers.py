@@ -219,7 +219,7 @@ def test_a_reset_counts_in_topics_too() -> None:
     mem.feedback(d.id, {"ann": False}, amend=True)
     assert_alike(mem, mem.journal.replayed())
     assert refold(mem).differences == ()
-    assert list(mem.table().topics) == ["law"]
+    assert list(mem.trust().topics) == ["law"]
 
 
 def test_a_renamed_peer_is_found_under_any_of_its_names() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from learned import all_learned
 from sigma_mem import SigmaMem
 from sigma_mem.errors import SigmaMemError, StoreCorruptError
 from sigma_mem.store import Snapshot, SqliteStore
@@ -169,9 +170,8 @@ def everything(mem: SigmaMem) -> dict[str, Any]:
     store, name = mem.store, mem._namespace
     decisions = mem.decisions(1000)
     return {
-        "state": {key: value.tobytes() for key, value in mem.state.pack().items()},
-        "replayed": {key: value.tobytes() for key, value in mem.journal.replayed().state.pack().items()},
-        "reads": {key: value.tobytes() for key, value in mem.reads.pack().items()},
+        "learned": all_learned(mem),
+        "replayed": all_learned(mem.journal.replayed()),
         "decisions": [repr(d) for d in decisions],
         "events": [[r.id for r in store.of_event(name, d.event)] for d in decisions],
         "found": [store.find(name, "feedback", f"0-{i}") is not None for i in range(21)],
