@@ -19,7 +19,7 @@ test: $(VENV)/.dev         ## every test
 	$(PYTEST)
 
 coverage: $(VENV)/.dev     ## branches of the product that its tests run, which takes 1.7 times as long as its tests alone
-	$(PYTEST) tests --cov --cov-report term:skip-covered
+	$(PYTEST) tests --cov --cov-report term:skip-covered --cov-fail-under 95
 
 endurance: $(VENV)/.dev    ## long counts: hundreds of kills, thousands of cases for every property
 	$(PYTEST) -m "endurance or hypothesis" --hypothesis-profile endurance --timeout 1800

@@ -1,5 +1,6 @@
 """Importing the package stays light, and imports point down only."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ HEAVY = [
 
 def loaded_after(statement):
     code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], env=plain, capture_output=True, text=True, check=True, timeout=120
     )
     return set(result.stdout.split())
 

@@ -17,6 +17,10 @@ from sigma_mem.store import InMemoryStore
 PHI = np.array([1.0, 0.0])
 
 
+# The tests use the timer that would end them after a time; a thread ends the process instead.
+pytestmark = pytest.mark.timeout(method="thread")
+
+
 class Interrupted(Exception):
     pass
 
