@@ -12,7 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, wraps
-from types import MethodType
+from types import MappingProxyType, MethodType
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
 from sigma_mem.errors import InputError
@@ -50,6 +50,8 @@ class Operation(Generic[P, T]):
         What goes into the audit log: attributes of the result or arguments; None for no entry.
     tool : bool
         Whether agents get it as a tool of the Model Context Protocol.
+    example : mapping
+        Arguments of a call that works in a memory of gemma, phi and coder after those before it in the table.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class Operation(Generic[P, T]):
         kept: tuple[str, ...] = (),
         noted: tuple[str, ...] | None = None,
         tool: bool = False,
+        example: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.method, self.role, self.verb = method, role, verb
         self.name = method.__name__
         self.path = self.name if path is None else path
         self.result, self.write = result, write
         self.quick, self.kept, self.noted, self.tool = quick, kept, noted, tool
+        self.example = example
         self._returns = returns
 
         @wraps(method)
@@ -161,12 +165,29 @@ def _parameters_in(doc: str) -> dict[str, str]:
     return found
 
 
+_ASKED = {"question": "What is 17 * 23?", "topic": "sums"}
+_ANSWERS = {"gemma": "391", "phi": "391", "coder": "381"}
+_LABELS = {"gemma": True, "phi": True, "coder": False}
+
+
 class Operations:
     """The table. A new method: in `SigmaMem`, here, a test and a page."""
 
-    route = Operation(SigmaMem.route, "write", quick=True, tool=True)
-    vote = Operation(SigmaMem.vote, "write", quick=True, tool=True)
-    decide = Operation(SigmaMem.decide, "write", quick=True, tool=True)
+    route = Operation(SigmaMem.route, "write", quick=True, tool=True, example={**_ASKED, "ref": "trace-7"})
+    vote = Operation(
+        SigmaMem.vote,
+        "write",
+        quick=True,
+        tool=True,
+        example={"question": None, "answers": _ANSWERS, "ref": "trace-7"},
+    )
+    decide = Operation(
+        SigmaMem.decide,
+        "write",
+        quick=True,
+        tool=True,
+        example={**_ASKED, "answers": _ANSWERS, "ref": "trace-8"},
+    )
     feedback = Operation(
         SigmaMem.feedback,
         "write",
@@ -174,30 +195,79 @@ class Operations:
         kept=("source", "wait"),
         noted=("id", "event", "labels", "amends"),
         tool=True,
+        example={"decision": "trace-7", "labels": _LABELS, "id": "run-7"},
     )
     served = Operation(
-        SigmaMem.served, "write", quick=True, kept=("wait",), noted=("decision", "served", "cost")
+        SigmaMem.served,
+        "write",
+        quick=True,
+        kept=("wait",),
+        noted=("decision", "served", "cost"),
+        example={"decision": "trace-7", "peer": "phi", "cost": 0.001, "latency": 0.4},
     )
-    trust = Operation(SigmaMem.trust, "read", quick=True, tool=True)
-    explain = Operation(SigmaMem.explain, "read", "GET", write=described_explanation, tool=True)
-    decision = Operation(SigmaMem.decision, "read", "GET")
-    decisions = Operation(SigmaMem.decisions, "read", "GET", result="decisions")
-    history = Operation(SigmaMem.history, "read", "GET", result="histories", returns=dict[str, History])
+    trust = Operation(SigmaMem.trust, "read", quick=True, tool=True, example=_ASKED)
+    explain = Operation(
+        SigmaMem.explain,
+        "read",
+        "GET",
+        write=described_explanation,
+        tool=True,
+        example={"decision": "trace-8", "top": 2},
+    )
+    decision = Operation(SigmaMem.decision, "read", "GET", example={"id": "trace-7"})
+    decisions = Operation(
+        SigmaMem.decisions, "read", "GET", result="decisions", example={"last": 1, "peer": "gemma"}
+    )
+    history = Operation(
+        SigmaMem.history,
+        "read",
+        "GET",
+        result="histories",
+        returns=dict[str, History],
+        example={"peer": ["phi"]},
+    )
     drift = Operation(SigmaMem.drift, "read", "GET", result="drift")
     sources = Operation(SigmaMem.sources, "read", "GET", result="sources")
+    set_price = Operation(
+        SigmaMem.set_price,
+        "admin",
+        path="prices",
+        noted=("peer",),
+        example={"peer": "coder", "per_call": 0.002, "latency": 0.8},
+    )
     spent = Operation(SigmaMem.spent, "read", "GET")
-    revoke = Operation(SigmaMem.revoke, "admin", result="lines", noted=("source", "undo"))
-    forget = Operation(SigmaMem.forget, "admin", result="events", noted=())
-    set_price = Operation(SigmaMem.set_price, "admin", path="prices", noted=("peer",))
-    add_peer = Operation(SigmaMem.add_peer, "admin", path="peers", noted=("peer", "returning"))
-    remove_peer = Operation(SigmaMem.remove_peer, "admin", "DELETE", "peers", noted=("peer",))
+    revoke = Operation(
+        SigmaMem.revoke,
+        "admin",
+        result="lines",
+        noted=("source", "undo"),
+        example={"source": "default", "undo": True},
+    )
+    forget = Operation(SigmaMem.forget, "admin", result="events", noted=(), example={"decision": ["trace-8"]})
+    add_peer = Operation(
+        SigmaMem.add_peer, "admin", path="peers", noted=("peer", "returning"), example={"peer": "qwen"}
+    )
     rename_peer = Operation(
-        SigmaMem.rename_peer, "admin", path="peers/rename", noted=("peer", "name", "keep")
+        SigmaMem.rename_peer,
+        "admin",
+        path="peers/rename",
+        noted=("peer", "name", "keep"),
+        example={"peer": "qwen", "name": "qwen-2", "keep": 0.5},
+    )
+    remove_peer = Operation(
+        SigmaMem.remove_peer, "admin", "DELETE", "peers", noted=("peer",), example={"peer": "qwen-2"}
     )
 
 
 # A panel goes on after the call, so that every caller has a panel of its own kind.
-ASK = Operation(SigmaMem.ask, "write", returns=SentPanel, write=sent_panel, quick=True)
+ASK = Operation(
+    SigmaMem.ask,
+    "write",
+    returns=SentPanel,
+    write=sent_panel,
+    quick=True,
+    example={**_ASKED, "ref": "trace-9"},
+)
 TABLE: Mapping[str, Operation[Any, Any]] = {
     **{name: each for name, each in vars(Operations).items() if isinstance(each, Operation)},
     ASK.name: ASK,

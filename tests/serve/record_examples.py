@@ -9,6 +9,9 @@ from pathlib import Path
 
 import httpx2
 
+from sigma_mem.operations import TABLE
+from sigma_mem.serve.examples import readable
+
 FILE = Path(__file__).parents[2] / "src" / "sigma_mem" / "serve" / "examples.json"
 AT = "/v1/memory/{namespace}"
 QUESTION = "What is 17 * 23?"
@@ -90,17 +93,10 @@ def play(http):
         yield {"method": method, "path": path, "body": body, "query": query, "response": answer}
 
 
-def readable(value):
-    """The same, with φ cut short: its 683 characters say nothing to a person."""
-    if isinstance(value, list):
-        return [readable(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    is_phi = isinstance(value.get("phi"), str)
-    return {
-        key: f"{each[:16]}…" if is_phi and key == "phi" and len(each) > 100 else readable(each)
-        for key, each in value.items()
-    }
+def is_recorded(call):
+    """Whether a call is none of the table's operations, whose examples are made when they are asked for."""
+    table = {(each.verb, f"{AT}/{each.path}") for each in TABLE.values()}
+    return (call["method"], call["path"]) not in table
 
 
 def main():
@@ -111,7 +107,8 @@ def main():
     peers = {peer: says(answer) for peer, answer in ANSWERS.items()}
     with starter() as start, httpx2.Client(base_url=start(peers).url) as http:
         FILE.write_text(
-            json.dumps([readable(call) for call in play(http)], indent=1) + "\n", encoding="utf-8"
+            json.dumps([readable(call) for call in play(http) if is_recorded(call)], indent=1) + "\n",
+            encoding="utf-8",
         )
 
 
