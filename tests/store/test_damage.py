@@ -259,3 +259,17 @@ def test_entries_that_an_index_lost_are_found_by_a_check(tmp_path: Path, index: 
     path.write_bytes(raw)
     with closing(SqliteStore(path, readonly=True)) as store, pytest.raises(StoreCorruptError):
         store.verify()
+
+
+def test_a_source_that_an_index_spells_otherwise_is_found_by_a_check(path, record):
+    with closing(SqliteStore(path)) as store:
+        store.append("ns", [record(n, kind="feedback", source="SOURCENAME") for n in range(3)])
+    raw = path.read_bytes()
+    places = [at for at in range(len(raw)) if raw.startswith(b"SOURCENAME", at)]
+    assert len(places) == 6  # three of them in the index, whichever page is first
+    for at in (places[0], places[-1]):
+        path.write_bytes(raw[:at] + b"\xff" + raw[at + 1 :])
+        with closing(SqliteStore(path, readonly=True)) as store:
+            store.sources("ns")  # from the index alone: no error that is not ours
+            with pytest.raises(StoreCorruptError):
+                store.verify()

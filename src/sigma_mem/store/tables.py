@@ -257,7 +257,12 @@ class TableStore(ABC, Generic[T]):
         """Every source that gave feedback, sorted, and how many records. Waits for what is queued."""
         if self._settled(namespace) is None:
             return {}
-        return dict(sorted((name.decode(), lines) for name, lines in self._tables.read("sources", namespace)))
+        found = {}
+        for name, lines in self._tables.read("sources", namespace):  # from an index alone
+            if not isinstance(name, bytes):
+                raise self._tables.damaged(f"{name!r} is no source of {namespace!r}")
+            found[name.decode(errors="replace")] = lines
+        return dict(sorted(found.items()))
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted. Waits for what is queued."""
