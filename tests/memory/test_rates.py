@@ -293,7 +293,7 @@ def test_before_any_claim_the_slower_horizons_weigh_more_and_the_local_claim_not
     found = read(Sums(1, rate_sums(SETTINGS)))
     assert (np.diff(found.horizons[0, :-1]) > 0.0).all()
     assert found.of_local[0] == 0.0
-    assert 0.0 < found.of_regression[0] < 0.2
+    assert 0.0 < found.of_regression[0] < 0.5  # the kernel mean has the benefit of the doubt
 
 
 def test_the_local_claim_counts_once_it_is_clearly_better():

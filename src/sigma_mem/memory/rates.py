@@ -43,7 +43,7 @@ _OTHERS = 2.0  # log-odds by which the claims about others may move those about 
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
 _LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
 _SURE = 0.2  # below this weight the local claim is left out, so that its noise costs nothing
-_REGRESSION = 0.05  # odds of the regression against the kernel mean beforehand
+_REGRESSION = 0.5  # odds of the regression against the kernel mean beforehand
 
 
 def rate_sums(settings: Settings) -> dict[str, Sum]:
