@@ -6,6 +6,7 @@ import json
 import anthropic
 import httpx2
 import openai
+import pydantic
 import pytest
 
 from serve.gateway.conftest import memory_of
@@ -446,3 +447,22 @@ def test_an_unknown_path_says_what_exists(three):
     assert response.status_code == 404
     for path in ("/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/models"):
         assert path in response.json()["error"]["message"]
+
+
+class Sum(pydantic.BaseModel):
+    a: int
+
+
+@pytest.mark.parametrize("spoken", SPOKEN)
+def test_structured_output_in_every_protocol(start, spoken):
+    gateway = start({"ann": one(spoken, '{"a": 7}')}, peers={"ann": only(spoken)})
+    asked = {"model": "sigma-mem", "messages": ASK}
+    parsed = [
+        gateway.client.chat.completions.parse(**asked, response_format=Sum).choices[0].message.parsed,
+        gateway.client.responses.parse(model="sigma-mem", input="x", text_format=Sum).output_parsed,
+        claude(gateway).messages.parse(**asked, max_tokens=9, output_format=Sum).parsed_output,
+    ]
+    assert parsed == [Sum(a=7)] * 3
+    for body in gateway.servers["ann"].bodies:
+        assert '"json_schema"' in json.dumps(body)
+        assert '"integer"' in json.dumps(body)
