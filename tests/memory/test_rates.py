@@ -12,6 +12,7 @@ from sigma_mem.memory import Settings, SigmaState, Sums
 from sigma_mem.memory.rates import (
     bounded,
     claim_rows,
+    claim_weights,
     effective_events,
     effective_labels,
     fast_horizon,
@@ -126,8 +127,8 @@ def written(c, weight, ticks, order=None, settings=SETTINGS):
 
 
 def read(sums, settings=SETTINGS, moved=None):
-    none = np.zeros(sums.n_peers)
-    return read_rates(sums, effective_labels(sums), none if moved is None else moved, settings)
+    none, found = np.zeros(sums.n_peers), effective_labels(sums)
+    return read_rates(found, claim_weights(sums, found), none if moved is None else moved, settings)
 
 
 @given(seed=seeds, missing=shares)

@@ -41,9 +41,6 @@ class Contributions:
         self.copies: list[tuple[Sequence[int], float, float]] = []  # groups, tick, sign
         self.decisions: list[tuple[float, float]] = []  # confidence, tick
 
-    def __len__(self) -> int:
-        return max(len(rows) for rows in vars(self).values())
-
     def add_labels(self, *row: Any) -> None:
         """Add the labels of an event: what `Labels` has."""
         self.labels.append(row)

@@ -41,7 +41,7 @@ from sigma_mem.memory.combination import NO_COMPARISON, Comparison, Standing
 from sigma_mem.memory.sources import Sources
 
 _NO_NAMES: Mapping[str, str] = {}
-_AT_ONCE = 256  # contributions that a replay writes together
+_AT_ONCE = 256  # lines whose contributions a replay writes together
 _OPEN_EVENTS = 4096  # events kept in memory; older ones are read back from the ledger when feedback comes
 
 
@@ -97,15 +97,14 @@ class Fold:
         for line in lines:
             self._take(line, line.seq)
             number += 1
-            if len(self._to_write) >= _AT_ONCE:
+            if number % _AT_ONCE == 0:
                 self._write_down()
         self._write_down()
         return number
 
     def _write_down(self) -> None:
         """Write to the sums what lines contributed."""
-        if len(self._to_write):
-            self._to_write.write(self.state, self._reads)
+        self._to_write.write(self.state, self._reads)
 
     def _take(self, line: Line[Any], seq: int) -> None:
         match line.body:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.sums import Sum, Sums
 
+_AT_ONCE = 64  # events whose products stay in the processor's cache
 WINDOW = 32  # events; folding costs the same per event at any size, a longer window slows reads
 
 
@@ -68,7 +69,9 @@ def fold_window(sums: Sums, name: str) -> None:
 def _add_products(sums: Sums, name: str, phis: FloatArray, rows: FloatArray) -> None:
     """Add what events contribute to all rows of the block, the empty ones included, (rows, events)."""
     _, scale = _places(phis.shape[1])
-    sums.block(name)[...] += rows @ (pair_products(phis) * scale)
+    for start in range(0, len(phis), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        sums.block(name)[...] += (rows[:, some] @ pair_products(phis[some])) * scale
 
 
 def scores(sums: Sums, name: str, phi: FloatArray, pairs: FloatArray) -> FloatArray:
@@ -97,20 +100,21 @@ def matrices(sums: Sums, name: str, place: int | tuple[int, ...], rank: int) -> 
 
 
 def pair_products(x: FloatArray) -> FloatArray:
-    """x_i·x_{i+d} of vectors, (..., packed_size): by it a packed matrix is multiplied to give xᵀAx.
+    """x_i·x_{i+d} of a vector, or of the rows of a matrix: by it a packed matrix is multiplied to give xᵀAx.
 
     >>> a, x = np.array([[1.0, 2.0], [2.0, 5.0]]), np.array([3.0, 4.0])
     >>> float(pack_symmetric(a) @ pair_products(x)), float(x @ a @ x)
     (137.0, 137.0)
     """
     rank = x.shape[-1]
-    if x.ndim > 1:
-        products: FloatArray = x[..., _shifts(rank)] * x[..., None, :]
-        return products.reshape(*x.shape[:-1], -1)
-    doubled = np.concatenate((x, x))
+    doubled = np.concatenate((x, x), axis=-1)
     # Row d starts d later: a view, as of `sliding_window_view`, at a tenth of its cost.
-    shifted: FloatArray = np.ndarray((rank // 2 + 1, rank), np.float64, doubled, 0, (8, 8))
-    return (shifted * x).ravel()
+    if x.ndim == 1:
+        shifted: FloatArray = np.ndarray((rank // 2 + 1, rank), np.float64, doubled, 0, (8, 8))
+        return (shifted * x).ravel()
+    shape = (len(x), rank // 2 + 1, rank)
+    shifted = np.ndarray(shape, np.float64, doubled, 0, (16 * rank, 8, 8))
+    return (shifted * x[:, None]).reshape(len(x), -1)
 
 
 def packed_size(rank: int) -> int:
@@ -137,13 +141,6 @@ def _places(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
     d, i = np.indices((rank // 2 + 1, rank))
     scale = np.where(d == 0, 1.0, np.where((2 * d == rank) & (2 * i >= rank), 0.0, 2.0))
     return (i * rank + (i + d) % rank).ravel(), scale.ravel()
-
-
-@lru_cache
-def _shifts(rank: int) -> NDArray[np.intp]:
-    """i + d mod rank for every d and i."""
-    d, i = np.indices((rank // 2 + 1, rank))
-    return (i + d) % rank
 
 
 @lru_cache

@@ -157,13 +157,17 @@ class RateReading(NamedTuple):
     horizons: FloatArray  # weight of every horizon and of the local claim, (P, H + 1)
 
 
-def read_rates(sums: Sums, labels: Effective, moved: FloatArray, settings: Settings) -> RateReading:
-    """Rates at every horizon, and the weight of every claim.
+def read_rates(
+    labels: Effective, weights: tuple[FloatArray, FloatArray], moved: FloatArray, settings: Settings
+) -> RateReading:
+    """Rates at every horizon.
 
     Parameters
     ----------
     labels : Effective
         Of every peer, as `effective_labels` has them.
+    weights : tuple
+        Of claims, as `claim_weights` has them.
     moved : array (P,)
         By how much agreement moves each peer's prior from the level of the pool.
     """
@@ -175,11 +179,10 @@ def read_rates(sums: Sums, labels: Effective, moved: FloatArray, settings: Setti
         rate = rates[g] = rate + np.where(n[g] > 0.0, away, 0.0)
     rates = bounded(rates)
     rates.setflags(write=False)  # readings hand it out, and it is read again
-    of_regression, weights = claim_weights(sums, n[-1], len(rates))
-    away = rates - rates[-1]
-    change = np.add.reduce(weights.T[:-1] * away)  # term by term, so that equal peers get equal bits
+    (of_regression, horizons), away = weights, rates - rates[-1]
+    change = np.add.reduce(horizons.T[:-1] * away)  # term by term, so that equal peers get equal bits
     recent = away[fast_horizon(len(rates))]
-    return RateReading(rates, rates[-1], change, recent, of_regression, weights[:, -1], weights)
+    return RateReading(rates, rates[-1], change, recent, of_regression, horizons[:, -1], horizons)
 
 
 def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> float:
@@ -189,9 +192,9 @@ def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> flo
     return float((np.add.reduce(known * means) + none * prior) / (np.add.reduce(known) + none))
 
 
-def claim_weights(sums: Sums, most: FloatArray, h: int) -> tuple[FloatArray, FloatArray]:
-    """Weight of the regression, (P,), and of every horizon and the local claim, (P, h + 1)."""
-    likely, known = likelihoods(sums["claims"], most)
+def claim_weights(sums: Sums, labels: Effective) -> tuple[FloatArray, FloatArray]:
+    """Weight of the regression, (P,), and of every horizon and the local claim, (P, H + 1)."""
+    (likely, known), h = likelihoods(sums["claims"], labels.labels[-1]), len(labels.labels) - 1
     of_regression, weights = np.zeros(len(known)), np.zeros((len(known), h + 1))
     weights[:, -2] = 1.0
     estimators = likely.shape[1] % (h + 1) if h > 1 else likely.shape[1]  # two with a regression, or none

@@ -35,9 +35,11 @@ from sigma_mem.memory.copies import copies_sum, copying, pair_evidence
 from sigma_mem.memory.features import feature_rows, feature_sum, feature_units, feature_weights, text_log_odds
 from sigma_mem.memory.kernel import add_events, fold_window, kernel, matrices, pair_products, scores
 from sigma_mem.memory.rates import (
+    Effective,
     RateReading,
     bounded,
     claim_rows,
+    claim_weights,
     effective_events,
     effective_labels,
     fast_horizon,
@@ -120,6 +122,7 @@ class SigmaState:
         s = self.settings
         self._rate, self._eta, self._strength = s.rate, s.step, s.local_strength(len(self.peers))
         self._known: Known | None = None
+        self._labelled: tuple[Effective, tuple[FloatArray, FloatArray]] | None = None  # until the next label
         self._solved = np.zeros((2, len(self.peers), self.rank))
         self._unsolved = set(range(len(self.peers)))  # peers whose labels changed since
 
@@ -267,8 +270,11 @@ class SigmaState:
         if s.agreement and sums["agreement"][1].any():
             agreed, compared = sums["agreement"]
             moved = shrunk_mean(agreed, np.abs(compared), 0.0, _WEAK * s.strength)
-        labels = effective_labels(sums)
-        rates = read_rates(sums, labels, np.zeros(len(self.peers)) if moved is None else moved, s)
+        if self._labelled is None:
+            labels = effective_labels(sums)
+            self._labelled = labels, claim_weights(sums, labels)
+        labels, weighed = self._labelled
+        rates = read_rates(labels, weighed, np.zeros(len(self.peers)) if moved is None else moved, s)
         if s.regression:
             if self._unsolved:
                 fresh = labels.fresh[_SLOWEST]
@@ -479,7 +485,7 @@ class SigmaState:
             if some.any():
                 weighted = both * sums.weight_of("all_pairs", w)
                 add_events(sums, "pairs", phi[some], weighted[some])
-        self._known = None
+        self._known = self._labelled = None
         self._unsolved.update(np.flatnonzero(peers).tolist())
 
     def _add_competence(self, phi: FloatArray, label: FloatArray, seen: FloatArray, w: FloatArray) -> None:
