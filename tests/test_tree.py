@@ -58,7 +58,7 @@ def test_a_failed_import_of_an_extra_is_reported_in_one_place():
         "sigma_mem/extras.py",
         "sigma_mem/encode/minilm.py",
         "sigma_lab/encode/wordllama.py",
-        "sigma_mem/session/judging.py",
+        "sigma_mem/session/judgement.py",
     }
 
 

@@ -22,10 +22,10 @@ from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, Line, OpenLine, i
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import checked_flag, checked_kind
-from sigma_mem.session.deciding import TaskRequest
 from sigma_mem.session.limits import RouteLimits
 from sigma_mem.session.opening import choose_encoder
 from sigma_mem.session.tabular import Tabular
+from sigma_mem.session.task import TaskRequest
 from sigma_mem.store.base import Store
 
 _COPIED = ("peer", "reset", "rename", "revoke", "unrevoke", "ref", "served", "price")

@@ -26,10 +26,10 @@ from sigma_mem.session.checks import (
     checked_path,
     file_errors,
 )
-from sigma_mem.session.deciding import Decided, Decider
-from sigma_mem.session.judging import JudgingCenter
+from sigma_mem.session.judgement import JudgingCenter
 from sigma_mem.session.opening import open_memory
 from sigma_mem.session.peers import checked_pool, other_pool_error, sync_pool
+from sigma_mem.session.task import Decided, Decider
 from sigma_mem.store.base import Store
 from sigma_mem.store.open import file_of, open_store
 

@@ -34,7 +34,6 @@ from sigma_mem.session.checks import (
     checked_share,
     named_read,
 )
-from sigma_mem.session.deciding import TaskRequest
 from sigma_mem.session.decisions import Decisions, Moment, decision_filter, decision_lines
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
 from sigma_mem.session.explain import Explanation, explain, pages_before
@@ -42,7 +41,7 @@ from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.forget import forget_events
 from sigma_mem.session.handle import Handle
 from sigma_mem.session.history import History, histories
-from sigma_mem.session.judging import JudgingCenter
+from sigma_mem.session.judgement import JudgingCenter
 from sigma_mem.session.limits import limits_given
 from sigma_mem.session.names import id_of
 from sigma_mem.session.panel import Panel, PanelLimits, Step, exploring_share
@@ -54,6 +53,7 @@ from sigma_mem.session.peers import (
 )
 from sigma_mem.session.served import append_served, as_served, checked_among
 from sigma_mem.session.sources import Source, list_sources
+from sigma_mem.session.task import TaskRequest
 from sigma_mem.session.topics import Topic
 from sigma_mem.session.trust import TrustByPeer, trust_at, trust_overall
 

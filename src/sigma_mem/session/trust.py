@@ -15,7 +15,7 @@ from sigma_mem.memory import SigmaState
 from sigma_mem.memory.rates import wilson
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.tabular import Tabular
-from sigma_mem.session.viewing import view_of
+from sigma_mem.session.view import view_of
 from sigma_mem.session.votes import votes_of_groups
 
 

@@ -25,12 +25,12 @@ from sigma_mem.ledger.lines import OpenLine, ref_line, single_precision
 from sigma_mem.memory import SigmaState
 from sigma_mem.memory.kernel import pair_products
 from sigma_mem.memory.topics import checked_topics
-from sigma_mem.session.judging import JudgingCenter, judge_answers, posterior_details
+from sigma_mem.session.judgement import JudgingCenter, judge_answers, posterior_details
 from sigma_mem.session.limits import RouteLimits, route_within
 from sigma_mem.session.names import checked_ref, earlier_event, id_of
 from sigma_mem.session.panel import Step
 from sigma_mem.session.topics import Topic, share_details, topics_of_event
-from sigma_mem.session.viewing import believed, recorded_agreement, view_of
+from sigma_mem.session.view import believed, recorded_agreement, view_of
 from sigma_mem.store.base import Ticket
 
 _LEAST_LOG_ODDS = 0.005  # of text features: less is not kept with a decision
