@@ -1,6 +1,6 @@
 """One object to use a memory with: decide, take feedback, explain.
 
-`SigmaMem` is what users see. `handle` opens it, `deciding` makes its decisions, `feedback` takes labels;
+`SigmaMem` is what users see. `handle` opens it, `task` makes its decisions, `feedback` takes labels;
 everything it does becomes a line of the ledger. `explain` takes a score apart; `drift` names peers that
 changed; `trust`, `history` and `decisions` only look. `checks` says what an argument should have been.
 """
