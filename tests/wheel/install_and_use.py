@@ -105,7 +105,7 @@ def documented_commands() -> list[list[str]]:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     named = re.findall(r"^\| `sigma-mem (\w+)` \|", text, re.MULTILINE)
-    grouped = re.findall(r"sigma-mem ((?:bench|train|center) [a-z]+)", text)
+    grouped = re.findall(r"sigma-mem ((?:bench|train|center) [a-z-]+)", text)
     return [command.split() for command in sorted({*named, *grouped})]
 
 
