@@ -112,7 +112,7 @@ def test_a_decision_is_explained_as_by_the_api(page, service, peers):
     assert f"{made[3]['peer']} (chosen)" in weights
     for peer in (made[3]["peer"], next(peer for peer in peers if peer != made[3]["peer"])):
         page.select_option("#explained", peer)
-        page.wait_for_selector(f"text=p of {peer} rests")
+        page.wait_for_selector(f"text={peer} was right about")
         asked = {"decision": made[3]["id"], "peer": peer, "top": 12}
         told = service.get(f"{BASE}/explain", params=asked).json()
         terms = cells(page, "terms-table")

@@ -31,7 +31,7 @@ from invariants.keeping import (
     step,
 )
 from sigma_mem import SigmaMem
-from sigma_mem.admin import refold
+from sigma_mem.admin import merge, refold
 from sigma_mem.store import SqliteStore
 
 small = st.integers(0, 31)
@@ -137,7 +137,7 @@ def test_merged_memories_have_learned_what_one_would_have(todo, split) -> None:
         step(mem, naive, operation, clock)
         both.events += naive.events[before:]  # the same objects: their labels are the same
     both.revoked = parts[0][1].revoked | parts[1][1].revoked
-    merged = parts[0][0].merge(parts[1][0])
+    merged = merge(parts[0][0], parts[1][0])
     assert merged.events == len(both.events)
     peers = {name: peer for _, naive in parts for name, peer in zip(FIRST, naive.peers, strict=True)}
     for event in both.events:  # a peer of one memory is the peer of that name in the other

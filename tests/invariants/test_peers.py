@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from memory import naive
 from memory.strategies import TOPICS, assert_same, by_event, decays, play, probe, streams
-from sigma_mem.admin import merge
 from sigma_mem.memory import Settings, SigmaState
 
 seeds = st.integers(0, 2**32 - 1)
@@ -97,7 +96,7 @@ def test_merged_memories_equal_one_that_saw_all_events(stream, seed):
         tick = state.begin_labels(stream.decide(state, t))
         state.write(stream.phis[t], stream.c[t], tick, **stream.recorded(t))
     untouched = two.M
-    merge(one, two)
+    one.merge(two)
     assert_same(one, play(stream)[0])
     assert two.M.tobytes() == untouched.tobytes()
 
@@ -114,7 +113,7 @@ def test_a_memory_that_stopped_earlier_is_aged_by_a_merge(into_the_later, stream
         state = early if t < cut else late
         state.write(stream.phis[t], stream.c[t], stream.decide(state, t), **stream.recorded(t))
     merged, other = (late, early) if into_the_later else (early, late)
-    merge(merged, other)
+    merged.merge(other)
     assert_same(merged, play(stream)[0])
 
 
@@ -124,7 +123,7 @@ def test_merge_matches_peers_by_name():
     unit = np.array([1.0])
     for state, c in ((one, [1.0, 1.0]), (two, [-1.0, 0.5])):
         state.write(unit, np.array(c), state.begin_event())
-    merge(one, two)
+    one.merge(two)
     assert one.peers == ("a", "b", "c")
     assert one.M[:, 0, 0].tolist() == [1.0, 1.5, -1.0]
     assert one.clock == 1
@@ -137,7 +136,7 @@ def test_merging_with_an_empty_memory_by_time(empty_first):
     unit = np.array([1.0])
     full.write(unit, unit, full.begin_event(1.7e9))
     mine, other = (empty, full) if empty_first else (full, empty)
-    merge(mine, other)
+    mine.merge(other)
     assert mine.M.item() == 1.0
     mine.begin_event(1.7e9 + 10.0)
     assert mine.M.item() == pytest.approx(0.5, rel=1e-12)

@@ -55,7 +55,7 @@ def test_many_handles_in_many_threads_lose_nothing_and_name_nothing_twice(tmp_pa
         thread.join()
     tenant = root.namespace("t")
     assert len(ids) == tenant.events == tenant.journal.replayed().state.clock == 100
-    assert np.array_equal(tenant.state.M, tenant.journal.replayed().state.M)
+    np.testing.assert_allclose(tenant.state.M, tenant.journal.replayed().state.M, rtol=1e-12, atol=1e-15)
     root.close()
 
 

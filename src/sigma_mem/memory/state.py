@@ -98,7 +98,7 @@ class SigmaState:
     ...     tick = state.begin_event()
     ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.95, 0.05]
+    [0.96, 0.04]
     """
 
     def __init__(

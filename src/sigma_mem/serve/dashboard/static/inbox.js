@@ -25,7 +25,7 @@ function card(d, i, api, again, say) {
       again();
     } catch (error) { say(error.message); }
   } },
-  el("h2", { id: `event-${i}` }, `${(d.topics ?? []).join(", ") || "Event"}, ${when(d.time)}`),
+  el("h2", { id: `event-${i}` }, `${i + 1}. ${(d.topics ?? []).join(", ") || "Event"}, ${when(d.time)}`),
   el("p", { class: "question" }, shortened(d.question ?? d.ref ?? d.id, 2000)),
   el("p", { class: "note" }, `Chosen: ${d.peer ?? "nobody"} · confidence ${percent(d.confidence)} · `,
     el("a", { href: api.link("decision", d.id) }, "why")),

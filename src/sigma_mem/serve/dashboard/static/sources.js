@@ -15,14 +15,14 @@ export function render(sources, api, again, say) {
 }
 
 function change(source, i, api, again, say) {
-  const verb = source.revoked ? "unrevoke" : "revoke";
+  const verb = source.revoked ? "let count again" : "revoke";
   const question = source.revoked ? `Let the feedback of ${source.name} count again?`
     : `Take back all feedback of ${source.name}? The memory is then as if it had never been given.`;
   return el("button", { type: "button", id: `source-${i}`, class: source.revoked ? null : "danger", "aria-label": `${verb} ${source.name}`,
     click: async () => {
       if (!window.confirm(question)) return;
       try {
-        const done = await api.post(verb, { source: source.name });
+        const done = await api.post("revoke", { source: source.name, undo: source.revoked });
         say(`${source.name}: ${done.lines} lines of feedback ${source.revoked ? "count again" : "taken back"}.`);
         again();
       } catch (error) { say(error.message); }
