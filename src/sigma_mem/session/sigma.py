@@ -348,7 +348,7 @@ class SigmaMem(Handle):
         if among is not None:
             allowed = checked_among(among, self.peers)
             answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
-        check_in_pool(answers or (), self.peers)  # before texts are compared, which takes long if they are many
+        check_in_pool(answers or (), self.peers)  # before texts are compared, which may take long
         return prepare_answers(question, answers, canon, self.settings.text_features)
 
     # --- teach ---------------------------------------------------------------------------

@@ -289,9 +289,13 @@ def _rest(end: int, most: int) -> bytes:
 
 
 def _resident() -> int:
-    """Bytes of memory that all processes inside hold, but for this one."""
+    """Bytes of memory that all processes inside hold, but for this one; too many if we may not look."""
     total = 0
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except OSError:  # the program has taken our open files away: it is ended
+        return sys.maxsize
+    for name in names:
         if name.isdigit() and name != "1":
             try:
                 with open(f"/proc/{name}/statm", encoding="ascii") as file:
