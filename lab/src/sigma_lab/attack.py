@@ -37,13 +37,13 @@ def counterfactual(
     the eligible events of each unit the complete answer (text and canon) and label of the strong peer are
     swapped with those of one wrong peer; peers, order and everything else stay. CF@0 is the stream itself.
 
-    The paper does not say which of several wrong peers is the ``partner``: one drawn by the seed, the one
-    with the lowest clean accuracy in the unit, or the one listed last (docs/choices.md).
+    The paper does not specify which of several wrong peers is the ``partner``: one drawn by the seed, the one
+    with the lowest clean accuracy in the unit, or the one listed last (docs/lab/paper.md).
 
     The draw depends on the seed and the event's id alone, so events swapped at 0.5 are swapped, with the
-    same peer, at 0.7; and the order of the stream plays no part. The paper attacks by dataset.
-    ``unit="auto"`` does so too, but by domain where the stream has one dataset only: there a single strong
-    peer would be all the attack knows.
+    same peer, at 0.7. The order of the stream does not matter. The paper attacks by dataset.
+    ``unit="auto"`` does so too, but by domain if the stream has only one dataset: a single strong peer would
+    then be all the attack knows.
 
     >>> from sigma_mem.events import Answer, Event
     >>> e = Event("e1", "2+2?", {"a": Answer("4", "4"), "b": Answer("5", "5")}, {"a": 1.0, "b": -1.0})

@@ -1,4 +1,4 @@
-"""Reveal: which labels of an event are shown, when, and by whom.
+"""Reveal: which labels of an event are shown, when, and by which source.
 
 Every class has one verb, ``reveal(index, event, chosen)``, and wraps another (``of``), so
 conditions are composed by nesting::
@@ -79,7 +79,7 @@ class Bandit:
     of: Reveal = field(default_factory=Everything)
 
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show the label of ``chosen``, where it has one."""
+        """Show the label of ``chosen``, if it has one."""
         shown = self.of.reveal(index, event, chosen)
         return [replace(r, labels={chosen: r.labels[chosen]}) for r in shown if chosen in r.labels]
 
@@ -123,8 +123,8 @@ class Noisy:
 class Dishonest:
     """One source that lies: a share of the events is labelled by it instead of by the others.
 
-    It flips every label it gives; or, with ``favours``, says that this peer is right and
-    every other one wrong. Its labels carry its name, so a memory can revoke or distrust it.
+    It flips every label it gives; or, with ``favours``, labels this peer right and every
+    other one wrong. Its labels carry its name, so a memory can revoke or distrust it.
 
     >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
     >>> Dishonest(1.0, favours="b").reveal(0, event, "a")

@@ -26,8 +26,8 @@ def weyl_excess(before: FloatArray, after: FloatArray, gamma: float, eta: float)
 def weyl_excess_relation(before: FloatArray, after: FloatArray, gamma_g: float) -> float:
     """max_i |λᵢ(G′₀) − γ_G λᵢ(G₀)| − ‖E‖₂, with G₀ = G off the diagonal and E = G′₀ − γ_G G₀.
 
-    The diagonal is reset to 1 on every event, which is no small perturbation of γ_G G; Weyl's
-    inequality speaks of the part that is really updated.
+    The diagonal is reset to 1 on every event, which is not a small perturbation of γ_G G. Weyl's
+    inequality is about the part that is really updated.
     """
     old, new = (g - np.diag(np.diag(g)) for g in (before, after))
     norm = float(np.abs(eigenvalues(new - gamma_g * old)).max())

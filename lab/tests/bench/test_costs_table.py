@@ -58,12 +58,12 @@ def test_the_table_says_it_all(tmp_path):
     assert {"accuracy", "cost", "regret", "by_order"} == set(values["budgets"]["10"][SIGMA])
     assert (len(table.header), len(table.rows)) == (4, 8)
     written = table.write(tmp_path)
-    assert {file.name for file in written} == {"report.md", "table.csv", "costs.png"}
+    assert {file.name for file in written} == {"report.md", "table.csv"}
     assert "best fixed peer" in "\n".join(table.remarks)
 
 
 def test_a_stream_without_costs_is_refused():
-    with pytest.raises(InputError, match='expected "costs" beside "correct"'):
+    with pytest.raises(InputError, match='expected "costs" next to "correct"'):
         costs_table(stream(10, costs=False), phis(10))
 
 

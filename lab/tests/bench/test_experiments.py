@@ -62,12 +62,12 @@ def test_every_experiment_is_json_and_has_a_report(tmp_path: Path, name: str) ->
     assert table.values["stream"] == "made-up"
     assert all(len(row) == len(table.header) for row in table.rows)
     files = table.write(tmp_path)
-    assert {"report.md", "table.csv"} < {file.name for file in files}
+    assert {file.name for file in files} == {"report.md", "table.csv"}
     assert all(file.stat().st_size > 0 for file in files)
     with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
         assert list(csv.reader(file)) == [list(table.header), *map(list, table.rows)]
     page = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert all(f"]({file.name})" in page for file in files if file.suffix == ".png")
+    assert table.title in page
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name not in ("theory", "panel")])
@@ -178,14 +178,13 @@ def test_theorem_one_holds_in_simulation_and_its_ratio_is_right() -> None:
 
 def test_weyl_holds_on_the_stream(small: Data) -> None:
     stream, phis = small
-    weyl, trajectory = weyl_on_stream(stream.select(limit=80), phis[:80], DEFAULT)
+    weyl = weyl_on_stream(stream.select(limit=80), phis[:80], DEFAULT)
     assert weyl.holds
     assert weyl.worst_excess > -0.5 * 0.0005  # the bound is nearly reached: it is not vacuous
-    assert trajectory.shape == (80, 4)
 
 
 def test_the_page_says_who_plays() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "lab" / "benchmarks.md").read_text(encoding="utf-8")
     for peer in ("gemma-2-9b-it", "Phi-3.5-mini-instruct", "Qwen2-7B-Instruct", "mathstral-7B"):
         assert f"`{peer}`" in page
     assert [name for name in row_names() if f"`{name}`" not in page] == []

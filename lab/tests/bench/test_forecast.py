@@ -54,11 +54,3 @@ def test_a_perfect_forecaster_is_within_the_limit_and_an_overconfident_one_is_no
     sure = Forecast(confidence, 1.0 * (rng.random(2000) < 0.8 * confidence))
     assert sure.calibration_error > limit + 0.01
     assert sure.perfect_error(seed=3) == sure.perfect_error(seed=3) == limit
-
-
-def test_a_diagram_holds_every_event() -> None:
-    forecast = Forecast(np.array([0.05, 0.95, 1.0]), np.array([0.0, 1.0, 0.0]))
-    confidence, right, counts = forecast.diagram()
-    assert confidence.tolist() == [0.05, 0.975]
-    assert right.tolist() == [0.0, 0.5]
-    assert counts.tolist() == [1, 2]

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from sigma_lab.bench.paper.inputs import dataset_name, open_streams, subset_name
-from sigma_lab.bench.paper.play import PaperPlay, auc, auc_within
+from sigma_lab.bench.paper.play import PaperPlay
 from sigma_lab.bench.paper.report import PaperReport
 from sigma_lab.bench.paper.tables import Cell, PaperTable, _points, accuracy_cell, best_in
 from sigma_lab.bench.row import row_of
 from sigma_lab.bench.scores import Scores
+from sigma_lab.bench.verdicts import auc, auc_within
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
@@ -231,6 +232,41 @@ def test_a_warm_start_more_seeds_and_a_memory_for_each_benchmark_change_what_the
     strong = {row["row"]: row["cells"] for row in other["tables"]["attack"]["rows"]}
     assert other["tables"]["peers-cf-3"]["rows"][1] != found["tables"]["peers-cf-3"]["rows"][1]
     assert strong
+
+
+def test_a_dry_run_counts_what_the_run_judges(
+    found: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run([*arguments(folder, "dry"), "--dry-run", "--json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)["centers"]
+    assert not (folder / "dry").exists()
+    # Readouts of an empty memory are the base judge's, so a run judges a few less.
+    assert 0.85 * plan["total"] <= found["prompts judged in this run"] <= plan["total"]
+    assert plan["prompts"]["Table 1"] == 2 * 24 * 3
+    assert plan["prompts"]["Table 2"] == 2 * 8 * 4
+    assert plan["prompts"]["Figure 3"] == 2 * 8 * 3  # two masks of 20 %
+    assert plan["tokens"] > 16
+    assert plan["hours"] > 0.0
+    assert run(["paper", "--ood", str(folder / "ood.jsonl"), "--out", str(folder / "dry"), "--dry-run"]) == 2
+
+
+def test_a_judge_outside_the_pool_and_the_memory_in_words(folder: Path) -> None:
+    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
+    given = arguments(folder, "judged", "--no-named", "--figure-3", "nobody", "--words")
+    center = given.index("--center")
+    given[center : center + 2] = ["--steering", str(steering)]
+    given += ["--verdicts", "peer2", "--trained", "2", "--judge", "9"]
+    assert run(given) == 0
+    other = json.loads((folder / "judged" / "paper.json").read_text("utf-8"))
+    assert other["peers"] == ["peer0", "peer1", "peer3"]
+    assert len(other["tables"]["verdicts"]["rows"]) == 2 * 4  # pools of two and three
+    alone = cells(other, "verdicts", "judge outside the pool")
+    assert alone[0] == pytest.approx(alone[1])  # the attack moves answers, and verdicts with them
+    rows = {row["row"].split(": ")[-1] for row in other["tables"]["table-words"]["rows"]}
+    assert rows >= {"base, told the record in words", "adaptive with U", "adaptive with U in words"}
+    assert "adaptive with its verdicts" in other["tables"]["table-4"]["columns"]
+    assert run([*given[:-4], "--verdicts", "zoe"]) == 2
 
 
 def test_several_files_are_one_stream(folder: Path, tmp_path: Path) -> None:

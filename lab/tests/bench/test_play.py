@@ -11,7 +11,7 @@ from partial import with_absent_peers
 
 from sigma_lab.bench.baselines import Beta, NearestNeighbours
 from sigma_lab.bench.league import Setup, routers
-from sigma_lab.bench.play import MemoryPlayer, Player, RoutePlayer, RouterPlayer, play
+from sigma_lab.bench.play import MemoryPlayer, Player, RoutePlayer, RouterPlayer, pair_ends, play
 from sigma_lab.reveal import Bandit, Delayed
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.streams import Stream
@@ -115,3 +115,8 @@ def test_the_label_of_one_order_reaches_the_other_after_its_decision(
 
     play(stream, phis, Clocked())
     assert heard[:4] == [(0, 1), (1, 1), (2, 3), (3, 3)]
+
+
+def test_a_pair_in_two_orders_ends_with_its_second_event() -> None:
+    ids = ["a-ab", "a-ba", "b", "c-ba", "c-ab", "d-ab"]
+    assert pair_ends(Stream("pairs", (), tuple(Event(id, "?", {}, {}) for id in ids))) == [1, 1, 2, 4, 4, 5]

@@ -32,6 +32,7 @@ def test_labels_stop_at_a_pause_and_come_in_bursts():
 def test_every_regime_has_a_route_that_learned_and_a_p_that_can_be_believed():
     table = regimes_table(*drawn(), Setup(), seeds=[0])
     found = {k: v for k, v in table.values.items() if k not in ("stream", "events", "peers")}
+    assert 0.6 < found.pop("drift")["interval"]["covered"] < 1.0
     assert list(found) == ["full", "5 %", "served", "paused", "bursts"]
     for name, row in found.items():
         if name != "5 %":  # eight labels
@@ -49,3 +50,15 @@ def test_intervals_of_simulated_peers_hold_their_rates():
         covered, width = np.mean([_intervals(kinds, regime, seed) for seed in range(3)], axis=0)
         assert covered >= 0.88, regime
         assert width <= 1.3, regime
+
+
+def test_every_seed_shuffles_the_stream():
+    rights = [{"a": 1.0, "b": -1.0}] * 90 + [{"a": -1.0, "b": 1.0}] * 70
+    events = tuple(Event(f"e{t}", "?", {}, right, domain="all") for t, right in enumerate(rights))
+    stream, phis = Stream("turned", ("a", "b"), events), np.ones((160, 1))
+    shuffled, recorded = (
+        regimes_table(stream, phis, Setup(), [0, 1], shuffled=by_seed).values["full"]["accuracy"]["route"]
+        for by_seed in (True, False)
+    )
+    assert shuffled < 0.65  # neither peer is better for long
+    assert recorded > 0.75

@@ -164,7 +164,10 @@ def test_a_bare_center_has_no_sigma_and_says_so(checkpoint: Path, capsys: Captur
 
 @pytest.mark.parametrize(
     ("more", "says"),
-    [(("--judge-after", "60"), "no event is left to judge"), (("--steering", "absent"), "there is no file")],
+    [
+        (("--judge-after", "60"), "no event is left to judge"),
+        (("--steering", "absent"), "there is no such file"),
+    ],
 )
 def test_bad_choices_are_one_line(
     checkpoint: Path, capsys: Capture, more: tuple[str, ...], says: str

@@ -12,7 +12,7 @@ from sigma_lab.cli.bench import app as bench
 from sigma_lab.cli.train import app as train
 from sigma_mem.cli.center import app as center
 
-PAGE = Path(__file__).parents[3] / "docs" / "center.md"
+PAGE = Path(__file__).parents[3] / "docs" / "lab" / "center.md"
 TEXT = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
 BLOCKS = "".join(re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
 LINES = re.findall(r"sigma-mem (bench|center|train) ([\w-]+)([^;#\n]*)", BLOCKS)

@@ -11,8 +11,7 @@ import pytest
 from typer.main import get_command
 
 from shown import check_help, every_command
-from sigma_mem.cli.app import build_app, run
-from sigma_mem.cli.commands import GROUP, LABORATORY
+from sigma_mem.cli.app import GROUP, LABORATORY, build_app, run
 
 Capture = pytest.CaptureFixture[str]
 ADDED = {entry.name: get_command(entry.load()) for entry in entry_points(group=GROUP)}

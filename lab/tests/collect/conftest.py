@@ -134,6 +134,13 @@ def endpoint() -> Iterator[LoopbackEndpoint]:
 
 
 @pytest.fixture
+def other_endpoint() -> Iterator[LoopbackEndpoint]:
+    server = LoopbackEndpoint()
+    yield server
+    server.close()
+
+
+@pytest.fixture
 def questions(tmp_path: Path) -> Callable[..., Path]:
     """Writes a file of questions with these prompts."""
 

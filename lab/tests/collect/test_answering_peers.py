@@ -1,17 +1,13 @@
-"""Peers as they are named: specifications, options, TOML files; and commands that misbehave."""
+"""Peers as they are named: specifications, options, TOML files; and the cache of their replies."""
 
 from __future__ import annotations
 
 import json
-import os
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
-from sigma_lab.collect.answers import open_peer
 from sigma_lab.collect.cache import AnswerCache, Reply
+from sigma_lab.collect.endpoint import Endpoint
 from sigma_lab.collect.peers import PeerSettings, peer_from, read_peers
 from sigma_lab.collect.requests import RequestWriter, request_key
 from sigma_lab.collect.task_prompts import TaskPrompt, read_task_prompts
@@ -27,13 +23,12 @@ QUESTION = {"id": "q", "prompt": "What?"}
     [
         ("gpt", "expected openai:"),
         ("http://x/v1", "expected openai:"),
-        ("hf:", "expected openai:"),
+        ("hf:m", "expected openai:"),
         ("openai:http://x/v1", "#MODEL"),
         ("openai:ftp://x/v1#m", "#MODEL"),
         ("openai:http://x:99999/v1#m", "#MODEL"),
         ("openai:http://me:word@x/v1#m", "seems to hold a key"),
         ("openai:http://x/v1?k=sk-abcdefgh1#m", "seems to hold a key"),
-        ("command:echo 'x", "cannot split"),
     ],
 )
 def test_a_wrong_specification_is_refused(spec, message):
@@ -54,18 +49,16 @@ def test_a_wrong_option_is_refused(values):
         peer_from("a", URL, values)
 
 
-def test_a_key_is_for_endpoints_only_and_must_be_there(monkeypatch):
-    with pytest.raises(InputError, match="key_env"):
-        peer_from("a", "hf:m", {"key_env": "K"})
+def test_a_key_must_be_there(monkeypatch):
     monkeypatch.delenv("K_OF_TEST", raising=False)
     with pytest.raises(InputError, match="K_OF_TEST is not set"):
-        open_peer(PeerSettings("a", URL, key_env="K_OF_TEST"))
+        Endpoint(PeerSettings("a", URL, key_env="K_OF_TEST"))
 
 
 def test_a_toml_file_defines_peers(tmp_path):
     file = tmp_path / "peers.toml"
     file.write_text(
-        '[defaults]\ntemperature = 0.5\n[peers.a]\nspec = "hf:m"\n'
+        '[defaults]\ntemperature = 0.5\n[peers.a]\nspec = "openai:http://x/v1#a"\n'
         f'[peers.b]\nspec = "{URL}"\ntemperature = 1\nstop = ["x"]\nexamples = "few.jsonl"\n'
         '[peers.b.body]\nreasoning_effort = "low"\n'
     )
@@ -89,11 +82,11 @@ def test_a_wrong_toml_file_is_refused(tmp_path, text):
         read_peers(file)
 
 
-def test_options_of_one_peer_win_over_those_of_all(tmp_path, capsys):
+def test_options_of_one_peer_win_over_those_of_all(endpoint, tmp_path, capsys):
     questions = tmp_path / "q.jsonl"
     questions.write_text(json.dumps(QUESTION))
     out = tmp_path / "a.jsonl"
-    base = ["data", "answer", str(questions), "--out", str(out), "--peer", "a=command:cat"]
+    base = ["data", "answer", str(questions), "--out", str(out), "--peer", f"a={endpoint.spec}"]
     assert run([*base, "--set", "b.seed=1"]) == 2
     assert "b.seed=1" in capsys.readouterr().err
     assert run([*base, "--set", "a.sed=1"]) == 2
@@ -123,7 +116,7 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
     other = [
         key(temperature=1), key(seed=1), key(top_p=0.5), key(max_tokens=5), key(stop=["x"]), key(system="s"),
         key(template="{prompt}!"), key(body={"k": 1}), key(omit=["seed"]), key(spec=URL + "2"),
-        key(TaskPrompt("q1", "Who?")), key(spec="hf:m"), key(spec="command:cat"),
+        key(TaskPrompt("q1", "Who?")),
     ]  # fmt: skip
     assert len({*other, same[0]}) == len(other) + 1
     body = RequestWriter(peer_from("a", URL, {"omit": ["seed"], "body": {"k": 1}})).request(task)["body"]
@@ -136,7 +129,6 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
     [
         ("", "no question"), ("[]", "expected an object"), ("{", "not JSON"), ('{"id": "a"}', "prompt"),
         ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', "twice"),
-        ('{"id": "a", "prompt": "x", "choices": [1]}', "choices"),
     ],
 )  # fmt: skip
 def test_wrong_questions_are_refused_with_their_line(tmp_path, text, message):
@@ -144,62 +136,6 @@ def test_wrong_questions_are_refused_with_their_line(tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read_task_prompts(file)
-
-
-# --- commands ---
-
-
-def answer_of(program: str, timeout: float = 10.0) -> Reply:
-    peer = PeerSettings("c", f"command:{sys.executable} -c '{program}'", timeout=timeout)
-    (reply,) = open_peer(peer).ask([{"input": QUESTION}])
-    return reply
-
-
-def test_a_command_reads_a_json_line_and_prints_an_answer():
-    assert answer_of('import json; print(json.loads(input())["prompt"].upper())').text == "WHAT?"
-    assert answer_of("print(3)").text == "3"  # it need not read
-
-
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        ("", "printed nothing"),
-        ("print(42); raise SystemExit(3)", "ended with code 3"),
-        ("raise ValueError(\"bad luck\")", "ended with code 1: ValueError: bad luck"),
-        ("import os; print(42, flush=True); os.kill(os.getpid(), 11)", "killed by signal 11"),
-        ("while True: print(\"x\" * 9999)", "printed more than"),
-    ],
-)  # fmt: skip
-def test_a_command_that_fails_is_a_failure(program, message):
-    reply = answer_of(program)
-    assert reply.text is None
-    assert message in str(reply.error)
-
-
-def test_a_command_that_hangs_is_ended_with_its_children(tmp_path):
-    pid = tmp_path / "pid"
-    child = f'import time, os; open("{pid}", "w").write(str(os.getpid())); time.sleep(60)'
-    program = (
-        f'import subprocess, sys; print(42, flush=True); subprocess.run([sys.executable, "-c", {child!r}])'
-    )
-    program = program.replace("'", '"""')
-    begun = time.monotonic()
-    reply = answer_of(program, timeout=2.0)
-    assert reply.error == "the program took longer than 2 s"
-    assert time.monotonic() - begun < 8
-    number = int(pid.read_text())
-    for _ in range(200):
-        stat = Path(f"/proc/{number}/stat")
-        if not stat.exists() or stat.read_text().split()[2] == "Z":
-            return
-        time.sleep(0.01)
-    os.kill(number, 0)
-    pytest.fail("the child is still there")
-
-
-def test_a_program_that_is_not_there_is_refused():
-    with pytest.raises(InputError, match="no program"):
-        open_peer(PeerSettings("c", "command:no-such-program-here"))
 
 
 # --- the cache ---

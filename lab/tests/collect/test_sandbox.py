@@ -242,7 +242,7 @@ def refused(monkeypatch, tmp_path, script):
     with pytest.raises(SandboxError) as caught:
         check_isolation(SMALL)
     assert "\n" not in str(caught.value)
-    assert "code is graded only where it can be isolated" in str(caught.value)
+    assert "code is graded only if it can be isolated" in str(caught.value)
     return str(caught.value)
 
 

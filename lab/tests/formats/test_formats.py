@@ -10,7 +10,7 @@ from sigma_lab.formats import import_stream
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError, MissingExtraError, StreamError
 from sigma_mem.streams import load_stream
-from sigma_mem.streams.gathered import Imported
+from sigma_mem.streams.tables import Imported
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -67,127 +67,17 @@ def test_llmrouterbench() -> None:
     assert (imported.report.unlabelled, imported.report.partial) == (1, 1)
 
 
-def test_inspect_logs_of_two_models_are_joined_by_sample() -> None:
-    imported = import_stream([FIXTURES / "inspect" / f"trivia-{m}.json" for m in ("small", "large")])
-    assert (imported.format, imported.stream.peers) == ("inspect", ("mockllm/small", "mockllm/large"))
-    assert labels(imported) == {
-        "trivia-cap-1": {"mockllm/small": -1.0, "mockllm/large": 1.0},
-        "trivia-sum-1": {"mockllm/small": 1.0, "mockllm/large": -1.0},
-    }
-    first = imported.stream.events[0]
-    assert (first.question, first.reference, first.domain) == (
-        "What is the capital of France?",
-        "Paris",
-        "geography",
-    )
-    assert first.answers["mockllm/large"].text == "Paris"
-    assert first.latency == {"mockllm/small": 0.75, "mockllm/large": 0.04}
-
-
-def test_inspect_choices_are_part_of_the_question() -> None:
-    (event,) = import_stream([FIXTURES / "inspect" / "mc-small.json"]).stream
-    assert event.question == "Pick the prime.\nA. 4\nB. 5"
-    assert event.answers["mockllm/small"].canon == "B"
-    assert event.correct == {"mockllm/small": 1.0}
-
-
-def changed(tmp_path: Path, **changes: object) -> Path:
-    log = json.loads((FIXTURES / "inspect" / "trivia-small.json").read_text())
-    log["samples"][0].update(changes)
-    file = tmp_path / "log.json"
-    file.write_text(json.dumps(log))
-    return file
-
-
-@pytest.mark.parametrize(
-    ("value", "label"),
-    [("P", 0.0), ("N", -1.0), (True, 1.0), (0.25, -0.5), ("no", -1.0), (float("nan"), None), ([1, 2], None)],
-)
-def test_inspect_score_values(tmp_path: Path, value: object, label: float | None) -> None:
-    file = changed(tmp_path, scores={"includes": {"value": value}})
-    assert import_stream([file]).stream.events[0].correct.get("mockllm/small") == label
-
-
-def test_inspect_messages_epochs_and_errors(tmp_path: Path) -> None:
-    said = [
-        {"role": "system", "content": "Be brief"},
-        {"role": "user", "content": [{"type": "text", "text": "Hi?"}]},
-    ]
-    assert import_stream([changed(tmp_path, input=said)]).stream.events[0].question == "Hi?"
-    assert import_stream([changed(tmp_path, epoch=2)]).report.dropped == {"an epoch after the first": 1}
-    failed = import_stream([changed(tmp_path, error={"message": "timeout"})])
-    assert failed.report.dropped == {"the sample ended in an error": 1}
-
-
-def test_several_inspect_scores_must_be_chosen_from(tmp_path: Path) -> None:
-    file = changed(tmp_path, scores={"includes": {"value": "C"}, "judge": {"value": "I"}})
-    with pytest.raises(StreamError, match="includes, judge; expected one: choose with --score"):
-        import_stream([file])
-    assert import_stream([file], score="judge").stream.events[0].correct == {"mockllm/small": -1.0}
-
-
-def test_an_inspect_log_without_samples(tmp_path: Path) -> None:
-    log = json.loads((FIXTURES / "inspect" / "trivia-small.json").read_text())
-    del log["samples"]
-    file = tmp_path / "header.json"
-    file.write_text(json.dumps(log))
-    with pytest.raises(StreamError, match="holds no samples"):
-        import_stream([file])
-
-
-@pytest.mark.parametrize("name", ["traces.json", "traces.csv"])
-def test_langfuse_export_of_traces(name: str) -> None:
-    imported = import_stream([FIXTURES / "langfuse" / name])
-    assert (imported.format, imported.stream.peers) == ("langfuse", ("small", "large"))
-    peru, sums = imported.stream.events
-    assert (peru.question, peru.domain, peru.correct) == (
-        "Capital of Peru?",
-        "geography",
-        {"small": 1.0, "large": -1.0},
-    )
-    assert [a.text for a in peru.answers.values()] == ["Lima", "Cusco"]
-    assert (sums.question, sums.correct) == ("2+2?", {"large": 1.0})
-    assert [a.canon for a in sums.answers.values()] == ["4", "4"]
-    assert (imported.report.kept, imported.report.unlabelled) == (4, 1)
-    assert imported.report.dropped == {"no peer is named": 1}
-
-
-def test_langfuse_api_page_with_embedded_scores() -> None:
-    with pytest.raises(StreamError, match="correctness, tone; expected one: choose with --score"):
-        import_stream([FIXTURES / "langfuse" / "api.json"])
-    imported = import_stream([FIXTURES / "langfuse" / "api.json"], score="correctness")
-    assert [dict(e.correct) for e in imported.stream] == [{"small": 1.0, "large": -1.0}]
-
-
-def test_langfuse_observations_with_scores_of_their_own_file() -> None:
-    files = [FIXTURES / "langfuse" / name for name in ("observations.jsonl", "scores.csv")]
-    (event,) = import_stream(files).stream
-    assert event.question == "Capital of Peru?"
-    assert event.correct == {"small": 1.0, "large": -1.0}
-    assert import_stream(files, peer="metadata.agent").stream.peers == ("north", "south")
-    assert [e.id for e in import_stream(files, event="trace_id").stream] == ["t1", "t2"]
-
-
-def test_langfuse_download_of_one_trace(tmp_path: Path) -> None:
-    trace = json.loads((FIXTURES / "langfuse" / "api.json").read_text())["data"][1]
-    observations = trace.pop("observations")
-    file = tmp_path / "trace-t2.json"
-    file.write_text(json.dumps({"trace": trace, "observations": observations}))
-    (event,) = import_stream([file]).stream
-    assert event.correct == {"large": -1.0}
-
-
 def test_unknown_format_is_a_clear_error(tmp_path: Path) -> None:
     file = tmp_path / "odd.json"
     file.write_text('[{"a": 1}]')
     with pytest.raises(StreamError, match="no known format; expected one of routerbench, llmrouterbench"):
         import_stream([file])
-    with pytest.raises(StreamError, match="does not look like inspect but like routerbench"):
-        import_stream([FIXTURES / "routerbench.csv"], format="inspect")
+    with pytest.raises(StreamError, match="does not look like llmrouterbench but like routerbench"):
+        import_stream([FIXTURES / "routerbench.csv"], format="llmrouterbench")
     with pytest.raises(InputError, match="got format 'mlflow'; expected auto or one of"):
         import_stream([file], format="mlflow")
     with pytest.raises(StreamError, match="several formats"):
-        import_stream([FIXTURES / "routerbench.csv", FIXTURES / "langfuse" / "traces.json"])
+        import_stream([FIXTURES / "routerbench.csv", FIXTURES / "llmrouterbench"])
 
 
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
@@ -209,7 +99,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
         ("x.jsonl", b'{"a": 1}\n{', "line 2: not JSON"),
         ("x.json", b"\xff", "not UTF-8"),
         ("x.csv", b'a,b\n1,"2', "not CSV"),
-        ("x.csv", b"a,b\n1\n", r"line 2: not CSV \(it has not as many fields"),
+        ("x.csv", b"a,b\n1\n", r"line 2: not CSV \(it has more or fewer fields"),
         ("x.txt", b"a", "got the ending '.txt'"),
         ("x.eval", b"a", "inspect log convert"),
         ("x.json.gz", b"a", "damaged"),
@@ -242,18 +132,33 @@ def test_parquet_without_pyarrow_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_nothing_usable(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
-    file.write_text(json.dumps([{"id": "t", "input": "?", "output": "!"}]))
-    with pytest.raises(StreamError, match="no usable answer \\(1 dropped: no peer is named\\)"):
+    file.write_text(json.dumps([{"sample_id": "t", "prompt": "?", "m": None, "m|model_response": "!"}]))
+    with pytest.raises(StreamError, match="no usable answer \\(1 dropped: the model was not run"):
         import_stream([file])
 
 
 def test_another_question_under_the_same_id_is_dropped(tmp_path: Path) -> None:
-    log = json.loads((FIXTURES / "inspect" / "trivia-large.json").read_text())
-    log["samples"][0]["input"] = "Something else?"
-    file = tmp_path / "log.json"
-    file.write_text(json.dumps(log))
-    imported = import_stream([FIXTURES / "inspect" / "trivia-small.json", file])
-    assert imported.report.dropped == {"another question under the same id": 1}
+    rows = [
+        {
+            "sample_id": "t",
+            "prompt": "One?",
+            "m": 1,
+            "m|model_response": "a",
+            "n": "",
+            "n|model_response": "",
+        },
+        {
+            "sample_id": "t",
+            "prompt": "Two?",
+            "m": "",
+            "m|model_response": "",
+            "n": 1,
+            "n|model_response": "b",
+        },
+    ]
+    file = tmp_path / "table.json"
+    file.write_text(json.dumps(rows))
+    assert "another question under the same id" in import_stream([file]).report.dropped
 
 
 def test_command_writes_a_stream_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,8 @@ from sigma_mem import SigmaMem
 from sigma_mem.center.errors import SteeringMismatchError
 from sigma_mem.center.phi import CenterEncoder, EncoderFeatures
 from sigma_mem.center.trained import TrainedCenter, open_checkpoint
-from sigma_mem.encode.hashed import HashedEncoder
-from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.encode.base import HashedEncoder
+from sigma_mem.errors import InputError
 from sigma_mem.streams import save_stream
 from train.tiny import tiny_center, tiny_stream
 
@@ -45,7 +44,6 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    pytest.importorskip("matplotlib")
     return Trained(tmp_path_factory.mktemp("trained"))
 
 
@@ -56,23 +54,8 @@ def opened(trained: Trained) -> TrainedCenter:
 
 def test_the_command_says_what_it_did(trained: Trained) -> None:
     assert trained.said["checkpoint"] == str(trained.out)
-    assert Path(trained.said["picture"]).read_bytes()[:4] == b"\x89PNG"
     assert trained.said["best"]["held_loss"] <= trained.said["base"]["held_loss"]
     assert not trained.out.with_name("s.safetensors.run").exists()
-
-
-def test_without_matplotlib_only_the_picture_is_missing(
-    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    out = tmp_path / "s.safetensors"
-    options = [str(out) if option == str(trained.out) else option for option in trained.options]
-    options += ["--steps", "1", "--margin-steps", "0"]
-    said = json.loads(CliRunner().invoke(app, options, catch_exceptions=False).stdout)
-    assert said["picture"] is None
-    assert out.exists()
-    with pytest.raises(MissingExtraError, match=r"sigma-mem\[plot\]"):
-        CliRunner().invoke(app, [*options, "--plot", str(tmp_path / "c.png")], catch_exceptions=False)
 
 
 def test_bad_options_are_said_before_any_work(trained: Trained, tmp_path: Path) -> None:
@@ -111,7 +94,7 @@ def test_the_program_of_the_page_runs(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a tiny model in place of the one that it names, and this checkpoint."""
-    page = (Path(__file__).parents[3] / "docs" / "center.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "lab" / "center.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     shutil.copy(trained.out, tmp_path / "steering.safetensors")

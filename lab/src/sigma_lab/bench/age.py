@@ -3,7 +3,7 @@
 A memory of five peers at rank 64 is grown in a file. Its first events are decided and labelled as in use; the
 later ones repeat their lines with ids, ticks and times of their own, since the ledger and not the choices are
 what is measured. Every measurement has a process of its own, so that its memory is its own. Seconds are of
-the processor: what a busy machine adds is not the memory's. Those by the clock stand beside them.
+the processor: what a busy machine adds is not the memory's. Those by the clock are next to them.
 """
 
 import itertools
@@ -54,7 +54,7 @@ class AgeFigure:
     unit: str
     found: float
     target: float | None = None
-    at: int = 0  # events that the target speaks of; 0 for any
+    at: int = 0  # events that the target holds for; 0 for any
     clock: float | None = None  # seconds by the clock, if seconds were measured
 
     def met(self, events: int) -> bool | None:
@@ -63,7 +63,7 @@ class AgeFigure:
 
 
 def measure_age(events: int = 20_000, progress: Progress = silent, folder: Path | None = None) -> Table:
-    """Grow a memory of so many events, in a temporary folder by default, and measure it."""
+    """Grow a memory of this many events, in a temporary folder by default, and measure it."""
     with TemporaryDirectory(dir=folder) as temporary:
         path = Path(temporary) / "memory.db"
         start = perf_counter()
@@ -86,7 +86,7 @@ def measure_age(events: int = 20_000, progress: Progress = silent, folder: Path 
         AgeFigure("replay of the ledger", "s", replay.seconds, 90.0, million, replay.clock),
         AgeFigure("replay, an event", "µs", 1e6 * replay.seconds / events, 90),
         AgeFigure("explain", "s", explained.seconds, 0.5, tenth, explained.clock),
-        AgeFigure("explain, memory beside", "MB", (explained.most - explained.before) / 1e6, 100, tenth),
+        AgeFigure("explain, additional memory", "MB", (explained.most - explained.before) / 1e6, 100, tenth),
         AgeFigure(
             f"decide, {MANY} peers, {CHARACTERS:,} characters", "s", many.seconds, 0.3, clock=many.clock
         ),
@@ -126,7 +126,7 @@ def age_table(events: int, figures: Sequence[AgeFigure], seconds_to_grow: float)
 
 
 def grow(path: Path, events: int, progress: Progress = silent) -> None:
-    """Write a memory of so many events to a new file, without a snapshot."""
+    """Write a memory of this many events to a new file, without a snapshot."""
     played = min(events, PLAYED)
     _play(path, played, events, progress)
     store = SqliteStore(path)
@@ -196,7 +196,7 @@ def _text(rng: np.random.Generator, words: list[str], characters: int) -> str:
 
 
 def _alone(measure: Callable[..., Cost], *arguments: Any) -> Cost:
-    """What a measurement says in a process of its own."""
+    """The result of a measurement in a process of its own."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measure, *arguments).result()
 

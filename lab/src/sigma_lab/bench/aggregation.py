@@ -1,9 +1,9 @@
 """Unsupervised aggregation of answers: Dawid–Skene with one coin, and GLAD, by expectation–maximisation.
 
 They see all answers of a stream at once and no label: offline and in hindsight, unlike any mechanism here.
-Open answers have no fixed set of classes, so answers are numbered anew at every event, among as many classes
+Open answers have no fixed set of classes, so answers are numbered per event, among as many classes
 as there are peers: a right answer is given with the peer's skill, every wrong class equally often. An answer
-that cannot be read says nothing. Both are the models of crowd-kit, and were compared with it.
+that cannot be read is no evidence. Both are the models of crowd-kit, and were compared with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class AnswerPosterior(NamedTuple):
 
 
 class _Answers:
-    """Who gave the same answer as whom, in the form that an expectation step needs."""
+    """Which peers gave the same answer, in the form that an expectation step needs."""
 
     def __init__(self, groups: NDArray[np.intp]) -> None:
         self.readable = groups >= 0
@@ -62,7 +62,7 @@ def dawid_skene(groups: NDArray[np.intp], rounds: int = _ROUNDS) -> AnswerPoster
     Parameters
     ----------
     groups : int array (T, P)
-        Answer groups, numbered anew at every event; negative where an answer cannot be read.
+        Answer groups, numbered per event; negative if an answer cannot be read.
 
     >>> dawid_skene(np.array([[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 1]])).prob.round()[0].tolist()
     [1.0, 1.0, 0.0]
@@ -123,7 +123,7 @@ AGGREGATIONS: Mapping[str, Callable[[NDArray[np.intp]], AnswerPosterior]] = {
 def aggregated(groups: NDArray[np.intp]) -> dict[str, NDArray[np.intp]]:
     """The peer that each model chooses at every event: the most skilled of those with the likeliest answer.
 
-    −1 where no answer can be read.
+    −1 if no answer can be read.
     """
     found = {}
     for name, fit in AGGREGATIONS.items():

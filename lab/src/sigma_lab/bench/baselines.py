@@ -21,7 +21,7 @@ class Router(Protocol):
         """Index of the present peer to trust with this task; ties go to the one listed first."""
 
     def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
-        """Take the labels c ∈ [−1, 1] of an event, NaN where there is none; ``chosen`` was chosen for it."""
+        """Take the labels c ∈ [−1, 1] of an event, NaN if there is none; ``chosen`` was chosen for it."""
 
 
 def best_present(values: FloatArray, present: NDArray[np.bool_]) -> int:
@@ -76,7 +76,7 @@ class ClusterBeta:
 
 
 def cluster(phis: FloatArray, k: int, seed: int, rounds: int = 20) -> FloatArray:
-    """Centres (k, rank) of the φ's by k-means from a seeded k-means++ start. No label is looked at.
+    """Centres (k, rank) of the φ's by k-means from a seeded k-means++ start. No label is used.
 
     The bench hands in every φ of the stream, more than a router in use would know, in this baseline's favour.
     """

@@ -1,4 +1,4 @@
-"""A center's rows beside those of every other mechanism: the judge with and without memory, and its controls.
+"""A center's rows next to those of the other mechanisms: the judge with and without memory, and its controls.
 
 | row | utility of peer p | selection |
 |---|---|---|
@@ -31,6 +31,7 @@ from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
+from sigma_mem.judges.words import record_in_words
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
@@ -45,7 +46,7 @@ NO_SIGMA = "there is no row sigma without a steering; train one with  sigma-mem 
 
 @dataclass(frozen=True, slots=True)
 class JudgedEvents:
-    """What a table with a center is about, as ``--json`` says it under ``center``."""
+    """What a table with a center is about, as ``--json`` prints it under ``center``."""
 
     name: str
     steering: str | None
@@ -66,7 +67,7 @@ class JudgedEvents:
 class PosteriorWeights:
     """What the paper leaves open in the posterior (eq:sigma_topology_posterior) and in G.
 
-    The paper names w_u, w_g, ε, γ_G and η_G and gives no value; see docs/choices.md for ours.
+    The paper names w_u, w_g, ε, γ_G and η_G and gives no value; see docs/lab/paper.md for ours.
     """
 
     w_u: float = 1.0
@@ -76,7 +77,7 @@ class PosteriorWeights:
     eta_g: float = 0.005
 
     def choose(self, utilities: FloatArray, relations: FloatArray) -> NDArray[np.intp]:
-        """The peer with the largest posterior expectation at every event; U is NaN where there is none."""
+        """The peer with the largest posterior expectation at every event; U is NaN if there is none."""
         chosen = []
         for U, G in zip(utilities, relations, strict=True):
             here = np.flatnonzero(~np.isnan(U))
@@ -100,7 +101,7 @@ class BenchCenter:
     limit: int | None = None
     seed: int = 0
     weights: PosteriorWeights = PosteriorWeights()
-    named: bool = False  # whether the judging prompt says whose answer it is
+    named: bool = False  # whether the judging prompt names the peer that answered
     only: frozenset[str] | None = None  # ids of the events that are judged, instead of a draw
 
     def places(self, stream: Stream) -> list[int]:
@@ -116,7 +117,7 @@ class BenchCenter:
         return found
 
     def judged(self, stream: Stream) -> JudgedEvents:
-        """What to say of it."""
+        """What to print about it."""
         return JudgedEvents(self.name, self.steering, len(self.places(stream)), len(stream))
 
     def judge(
@@ -129,7 +130,7 @@ class BenchCenter:
     ) -> dict[str, TableRow]:
         """What each of the rows chooses at the judged events of a stream, and whether it was right.
 
-        The memory is written from ``warm``, a stream of the same peers, first. It is told the labels of the
+        The memory is written from ``warm``, a stream of the same peers, first. It gets the labels of the
         ``shown`` events, (T,), all by default; the others only decay. The grading knows all.
         """
         wanted = [name for name in self.rows if name in rows and (name != "fast" or self.fast is not None)]
@@ -139,7 +140,8 @@ class BenchCenter:
         if shown is not None:
             told[len(before) :][~shown] = np.nan
         phis = self.phis(whole)
-        readouts, relations = self._memory(whole.peers, phis, told, {len(before) + place for place in places})
+        at_places = {len(before) + place for place in places}
+        readouts, relations, _ = self._memory(whole.peers, phis, told, at_places)
         pairs, answered = self._pairs(stream, places)
 
         def by_peer(values: FloatArray) -> FloatArray:
@@ -172,10 +174,23 @@ class BenchCenter:
         return out
 
     def base_utilities(self, stream: Stream) -> FloatArray:
-        """U of the unsteered judge at the judged events, (n, P); NaN where a peer gave no answer."""
+        """U of the unsteered judge at the judged events, (n, P); NaN if a peer gave no answer."""
         pairs, answered = self._pairs(stream, self.places(stream))
         found = np.full(answered.shape, np.nan)
         found[answered] = self.scorer(pairs, None)
+        return found
+
+    def utilities_in_words(self, stream: Stream) -> FloatArray:
+        """The same of a judge that also reads the memory's record of every peer, in words."""
+        places = self.places(stream)
+        pairs, answered = self._pairs(stream, places)
+        records = self._memory(stream.peers, self.phis(stream), stream.labels(), set(places))[2]
+        told = [
+            (pair[0], f"{pair[1]}\n\n{record_in_words(*record)}", *pair[2:])
+            for pair, record in zip(pairs, records[answered].tolist(), strict=True)
+        ]
+        found = np.full(answered.shape, np.nan)
+        found[answered] = self.scorer(told, None)
         return found
 
     def phis(self, stream: Stream) -> FloatArray:
@@ -195,17 +210,22 @@ class BenchCenter:
 
     def _memory(
         self, peers: tuple[str, ...], phis: FloatArray, told: FloatArray, judged: set[int]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Readouts (n, P, rank) and relations (n, P, P) just before the judged events."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Just before the judged events: readouts (n, P, rank), relations (n, P, P), records (n, P, 2).
+
+        A record is p̂ and how many labels stand behind it.
+        """
         given: dict[str, Any] = {"gamma_g": self.weights.gamma_g, "eta_g": self.weights.eta_g}
         state = SigmaState(peers, phis.shape[1], Settings(gamma=self.gamma, **given))
-        readouts, relations = [], []
+        readouts, relations, records = [], [], []
         for place, (phi, c) in enumerate(zip(phis, told, strict=True)):
             if place in judged:
+                reading = state.read(phi)
+                records.append(np.column_stack((reading.prob, reading.labels)))
                 readouts.append(state.readout(phi))
                 relations.append(state.G)
             state.write(phi, c, state.begin_event())
-        return np.array(readouts), np.array(relations)
+        return np.array(readouts), np.array(relations), np.array(records)
 
 
 def open_bench_center(
@@ -231,7 +251,7 @@ def open_bench_center(
         Of all streams that will be judged or learned from: their φ is made here, before the judging begins.
     center, steering
         Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
-        model is taken; with a model alone there are only the rows ``base`` and ``zero-M``.
+        model is taken. With a model alone there are only the rows ``base`` and ``zero-M``.
     options
         More of ``Center.load``: device, dtype, device_map.
     prompt
@@ -240,13 +260,15 @@ def open_bench_center(
         Utilities that are known already; new ones are added as they are found.
     """
     from sigma_mem.center import Center
+    from sigma_mem.center.load import cache_dir
     from sigma_mem.center.phi import cached_features
     from sigma_mem.center.prompt import JudgePrompt
-    from sigma_mem.center.pull import cache_dir
+    from sigma_mem.center.state_cache import open_cache
     from sigma_mem.center.trained import open_checkpoint
 
     folder = Path(cache) if cache is not None else cache_dir() / "states"
-    given, texts = {**(options or {}), "cache": folder}, list(dict.fromkeys(questions))
+    given, texts = dict(options or {}), list(dict.fromkeys(questions))
+    given["cache"] = open_cache(folder, given.pop("cache_gb", 8.0))
     if steering is None:
         asked = prompt or JudgePrompt()
         model, name = Center.load(center or "smollm2", prompt=asked, **given), center or "smollm2"

@@ -65,7 +65,7 @@ class Naming:
 
 
 def name_changes(stream: Stream, phis: FloatArray, began: Mapping[str, int], every: int) -> Naming:
-    """Ask who changed after every so many events; ``began`` has the first event of every updated peer."""
+    """Find changed peers after every so many events; ``began`` has the first event of every updated one."""
     labels = stream.labels()
     unchanged = alarms = 0
     first: dict[str, tuple[int, int]] = {}

@@ -49,7 +49,7 @@ class Forecast:
     def auc(self) -> float:
         """How often a right answer has the higher confidence of two, one right, one wrong; ties count half.
 
-        An answer is right where it is worth more than half; ½ where all or none are.
+        An answer is right if it is worth more than half; ½ if all or none are.
         """
         right = self.right > 0.5
         n_right, n_wrong = int(right.sum()), int((~right).sum())
@@ -66,15 +66,6 @@ class Forecast:
         last = np.append(falling[1:] != falling[:-1], True) if len(self) else np.zeros(0, dtype=bool)
         enough = np.flatnonzero(last & (np.cumsum(self.right[order]) >= target * number))
         return float(number[enough[-1]] / len(self)) if len(enough) else 0.0
-
-    def diagram(self) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
-        """Mean confidence, share right and number of events of every bin that has any."""
-        bins = self._bins()
-        counts = np.bincount(bins, minlength=BINS)
-        there = counts > 0
-        sums = (np.bincount(bins, values, minlength=BINS)[there] for values in (self.confidence, self.right))
-        confidence, right = (total / counts[there] for total in sums)
-        return confidence, right, counts[there]
 
     def _bins(self) -> NDArray[np.intp]:
         return np.minimum((self.confidence * BINS).astype(np.intp), BINS - 1)

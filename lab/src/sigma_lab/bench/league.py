@@ -28,7 +28,7 @@ Progress = Callable[[str, int, int], None]  # what is being done, how much of it
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Progress that nobody is told of."""
+    """Progress that is not reported."""
 
 
 def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool = True) -> list[str]:
@@ -53,7 +53,7 @@ class Setup:
     """How mechanisms are played; the same for every column of a table."""
 
     settings: Settings = field(default_factory=Settings)
-    rivals: Sequence[str] = ()  # names of the other libraries to play beside the baselines
+    rivals: Sequence[str] = ()  # names of the other libraries to play with the baselines
     warm: tuple[Stream, FloatArray] | None = None  # what every mechanism learns from first
     warm_b1: Stream | None = None  # what Beta B1 alone learns from first, as in the paper
     seed: int = 0  # of the attack, the conditions, the clusters and the rivals
@@ -144,7 +144,7 @@ def rows_of(stream: Stream, choices: Choices, reads: Reads = READS) -> dict[str,
 
 
 def routers(stream: Stream, phis: FloatArray, setup: Setup, *, explore: bool = False) -> dict[str, Router]:
-    """The baselines, and the rivals asked for, fresh."""
+    """The baselines and the selected rivals, fresh."""
     n, gamma, seed = len(stream.peers), setup.settings.gamma, setup.seed
     found = {name: made(n, phis, gamma, seed) for name, made in BASELINES.items()}
     unknown = [name for name in setup.rivals if name not in RIVALS]

@@ -1,8 +1,9 @@
 """Progressive evaluation: decide, then reveal, then write, one event after the other.
 
-A player decides on an event from what it may know then (φ, who is present, and for votes the answers); only
-afterwards `play` asks the reveal which labels are shown, and hands them over when they are due. The labels of
-an event are out of a player's reach when it decides: it is given a copy of the event without them.
+A player decides on an event from what it may know at that time (φ, which peers are present, and for votes
+the answers). Only afterwards `play` gets the labels from the reveal, and hands them over when they are due.
+The labels of an event are out of a player's reach when it decides: it is given a copy of the event without
+them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from sigma_lab.bench.baselines import Router, best_present
 from sigma_lab.bench.row import Present, present_peers
 from sigma_lab.reveal import Everything, Reveal, Revealed
+from sigma_mem.answers.features import prepare_answers
 from sigma_mem.decide import READS, Reads
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.events import Decision, Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
+from sigma_mem.streams.stream import pair_of
 
 Choices = dict[str, NDArray[np.intp]]  # mechanism → the peer chosen at every event, or NOBODY
 
@@ -46,12 +49,12 @@ def play(
     """Play a stream with φ of its events, (T, rank); return what every mechanism chose at every event.
 
     By default all labels are revealed right after the decision; those of a pair in two orders
-    (`Stream.pair_ends`) after both are decided. ``progress`` is told (done, total).
+    (`pair_of`) after both are decided. ``progress`` is called with (done, total).
     """
     shown = reveal or Everything()
     waiting: dict[int, list[tuple[int, Revealed]]] = {}
     chosen: dict[str, list[int]] = {}
-    present, ends = present_peers(stream), stream.pair_ends().tolist()
+    present, ends = present_peers(stream), pair_ends(stream)
     for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
         decided = player.decide(replace(event, correct={}, reference=None), phi, present[place])
         for name, peer in decided.items():
@@ -65,6 +68,19 @@ def play(
         if progress is not None and (place % 64 == 63 or place + 1 == len(stream)):
             progress(place + 1, len(stream))
     return {name: np.array(peers, dtype=np.intp) for name, peers in chosen.items()}
+
+
+def pair_ends(stream: Stream) -> list[int]:
+    """For every event the place at which its pair (`pair_of`) ends: its own, if it is none of a pair.
+
+    Labels of an event may be shown once the event at that place is decided.
+    """
+    pairs = [pair_of(event.id) for event in stream]
+    ends = list(range(len(pairs)))
+    for place in range(len(pairs) - 2, -1, -1):
+        if pairs[place] == pairs[place + 1]:
+            ends[place] = ends[place + 1]
+    return ends
 
 
 def _present_choice(decision: Decision, read: str, chosen: int, present: Present) -> int:
@@ -81,24 +97,29 @@ def _present_choice(decision: Decision, read: str, chosen: int, present: Present
 class MemoryPlayer:
     """Every read of a `SigmaMem`, and the adaptive one, which is acted upon.
 
-    One pass gives all of them: what a read would have chosen is part of the adaptive decision.
+    The single reads use what the adaptive decision is going to see.
     """
 
     def __init__(self, memory: SigmaMem, reads: Reads = READS) -> None:
         self.memory = memory
-        self.silenced: set[str] = set()  # sources that are not heard
+        self.silenced: set[str] = set()  # sources that are ignored
         self._reads = reads
         self._ids: list[str] = []
 
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.decide`."""
+        features = self.memory.settings.text_features
+        view = self.memory.decider.view(
+            phi, prepare_answers(event.question, event.answers, "auto", features), event.topics
+        )
         decision = self.memory.decide(event.question, event.answers, phi=phi, topic=event.topics)
         self._ids.append(decision.id)
-        found = {read.name: NOBODY for read in self._reads if read.needs != "center"}
-        for name, peer in decision.reads.items():
-            found[name] = _present_choice(decision, name, self.memory.peers.index(peer), present)
-        chosen = NOBODY if decision.peer is None else found[decision.read.removeprefix("adaptive:")]
-        return {"adaptive": chosen, **found}
+        found = {"adaptive": NOBODY if decision.peer is None else self.memory.peers.index(decision.peer)}
+        for read in self._reads:
+            if read.needs != "center":
+                chosen = read.choose(view).peer
+                found[read.name] = _present_choice(decision, read.name, chosen, present)
+        return found
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """`SigmaMem.feedback`."""
@@ -122,7 +143,7 @@ class RoutePlayer(MemoryPlayer):
 
 
 class RouterPlayer:
-    """A router that does not look at answers: a baseline or a rival."""
+    """A router that does not use answers: a baseline or a rival."""
 
     def __init__(self, name: str, router: Router, peers: tuple[str, ...]) -> None:
         self.name, self._router, self._peers = name, router, peers

@@ -1,8 +1,8 @@
 """Everyday prompts of our own writing, by kind of task and language, to judge encoders with.
 
-``data/prompts.txt``: "=== kind", then lines of a tag and a prompt. The tag is a language; a number behind it
-says which English prompt of the kind it translates, a plus that the prompt was written after the glossary of
-`sigma_mem.encode.glossary`, which therefore had no occasion to look at it.
+``data/prompts.txt``: "=== kind", then lines of a tag and a prompt. The tag is a language. A number behind it
+is that of the English prompt of the kind that it translates. A plus means that the prompt was written after
+the glossary of `sigma_mem.encode.glossary`, which therefore was not fitted to it.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The routers that a user would otherwise pick, behind the extra `rivals`.
 
-Each has the two verbs of `Router` and is fed the same φ (with the constant feature where its documentation
-asks for one) and the same labels: with full feedback one update per peer, with bandit feedback the chosen
+Each has the two verbs of `Router` and is fed the same φ (with the constant feature if its documentation
+requires one) and the same labels: with full feedback one update per peer, with bandit feedback the chosen
 peer's alone. Every rival keeps its published defaults. Under full feedback there is nothing to explore, so it
 is read greedily, in its favour; ``explore=True`` reads it as its authors mean it to be read.
 """

@@ -1,7 +1,7 @@
 """A row of a table: what one mechanism chose at every event of a stream, and how right it was.
 
 The rows that see every label of the stream at once (expectations, ceilings and oracles, not mechanisms) are
-here too. Each takes the labels c of a stream, (T, P), NaN where there is none, and which peers are present.
+here too. Each takes the labels c of a stream, (T, P), NaN if there is none, and which peers are present.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def has_answers(stream: Stream) -> bool:
 
 
 def majority_correct(stream: Stream) -> FloatArray:
-    """Expected rightness of the most frequent answer at every event; 0 where no answer can be read.
+    """Expected rightness of the most frequent answer at every event; 0 if no answer can be read.
 
-    Answers that tie for the lead share the event equally, so the order of the peers plays no part.
+    Answers that tie for the lead share the event equally, so the order of the peers does not matter.
     """
     r = successes(stream.labels())
     out = np.zeros(len(stream))

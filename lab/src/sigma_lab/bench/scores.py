@@ -12,10 +12,11 @@ import numpy as np
 from sigma_mem.events import FloatArray
 
 _RECORD = struct.Struct("<32sd")  # key, utility
-_CHUNK = 48  # prompts that a center is asked at a time: bounded memory, and little lost by a kill
+RECORD_BYTES = _RECORD.size
+_CHUNK = 48  # prompts that a center gets at a time: bounded memory, and little lost by a kill
 
 Pair = tuple[str, str] | tuple[str, str, str]
-"""A question and an answer, with the peer's name if the prompt says it."""
+"""A question and an answer, with the peer's name if the prompt has it."""
 Scorer = Callable[[Sequence[Pair], FloatArray | None], FloatArray]
 """From pairs and one readout each, or None for the base judge, to utilities."""
 

@@ -29,7 +29,7 @@ _QUESTION = (
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of ours and of what it stands beside; ``target`` bounds ours/theirs."""
+    """Seconds of ours and of what it is compared with; ``target`` bounds ours/theirs."""
 
     what: str
     beside: str
@@ -39,7 +39,7 @@ class Timing:
 
     @property
     def ratio(self) -> float:
-        """The number that the target speaks of."""
+        """The number that the target bounds."""
         return self.ours / self.theirs
 
     @property
@@ -91,7 +91,7 @@ def speed_table(timed: Sequence[Timing], per_event: Mapping[int, float], notes: 
             "flat": flat,
             "notes": list(notes),
         },
-        header=["what", "µs", "beside", "µs", "ratio", "target", ""],
+        header=["what", "µs", "compared with", "µs", "ratio", "target", ""],
         rows=[
             [t.what, f"{1e6 * t.ours:.1f}", t.beside, f"{1e6 * t.theirs:.1f}", f"{t.ratio:.2f}",
              f"≤ {t.target:g}", "met" if t.met else "NOT met"]
@@ -154,7 +154,7 @@ def _beside_pareto(phis: FloatArray, labels: FloatArray, rounds: int) -> tuple[l
         (feedback, by_request, 1.1),
     )
     floor = (
-        f"a route reads the memory at the next event, where nothing of the last read holds: that alone takes "
+        f"a route reads the memory at the next event, when nothing of the last read holds: that alone takes "
         f"{1e6 * found[moved]:.1f} µs, {found[moved] / found[their_route]:.2f} of {their_route}"
     )
     return timed, floor

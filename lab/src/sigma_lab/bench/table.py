@@ -1,22 +1,18 @@
-"""What an experiment found, as a value: what ``--json`` prints, what a person reads, and its figures."""
+"""What an experiment found, as a value: what ``--json`` prints, and what a person reads."""
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sigma_lab.bench import figures
 from sigma_lab.bench.bootstrap import Interval, intervals
 from sigma_lab.bench.center import JudgedEvents, better_than_sigma
 from sigma_lab.bench.league import ORACLES, reference_row
-from sigma_lab.bench.row import TableRow, successes
+from sigma_lab.bench.row import TableRow
 from sigma_mem.streams import Stream
 
 Rows = Mapping[str, TableRow]
-Figure = Callable[[Path], Path]  # draws into a folder, and returns the file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,18 +24,16 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     remarks: Sequence[str] = ()  # lines below the table
-    figures: Sequence[Figure] = ()
 
     def write(self, folder: Path) -> list[Path]:
-        """Write ``report.md``, ``table.csv`` and figures into the folder; return the files."""
+        """Write ``report.md`` and ``table.csv`` into the folder; return the files."""
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = [draw(folder) for draw in self.figures]
         with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([self.header, *self.rows])
         lines = [f"# {self.title}", "", *markdown(self.header, self.rows)]
-        lines += ["", *self.remarks, "", *(f"![{file.stem}]({file.name})\n" for file in drawn)]
+        lines += ["", *self.remarks, ""]
         (folder / "report.md").write_text("\n".join(lines), encoding="utf-8")
-        return [folder / "report.md", folder / "table.csv", *drawn]
+        return [folder / "report.md", folder / "table.csv"]
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -53,13 +47,13 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def about(stream: Stream, judged: JudgedEvents | None = None) -> dict[str, Any]:
-    """What every object says of its stream first."""
+    """The fields on the stream with which every object begins."""
     events = len(stream) if judged is None else judged.judged
     return {"stream": stream.name, "events": events, "peers": list(stream.peers)}
 
 
 def about_center(judged: JudgedEvents | None, better: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """What is said of a center: in the object, and below the table with the rows that are better than it."""
+    """The notes on a center: in the object, and below the table with the rows that are better than it."""
     if judged is None:
         return {}, []
     lines = [f"- {part}: {said}." for part, said in better.items()]
@@ -94,7 +88,6 @@ def league_table(
         header=header,
         rows=list(body.values()),
         remarks=[*remarks, *of_center],
-        figures=stream_figures(stream, columns),
     )
 
 
@@ -141,7 +134,7 @@ def selection_counts(row: TableRow) -> str:
 
 
 def standing(rows: Rows) -> str:
-    """One honest sentence: who is on top among those that use no oracle, and where adaptive stands."""
+    """One honest sentence: which row leads among those that use no oracle, and where adaptive stands."""
     fair = {name: row.accuracy for name, row in rows.items() if name not in ORACLES}
     best = max(fair, key=lambda name: fair[name])
     rival = max((name for name in fair if name != "adaptive"), key=lambda name: fair[name])
@@ -149,27 +142,3 @@ def standing(rows: Rows) -> str:
     where = "above" if gap > 0 else "level with" if gap == 0 else "below"
     top = f"best without an oracle: {best} {fair[best]:.2%}"
     return f"{top}; adaptive is {abs(gap):.2f} points {where} {rival}"
-
-
-def stream_figures(stream: Stream, columns: Mapping[str, Rows]) -> list[Figure]:
-    """Accuracy of every row that uses no oracle; the peers over time, and in each domain."""
-    shown = [name for name in next(iter(columns.values())) if name not in ORACLES]
-    spans = {column: row_intervals(rows) for column, rows in columns.items()}
-    bars = {column: {name: found[name] for name in shown} for column, found in spans.items()}
-    ceiling = {column: rows["any-right"].accuracy for column, rows in columns.items()}
-    r = successes(stream.labels())
-    domains = np.asarray([event.domain or "all" for event in stream], dtype=str)
-    names = [str(domain) for domain in np.unique(domains)]
-    parts = [r[domains == domain] for domain in names]
-    # The mean of what is known in every domain, (P, domains); 0 if a peer was never there.
-    right = [np.nansum(part, axis=0) / np.maximum((~np.isnan(part)).sum(axis=0), 1) for part in parts]
-    recent = {peer: figures.rolling(np.nan_to_num(r[:, i])) for i, peer in enumerate(stream.peers)}
-    return [
-        lambda folder: figures.bars(bars, ceiling, f"{stream.name}: accuracy", folder / "accuracy.png"),
-        lambda folder: figures.curves(
-            recent, "event", "right (%)", f"{stream.name}: reliability over time", folder / "reliability.png"
-        ),
-        lambda folder: figures.heatmap(
-            np.array(right).T, stream.peers, names, f"{stream.name}: right (%)", folder / "domains.png"
-        ),
-    ]

@@ -1,7 +1,7 @@
 """A stream in which models are updated under their names: another real model answers from some event on.
 
-A pool of names is drawn from the stream's models, and who takes over from whom among the others. Under a
-name stand at every event the answer, text and label of one recorded model.
+A pool of names is drawn from the stream's models, and among the others the models that take over names. Under
+a name stand at every event the answer, text and label of one recorded model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ class Draw:
     others: tuple[str, ...]  # as drawn
 
     def successors(self, count: int) -> dict[str, str]:
-        """Names of the pool, drawn, and the model that takes each over; fewer where too few stand by."""
+        """Names of the pool, drawn, and the model that takes each over; fewer if too few stand by."""
         drawn = sorted(self.pool, key=lambda peer: chance(self.seed, "updated", peer))
         return dict(zip(drawn[:count], self.others, strict=False))
 
@@ -39,7 +39,7 @@ class Update:
 
 
 def draw_pool(peers: Sequence[str], size: int, seed: int) -> Draw:
-    """Draw a pool of this size among the peers, all of them where they are no more.
+    """Draw a pool of this size among the peers, all of them if there are no more.
 
     >>> draw_pool("abcde", 2, seed=0)
     Draw(seed=0, pool=('c', 'd'), others=('a', 'b', 'e'))

@@ -19,7 +19,7 @@ from sigma_lab.cli.bench_options import (
     experiment_command,
     numbers_of,
 )
-from sigma_lab.cli.measurements import age, center_speed, encoder, gateway, speed
+from sigma_lab.cli.measurements import age, encoder, speed
 from sigma_mem.cli.options import named_values, names_of
 from sigma_mem.cli.output import progress_bar
 from sigma_mem.errors import InputError
@@ -37,7 +37,7 @@ def cf(
     stream: StreamFile,
     ratios: Ratios = "0,0.5,0.7,0.9",
     partner: Annotated[
-        str, typer.Option(help="Whom the strong peer is swapped with: random, weakest, last, or several.")
+        str, typer.Option(help="The strong peer's partner in the swap: random, weakest, last, or several.")
     ] = "random",
     limit: Limit = None,
     text_features: Annotated[
@@ -102,21 +102,21 @@ def ood(
     center: CenterChoice,
     run: CenterRun,
 ) -> "Table":
-    """Learn on one stream (its memory if peers are the same, a learned φ with --phi), test on another."""
+    """Learn on one stream, if its peers are the same, and test on another."""
     from sigma_lab.bench.experiments.cf import transfer_table
     from sigma_lab.bench.league import Setup
 
     center.check(run)
-    encoders = {} if options.by_center(center) else {"default φ": options.open_encoder(None)}
-    if options.phi is not None:
-        encoders["learned φ"] = options.open_encoder(options.phi)
+    encoder = None if options.by_center(center) else options.open_encoder()
     with progress_bar() as progress:
         before = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
         tested = options.load(test, limit=limit, domains=names_of(test_domains))
         opened = center.opened(run, [tested, before], options.seed, progress)
         texts = [[event.question for event in stream] for stream in (before, tested)]
-        phis = {name: (e.encode(texts[0]), e.encode(texts[1])) for name, e in encoders.items()}
-        if opened is not None and not encoders:
+        phis = {}
+        if encoder is not None:
+            phis["default φ"] = encoder.encode(texts[0]), encoder.encode(texts[1])
+        elif opened is not None:
             phis["center's φ"] = opened.phis(before), opened.phis(tested)
         setup = Setup(seed=options.seed, progress=progress)
         return transfer_table(before, tested, phis, setup, opened)
@@ -251,7 +251,7 @@ def panel(
         list[str] | None,
         typer.Option(
             metavar="PEER=AMOUNT",
-            help="What a call to a peer costs, for every peer; by default what the stream says, if it does.",
+            help="What a call to a peer costs, for every peer; by default what the stream has, if any.",
             show_default=False,
         ),
     ] = None,
@@ -271,12 +271,46 @@ def panel(
 
 @app.command()
 @experiment_command
+def judge(
+    stream: StreamFile,
+    real: Annotated[
+        str | None,
+        typer.Option(help="A peer of the stream that judges the others, instead of simulated judges."),
+    ] = None,
+    aucs: Annotated[str, typer.Option(help="Of simulated judges, within a question.")] = "0.5,0.6,0.7,0.8",
+    shares: Annotated[str, typer.Option(help="Shares of labelled events, with --real.")] = "1,0.05,0.01",
+    ratios: Annotated[
+        str | None, typer.Option(help="Attack ratios; 0 and 0.5 by default, with --real also 0.9.")
+    ] = None,
+    seeds: Seeds = 3,
+    limit: Limit = 3000,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What judges' verdicts are worth as evidence: simulated ones, or a model kept out of the pool."""
+    from sigma_lab.bench.experiments.judge import judge_table, real_judge_table
+
+    at = numbers_of(ratios or ("0,0.5" if real is None else "0,0.5,0.9"), "--ratios")
+    with options.experiment(stream, limit=limit) as e:
+        if real is None:
+            drawn = options.seeds(seeds)
+            quality = numbers_of(aucs, "--aucs")
+            return judge_table(e.stream, e.phis, e.setup, seeds=drawn, aucs=quality, ratios=at)
+        if real not in e.stream.peers:
+            raise InputError(f"got --real {real}; expected one of {', '.join(e.stream.peers)}")
+        labelled = numbers_of(shares, "--shares")
+        return real_judge_table(e.stream, e.phis, real, e.setup, shares=labelled, ratios=at)
+
+
+@app.command()
+@experiment_command
 def regimes(stream: StreamFile, seeds: Seeds = 3, limit: Limit = None, *, options: RunOptions) -> "Table":
     """Labels as users have them: all, few, of the served peer only, until a pause, in bursts."""
     from sigma_lab.bench.experiments.regimes import regimes_table
 
     with options.experiment(stream, limit=limit) as e:
-        return regimes_table(e.stream, e.phis, e.setup, options.seeds(seeds))
+        shuffled = options.order == "shuffled"
+        return regimes_table(e.stream, e.phis, e.setup, options.seeds(seeds), shuffled=shuffled)
 
 
 @app.command()
@@ -294,7 +328,7 @@ def topics(
     *,
     options: RunOptions,
 ) -> "Table":
-    """What it gains to tell the memory each event's domain as its topic, and what false topics cost."""
+    """What each event's domain gains as its topic, and what false topics cost."""
     from sigma_lab.bench.experiments.topics import drawn_pools, ordered, topics_table
 
     at = numbers_of(ratios, "--ratios")
@@ -337,5 +371,43 @@ def costs(
         return costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
 
 
-for measurement in (encoder, speed, age, gateway, center_speed):
+@app.command()
+@experiment_command
+def offpolicy(
+    stream: StreamFile,
+    replays: Annotated[int, typer.Option(min=2, help="Orders of the stream.")] = 100,
+    length: Annotated[int, typer.Option(min=50, help="Events of each order.")] = 300,
+    observed: Annotated[int, typer.Option(min=0, help="Orders to observe, report on, then switch on.")] = 3,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """Whether off-policy estimates and the report can be believed, if every label is known."""
+    from sigma_lab.bench.experiments.offpolicy import offpolicy_table
+
+    with options.experiment(stream, limit=limit) as e:
+        return offpolicy_table(e.stream, e.phis, replays, min(length, len(e.stream)), observed, e.setup)
+
+
+@app.command()
+@experiment_command
+def conversations(
+    stream: StreamFile,
+    values: Annotated[
+        str, typer.Option(help="What a right answer is worth, in the unit of the stream's costs.")
+    ] = "0,0.01,0.1",
+    seeds: Seeds = 3,
+    limit: Limit = None,
+    *,
+    options: RunOptions,
+) -> "Table":
+    """What it saves to keep a conversation on its peer, on runs of related questions."""
+    from sigma_lab.bench.experiments.conversations import conversations_table
+
+    worth = numbers_of(values, "--values")
+    with options.experiment(stream, limit=limit) as e:
+        return conversations_table(e.stream, e.phis, worth, options.seeds(seeds), e.setup)
+
+
+for measurement in (encoder, speed, age):
     app.command()(measurement)

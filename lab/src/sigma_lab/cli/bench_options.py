@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -50,8 +50,8 @@ def show_table(table: Table, as_json: bool, files: Sequence[Path] = ()) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class CenterRun:
-    """Where a center runs, and what the paper leaves open of its posterior: each field is an option."""
+class CenterPlace:
+    """Where a center runs: each field is an option."""
 
     dtype: Annotated[str, typer.Option(help="Of the center: auto, float32, float16 or bfloat16.")] = "auto"
     device: Annotated[str | None, typer.Option(help="Of the center, such as cpu or cuda:0.")] = None
@@ -61,17 +61,25 @@ class CenterRun:
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that a model's repository brings.")
     ] = False
+    cache_gb: Annotated[
+        float, typer.Option(min=0.0, help="Gigabytes of the center's states to keep on disk; 0 for none.")
+    ] = 8.0
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """What ``Center.load`` takes, and the size of its cache."""
+        return {f.name: getattr(self, f.name) for f in fields(CenterPlace)}
+
+
+@dataclass(frozen=True, slots=True)
+class CenterRun(CenterPlace):
+    """The same, and what the paper leaves open of its posterior."""
+
     w_u: Annotated[float, typer.Option(help="Weight of the utilities in the posterior.")] = 1.0
     w_g: Annotated[float, typer.Option(help="Weight of G in the posterior.")] = 1.0
     epsilon: Annotated[float, typer.Option(help="ε of the normalised utility.")] = 1e-8
     gamma_g: Annotated[float, typer.Option(help="Decay of G.")] = 0.995
     eta_g: Annotated[float, typer.Option(help="Step of G.")] = 0.005
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """What ``Center.load`` takes."""
-        names = ("dtype", "device", "device_map", "trust_remote_code")
-        return {name: getattr(self, name) for name in names}
 
     @property
     def weights(self) -> PosteriorWeights:
@@ -107,7 +115,7 @@ class CenterChoice:
             import_module("sigma_mem.center")  # one clear error without the extra
             if self.steering is not None and not self.steering.is_file():
                 raise InputError(
-                    f"got --steering {self.steering}, where there is no file; expected a checkpoint of "
+                    f"got --steering {self.steering}, but there is no such file; expected a checkpoint of "
                     " sigma-mem train steering"
                 )
         elif self != CenterChoice() or run != CenterRun():
@@ -136,7 +144,7 @@ class CenterChoice:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What mechanisms learn from first, and who else takes part: each field is an option."""
+    """What mechanisms learn from first, and which others take part: each field is an option."""
 
     warm: Annotated[Path | None, typer.Option(help="A stream of the same peers to learn from first.")] = None
     warm_share: Annotated[
@@ -184,9 +192,6 @@ class RunOptions:
             show_default="center with --steering, else static",
         ),
     ] = None
-    phi: Annotated[Path | None, typer.Option("--phi", help="A learned φ, made by  sigma-mem train phi.")] = (
-        None
-    )
     topics: Annotated[
         Literal["domain", "shuffled"] | None,
         typer.Option(help="Tell the memory each event's domain as its topic, or that of another event."),
@@ -194,7 +199,7 @@ class RunOptions:
     processes: Annotated[
         int, typer.Option(min=1, help="Ratios, masks and draws that are played at a time.")
     ] = 1
-    report: Annotated[Path | None, typer.Option(help="Folder for Markdown, CSV and figures.")] = None
+    report: Annotated[Path | None, typer.Option(help="Folder for Markdown and CSV.")] = None
     as_json: Json = False
 
     def seeds(self, count: int) -> range:
@@ -217,7 +222,7 @@ class RunOptions:
 
         choice, of_center, warm_up = center or CenterChoice(), run or CenterRun(), first or WarmUp()
         choice.check(of_center)
-        encoder = None if self.by_center(choice) else self.open_encoder(self.phi)
+        encoder = None if self.by_center(choice) else self.open_encoder()
         with progress_bar() as progress:
             stream, before = self._with_warm_up(files, limit, warm_up)
             streams = [stream] if before is None else [stream, before]
@@ -226,7 +231,7 @@ class RunOptions:
             def phis(one: Stream) -> FloatArray:
                 if encoder is not None:
                     return encoder.encode([event.question for event in one])
-                assert opened is not None  # by_center says so
+                assert opened is not None  # by_center decides it
                 return opened.phis(one)
 
             setup = Setup(
@@ -261,18 +266,13 @@ class RunOptions:
         """Whether φ is that of the center's steering, so that m-route and m-vote are the center's own."""
         if self.encoder == "center" and choice.steering is None:
             raise InputError("got --encoder center without --steering; its φ comes with the checkpoint")
-        chosen = self.encoder == "center" or (self.encoder is None and choice.steering is not None)
-        if chosen and self.encoder == "center" and self.phi is not None:
-            raise InputError("got --encoder center and --phi; expected one of them")
-        return chosen and self.phi is None
+        return self.encoder == "center" or (self.encoder is None and choice.steering is not None)
 
-    def open_encoder(self, learned: Path | None) -> Encoder:
-        """The encoder of the name given, or the learned one over it."""
+    def open_encoder(self) -> Encoder:
+        """The encoder of the name given."""
         from sigma_mem.encode import open_encoder
-        from sigma_mem.encode.learned import LearnedEncoder
 
-        base = open_encoder(self.encoder or "static")
-        return base if learned is None else LearnedEncoder.load(learned, base)
+        return open_encoder(self.encoder or "static")
 
     def load(
         self,
@@ -282,7 +282,7 @@ class RunOptions:
         limit: int | None = None,
         domains: Sequence[str] | None = None,
     ) -> Stream:
-        """Load streams as one, in the order asked for."""
+        """Load streams as one, in the given order."""
         from sigma_lab.joined import join_streams
         from sigma_lab.topics import with_topics
         from sigma_mem.streams import load_stream
@@ -297,7 +297,7 @@ class RunOptions:
         return stream if self.topics is None else with_topics(stream, self.topics, self.seed)
 
     def _drawn(self, peers: Sequence[str]) -> Sequence[str]:
-        """All of these peers, or the pool drawn from them; in which order they are given plays no part."""
+        """All of these peers, or the pool drawn from them; their order does not matter."""
         if self.pool is None:
             return peers
         if self.pool > len(peers):

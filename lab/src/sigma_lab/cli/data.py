@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from sigma_lab.cli import data_answer
-from sigma_mem.cli.options import Json, check_folder
+from sigma_mem.cli.options import Json, check_folder, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 
@@ -116,6 +116,28 @@ def grade(
     remarks = [f"{out}: {len(graded.stream):,} events, {len(graded.stream.peers)} peers"]
     remarks += [graded.how["programs"]["bound"]] if graded.how["programs"] else []
     print_table(["dataset", "peer", *names, "accuracy"], shown, remarks)
+
+
+@app.command()
+def select(
+    stream: Annotated[Path, typer.Argument(help="A recorded stream: JSON lines, plain, .gz or .zst.")],
+    domains: Annotated[str, typer.Option(help="Keep these domains, separated by commas.")],
+    out: Annotated[Path, typer.Option(help="Stream to write: .jsonl, .jsonl.gz or .jsonl.zst.")],
+    as_datasets: Annotated[
+        bool, typer.Option("--as-datasets", help="Let every domain be a dataset, the unit of the attack.")
+    ] = False,
+) -> None:
+    """Write the events of some domains as a stream: parts to train on, to attack and to generalise to."""
+    from dataclasses import replace
+
+    from sigma_mem.streams import load_stream, save_stream
+
+    check_folder("--out", out)
+    part = load_stream(stream).select(domains=names_of(domains))
+    if as_datasets:
+        part = replace(part, events=tuple(replace(event, dataset=event.domain) for event in part))
+    save_stream(part, out)
+    typer.echo(f"{out}: {len(part):,} events, {len(part.peers)} peers")
 
 
 @app.command()

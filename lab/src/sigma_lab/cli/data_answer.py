@@ -27,7 +27,7 @@ def answer(
     out: Annotated[Path, typer.Option(help="Where the answers go: a .jsonl or .jsonl.gz file.")],
     peer: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=SPEC: openai:BASE_URL#MODEL, hf:MODEL or command:PROGRAM."),
+        typer.Option(help="NAME=openai:BASE_URL#MODEL."),
     ] = None,
     peers: Annotated[Path | None, typer.Option(help="A TOML file that defines peers.")] = None,
     set_: Annotated[
@@ -40,7 +40,7 @@ def answer(
         list[str] | None, typer.Option(help="NAME=VARIABLE: the environment variable with a peer's key.")
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Where every reply is kept as it arrives; by default beside --out.")
+        Path | None, typer.Option(help="Where every reply is kept as it arrives; by default next to --out.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of the file.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask again what failed.")] = False,
@@ -89,7 +89,7 @@ def _cache_beside(out: Path) -> Path:
 def _peers(
     specs: dict[str, str], file: Path | None, options: dict[str, str], keys: dict[str, str]
 ) -> "list[PeerSettings]":
-    """The peers of the command line and of a file; what is said of one peer wins over what is said of all."""
+    """The peers of the command line and of a file; settings of one peer override those of all."""
     from sigma_lab.collect.peers import peer_from, read_peers, toml_value
 
     shared = {name: toml_value(value) for name, value in options.items() if "." not in name}

@@ -22,17 +22,14 @@ def import_(
     ],
     format: Annotated[str, typer.Option(help=f"auto, {', '.join(FORMATS)}.")] = "auto",
     kind: Annotated[str, typer.Option(help=f"How answers are read: {', '.join(KINDS)}.")] = "auto",
-    score: Annotated[str | None, typer.Option(help="The score that says an answer is right.")] = None,
-    peer: Annotated[str | None, typer.Option(help="Langfuse: field that names the peer.")] = None,
-    event: Annotated[str | None, typer.Option(help="Langfuse: field that names the event.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Turn RouterBench, LLMRouterBench, inspect_ai or Langfuse files into a stream."""
+    """Turn RouterBench or LLMRouterBench files into a stream."""
     from sigma_lab.formats import import_stream
     from sigma_mem.streams import save_stream
 
-    checked: Kind = kind  # type: ignore[assignment]  # canon says which kinds there are
-    imported = import_stream(files, format=format, kind=checked, score=score, peer=peer, event=event)
+    checked: Kind = kind  # type: ignore[assignment]  # canon checks it
+    imported = import_stream(files, format=format, kind=checked)
     save_stream(imported.stream, output)
     stream, report = imported.stream, imported.report
     if as_json:

@@ -1,6 +1,5 @@
-"""``sigma-mem bench encoder``, ``speed``, ``age``, ``gateway`` and ``center-speed``: no experiments."""
+"""``sigma-mem bench encoder``, ``speed`` and ``age``: no experiments."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from sigma_lab.cli.bench_options import show_table
 from sigma_mem.cli.options import Json, names_of
-from sigma_mem.cli.output import print_json, print_table, progress_bar
+from sigma_mem.cli.output import progress_bar
 
 
 def encoder(
@@ -74,70 +73,3 @@ def age(
     with progress_bar() as progress:
         found = measure_age(events, progress, folder)
     show_table(found, as_json)
-
-
-def gateway(
-    calls: Annotated[int, typer.Option(min=20, help="Calls to each server.")] = 400,
-    litellm: Annotated[
-        Path | None, typer.Option(help="A virtual environment with LiteLLM's proxy, to time it as well.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Time what the gateway adds to a call of an upstream, compared with LiteLLM's proxy."""
-    from sigma_lab.bench.gateway import measure_gateway
-
-    with progress_bar() as progress:
-        found = measure_gateway(calls, litellm, progress)
-    show_table(found.table(), as_json)
-
-
-def center_speed(
-    stream: Annotated[Path, typer.Argument(help="A recorded stream, as JSON lines.")],
-    peers: Annotated[
-        str | None, typer.Option(help="Names separated by commas; the first three if absent.")
-    ] = None,
-    center: Annotated[
-        str, typer.Option(help="smollm2, a folder, or a name on the Hugging Face hub.")
-    ] = "smollm2",
-    events: Annotated[int, typer.Option(min=1, help="How many events to time.")] = 12,
-    rounds: Annotated[int, typer.Option(min=1, help="How often.")] = 2,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the model.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Time a center's scoring of an event compared with one plain forward with hooks per peer."""
-    from sigma_lab.bench.center_speed import measure
-    from sigma_mem.center import Center
-    from sigma_mem.streams import load_stream
-
-    names = names_of(peers)
-    recorded = load_stream(stream, peers=names, seed=0, limit=events)
-    chosen = list(recorded.peers)[:3] if names is None else names
-    pairs = [[(event.question, event.answers[p].text) for p in chosen] for event in recorded.events]
-    found = measure(Center.load(center), pairs, rounds=rounds, threads=threads)
-    if as_json:
-        reached = {name: found.ratios[name] / bound for name, bound in found.work.items()}
-        values = {**asdict(found), "ratios": found.ratios, "reached": reached}
-        print_json({**values, "events": len(pairs), "peers": chosen})
-        return
-    ratios, work = found.ratios, found.work
-    rows = [
-        ("plain forward per peer", found.plain, 1.0, None),
-        ("fresh", found.fresh, ratios["fresh"], work["fresh"]),
-        ("only the memory changed", found.cached, ratios["memory changed"], work["memory changed"]),
-        ("plain training step", found.plain_step, 1.0, None),
-        ("training step", found.step, ratios["training step"], None),
-    ]
-    note = (
-        f"{len(pairs)} events, {len(chosen)} peers, {found.tokens:.0f} tokens a prompt, "
-        f"{found.shared:.0%} of them shared by the peers, {threads} thread(s)"
-    )
-    body = [
-        (way, f"{seconds:.3f}", f"{ratio:.2f}×")
-        + (("", "") if bound is None else (f"{bound:.2f}×", f"{ratio / bound:.0%}"))
-        for way, seconds, ratio, bound in rows
-    ]
-    aims = (
-        "bound: what arithmetic allows with δ on all tokens; aimed at: 85 % of it when fresh, and 2.4 times "
-        "when only the memory changed"
-    )
-    print_table(("way", "seconds per event", "times faster", "bound", "reached"), body, [note, aims])

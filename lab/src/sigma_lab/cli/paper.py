@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sigma_lab.cli.bench_options import CenterRun, numbers_of
+from sigma_lab.cli.bench_options import CenterRun, numbers_of, show_table
 from sigma_lab.cli.steering_options import SteeringOptions, train_center
 from sigma_mem.cli.options import Json, grouped_options, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sigma_lab.bench.center import BenchCenter
     from sigma_lab.bench.paper import CenterRows, PaperPlay
     from sigma_lab.bench.scores import Scores
+    from sigma_lab.bench.table import Table
     from sigma_mem.streams import Stream
 
 Show = Callable[[str, int, int], None]
@@ -34,10 +35,10 @@ class PaperOptions:
     peers: Annotated[
         str | None, typer.Option(help="Peers in the paper's order, separated by commas; all by default.")
     ] = None
-    trained: Annotated[int, typer.Option(help="The first so many of them are the paper's three.")] = 3
+    trained: Annotated[int, typer.Option(help="How many of them, from the first, are the paper's three.")] = 3
     ratios: Annotated[str, typer.Option(help="Attack ratios, separated by commas.")] = "0,0.5,0.7,0.9"
     partner: Annotated[
-        Literal["random", "weakest", "last"], typer.Option(help="Whom the strong peer is swapped with.")
+        Literal["random", "weakest", "last"], typer.Option(help="The strong peer's partner in the swap.")
     ] = "random"
     shares: Annotated[str, typer.Option(help="Shares of labelled events of Figure 3.")] = (
         "0.05,0.1,0.25,0.5,1"
@@ -63,8 +64,17 @@ class PaperOptions:
         typer.Option(min=1, help="The same for Table 2 and Figure 3, which judge an event many times."),
     ] = None
     named: Annotated[
-        bool, typer.Option("--named/--no-named", help="Table 1 also with a judge that is told who answered.")
+        bool,
+        typer.Option("--named/--no-named", help="Table 1 also with a judge that sees which peer answered."),
     ] = True
+    words: Annotated[
+        bool,
+        typer.Option("--words", help="Also a judge that reads the memory's record in words, as Table 1."),
+    ] = False
+    verdicts: Annotated[
+        str | None,
+        typer.Option(help="A model of the streams, kept out of the pools: its verdicts as evidence."),
+    ] = None
     figure_3: Annotated[
         str | None,
         typer.Option("--figure-3", help="Centers of Figure 3, separated by commas; all by default."),
@@ -92,6 +102,9 @@ def paper(
         list[Path] | None,
         typer.Option(help="A checkpoint of  sigma-mem train steering, instead of training."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count: prompts, tokens, hours and disk of every center.")
+    ] = False,
     as_json: Json = False,
     *,
     options: PaperOptions,
@@ -113,12 +126,17 @@ def paper(
         _check_extras(figures=bool(ood))
     files = {"train": train or [], "cf": cf or [], "ood": ood or []}
     streams = open_streams(
-        *files.values(), peers=names_of(options.peers), trained=options.trained, limit=options.limit
+        *files.values(),
+        peers=names_of(options.peers),
+        trained=options.trained,
+        limit=options.limit,
+        judge=options.verdicts,
     )
     warm = None if options.warm is None else load_stream(options.warm)
     questions = streams.questions + ([] if warm is None else [event.question for event in warm])
-    out.mkdir(parents=True, exist_ok=True)
-    kept = Scores(out / "scores.bin")
+    if not dry_run:
+        out.mkdir(parents=True, exist_ok=True)
+    kept = Scores(None if dry_run else out / "scores.bin")
     with progress_bar() as show:
         play = PaperPlay(
             streams,
@@ -131,8 +149,13 @@ def paper(
             partner=options.partner,
             warm=warm,
             per_benchmark=options.ood_memory == "each",
+            words=options.words,
             progress=show,
         )
+        if dry_run:
+            plan = _planned(play, center or [], steering or [], options, learning, run)
+            show_table(plan, as_json)
+            return
         checkpoints: list[tuple[str | None, Path]] = [(None, file) for file in steering or []]
         if center and streams.train is not None:
             whole = play.ordered(streams.train, options.seed)
@@ -173,6 +196,42 @@ def paper(
     typer.echo(f"{out / 'paper.md'}, paper.json: {about['seconds']:.0f} seconds")
 
 
+def _planned(
+    play: "PaperPlay",
+    centers: list[str],
+    checkpoints: list[Path],
+    options: PaperOptions,
+    learning: SteeringOptions,
+    run: CenterRun,
+) -> "Table":
+    """Load every center, count what it would judge, and time a few prompts; nothing is written."""
+    from sigma_lab.bench.paper.plan import center_plan, plan_table
+    from sigma_lab.train.steering.run import RunSettings
+    from sigma_mem.center import Center
+    from sigma_mem.center.project import Steering
+
+    if not (centers or checkpoints):
+        raise InputError("got --dry-run without a center; give --center NAME or --steering CKPT")
+    checks = RunSettings().check_rows * (learning.steps + learning.margin_steps) // RunSettings().check_every
+    gradients = learning.rows * (learning.steps + 3 * learning.margin_steps)
+    models = [(name, gradients + checks // 3) for name in centers]
+    models += [(Steering.load(file).info.model, 0) for file in checkpoints]
+    wanted = names_of(options.figure_3)
+    where = {name: value for name, value in run.where.items() if name != "cache_gb"}
+    plans = [
+        center_plan(
+            Center.load(name, prompt=learning.judge_prompt(), **where),
+            play,
+            named=options.named,
+            figure=wanted is None or name in wanted,
+            training=training,
+            cache_gb=run.cache_gb,
+        )
+        for name, training in models
+    ]
+    return plan_table(plans, run.cache_gb)
+
+
 def _plain(options: Any) -> dict[str, Any]:
     return {name: str(v) if isinstance(v, Path) else v for name, v in asdict(options).items()}
 
@@ -195,8 +254,11 @@ def _about_center(file: Path) -> dict[str, Any]:
 
     info = Steering.load(file).info
     losses = [check["held_loss"] for check in info.details["held_out"]]
+    kept = info.details.get("kept")
+    mine = losses[-1 if kept is None else kept]
     found = {"checkpoint": file.name, "model": info.model, "encoder": info.encoder}
-    return {**found, "held-out loss of the base judge": losses[0], "at best": min(losses)}
+    worse = {"warning": "worse than the base judge on held-out events"} if mine > losses[0] else {}
+    return {**found, "held-out loss of the base judge": losses[0], "of the checkpoint": mine, **worse}
 
 
 def _check_extras(*, figures: bool) -> None:

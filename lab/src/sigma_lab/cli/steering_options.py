@@ -21,7 +21,7 @@ class SteeringOptions:
     """How φ is made and P and g are learned: each field is an option."""
 
     events: Annotated[
-        int | None, typer.Option(min=1, help="At most so many events that the language model reads.")
+        int | None, typer.Option(min=1, help="How many events the language model reads at most.")
     ] = None
     steps: Annotated[int, typer.Option(help="At most this many steps of stage 2.")] = 100
     margin_steps: Annotated[int, typer.Option(help="At most this many steps of stage 3.")] = 20
@@ -45,7 +45,7 @@ class SteeringOptions:
     answer_tokens: Annotated[int, typer.Option(help="Longer answers are cut in the middle.")] = 256
     prompt: Annotated[
         Literal["anonymous", "named"],
-        typer.Option(help="Whether the judge is told whose answer it reads."),
+        typer.Option(help="Whether the judge sees which peer answered."),
     ] = "anonymous"
     threads: Annotated[
         int, typer.Option(min=1, help="Of torch; only with one are equal seeds equal bit for bit.")
@@ -71,6 +71,7 @@ def train_center(
     encoder: str = "center",
     seed: int = 0,
     cache: Path | None = None,
+    cache_gb: float = 8.0,
     show: Callable[[str, int, int], None],
     **where: Any,
 ) -> TrainedSteering:
@@ -80,9 +81,9 @@ def train_center(
     """
     from sigma_lab.train.steering import SteeringSettings, train_steering
     from sigma_mem.center import Center
+    from sigma_mem.center.load import cache_dir, torch_threads
     from sigma_mem.center.phi import cached_features
-    from sigma_mem.center.pull import cache_dir
-    from sigma_mem.center.threads import torch_threads
+    from sigma_mem.center.state_cache import open_cache
     from sigma_mem.center.trained import open_features
 
     settings = SteeringSettings(
@@ -92,7 +93,9 @@ def train_center(
     settings = replace(settings, run=run, phi=replace(settings.phi, rank=options.rank))
     folder = cache or cache_dir() / "states"
     with torch_threads(options.threads):
-        model = Center.load(center, prompt=options.judge_prompt(), cache=folder, **where)
+        model = Center.load(
+            center, prompt=options.judge_prompt(), cache=open_cache(folder, cache_gb), **where
+        )
         source = open_features(
             encoder, model, tokens=options.phi_tokens, block=options.block, pooling=options.pooling
         )

@@ -42,7 +42,7 @@ class PeerTotals:
 
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
-    """The records of a file of answers; none where there is no file yet."""
+    """The records of a file of answers; none if there is no file yet."""
     records = json_lines(path) if path.exists() else []
     for number, record in records:
         if not isinstance(record.get("id"), str) or not isinstance(record.get("peer"), str):
@@ -55,7 +55,7 @@ def write_answers(
 ) -> int:
     """Write what is answered so far, in the order of the questions, and return the number of lines.
 
-    Records of ``before``, the file's former content, stay where they are about other questions or peers.
+    Records of ``before``, the file's former content, stay if they are about other questions or peers.
     """
     here = {(pair.task, pair.peer.name) for pair in pairs}
     kept = (record for record in before if (record.get("id"), record.get("peer")) not in here)

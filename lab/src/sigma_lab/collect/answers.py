@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from sigma_lab.collect.answer_file import AskedPair, cost_of
 from sigma_lab.collect.cache import AnswerCache
+from sigma_lab.collect.endpoint import Endpoint
 from sigma_lab.collect.pace import Pace, Stopped, ask_with_retries
 from sigma_lab.collect.peers import PeerSettings
-from sigma_lab.collect.requests import AnsweringPeer, Body, Reply, RequestWriter, request_key
+from sigma_lab.collect.requests import Body, Reply, RequestWriter, request_key
 from sigma_lab.collect.task_prompts import TaskPrompt
 
 Progress = Callable[[str, int, int], None]
@@ -79,11 +80,7 @@ def answer_all(
     peer, it ends what is under way, records what has arrived and saves all the same.
     """
     runs = plan(pairs, cache, retry_failed)
-    busy = [run for run in runs if run.todo]
-    for run in busy:
-        if run.peer.kind == "hf":
-            run.todo = deque(sorted(run.todo, key=lambda item: _alike(item[1])))
-    opened = [(run, open_peer(run.peer)) for run in busy]
+    opened = [(run, Endpoint(run.peer)) for run in runs if run.todo]
     try:
         _ask_all(opened, cache, progress)
     finally:
@@ -91,18 +88,18 @@ def answer_all(
     return runs
 
 
-def _ask_all(opened: Sequence[tuple[PeerRun, AnsweringPeer]], cache: AnswerCache, progress: Progress) -> None:
+def _ask_all(opened: Sequence[tuple[PeerRun, Endpoint]], cache: AnswerCache, progress: Progress) -> None:
     """Ask every peer its questions, each in threads of its own, until all is done or interrupted."""
     arrived: Arrivals = queue.SimpleQueue()
     runs = [run for run, _ in opened]
     total = sum(len(run.todo) for run in runs)
-    with ThreadPoolExecutor(sum(_threads(run.peer) for run in runs) + 1, thread_name_prefix="peer") as pool:
+    with ThreadPoolExecutor(sum(run.peer.concurrency for run in runs) + 1, thread_name_prefix="peer") as pool:
         recorder = pool.submit(_record, arrived, cache, runs, progress, total)
         workers: list[Future[None]] = []
         try:
             for run, peer in opened:
                 pace = Pace(run.peer.rate, run.stop)
-                workers += [pool.submit(_work, run, peer, pace, arrived) for _ in range(_threads(run.peer))]
+                workers += [pool.submit(_work, run, peer, pace, arrived) for _ in range(run.peer.concurrency)]
             waiting = {recorder, *workers}
             while waiting - {recorder}:
                 finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -118,7 +115,7 @@ def _ask_all(opened: Sequence[tuple[PeerRun, AnsweringPeer]], cache: AnswerCache
 
 
 def plan(pairs: Iterable[AskedPair], cache: AnswerCache, retry_failed: bool = False) -> list[PeerRun]:
-    """What each peer still has to be asked; the same request is asked once, whoever needs its answer."""
+    """What each peer still has to be asked; the same request is sent once for all that need its answer."""
     runs: dict[str, PeerRun] = {}
     taken: set[str] = set()
     for pair in pairs:
@@ -131,58 +128,16 @@ def plan(pairs: Iterable[AskedPair], cache: AnswerCache, retry_failed: bool = Fa
     return list(runs.values())
 
 
-def open_peer(peer: PeerSettings) -> AnsweringPeer:
-    """The peer, ready to be asked: a key is looked up and a model is loaded here."""
-    if peer.kind == "openai":
-        from sigma_lab.collect.endpoint import Endpoint
-
-        return Endpoint(peer)
-    if peer.kind == "command":
-        from sigma_lab.collect.program import Program
-
-        return Program(peer)
-    from sigma_lab.collect.models import HuggingFaceModel
-
-    return HuggingFaceModel(peer)
-
-
-def _alike(request: Body) -> tuple[bool, str, int]:
-    """Requests that follow each other by this make good batches: one kind, the same examples, like length."""
-    *examples, question = (message["content"] for message in request["messages"])
-    return "choices" in request, "\n".join(examples), len(question)
-
-
-def _fits(first: Body, other: Body) -> bool:
-    """Whether a request belongs into the batch of another one: the same examples, no far longer question."""
-    *group, length = _alike(first)
-    *other_group, other_length = _alike(other)
-    return group == other_group and other_length <= 2 * length + 200
-
-
-def _threads(peer: PeerSettings) -> int:
-    return 1 if peer.kind == "hf" else peer.concurrency  # torch computes with as many as it likes
-
-
-def _work(run: PeerRun, peer: AnsweringPeer, pace: Pace, arrived: Arrivals) -> None:
-    size = run.peer.batch if run.peer.kind == "hf" else 1
+def _work(run: PeerRun, peer: Endpoint, pace: Pace, arrived: Arrivals) -> None:
     while not run.stop.is_set():
-        items: list[Item] = []
         try:
-            while len(items) < size and (not items or _fits(items[0][1], run.todo[0][1])):
-                items.append(run.todo.popleft())
-        except IndexError:
-            if not items:
-                return
-        try:
-            replies = ask_with_retries(
-                peer, [request for _, request in items], pace, run.peer.retries, run.peer.backoff
-            )
-        except Stopped:
+            key, request = run.todo.popleft()
+            reply = ask_with_retries(peer, request, pace, run.peer.retries, run.peer.backoff)
+        except (IndexError, Stopped):
             return
-        for (key, _), reply in zip(items, replies, strict=True):
-            # A failure after the end may be the end's own doing: the question counts as not asked.
-            if reply.error is None or not run.stop.is_set():
-                arrived.put((run, key, reply))
+        # A failure after the end may be the end's own doing: the question counts as not asked.
+        if reply.error is None or not run.stop.is_set():
+            arrived.put((run, key, reply))
 
 
 def _record(

@@ -69,7 +69,7 @@ class AnswerCache:
         self.replies.update((key, (now, reply)) for key, _, reply in records)
 
     def adopt(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Take records of a finished file in where the cache has none: its own file may be gone."""
+        """Add records of a finished file that the cache does not have: its own file may be gone."""
         for record in records:
             key = record.get("key")
             if isinstance(key, str) and key not in self.replies:
@@ -112,7 +112,7 @@ def reply_from(record: Mapping[str, Any]) -> Reply:
 
 
 def _short(reply: Reply) -> dict[str, Any]:
-    """The reply without the fields that say nothing."""
+    """The reply without empty fields."""
     empty = asdict(Reply())
     values = {**asdict(reply), "seconds": round(reply.seconds, 3)}
     return {name: value for name, value in values.items() if value != empty[name]}

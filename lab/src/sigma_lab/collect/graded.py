@@ -35,14 +35,14 @@ class Graded:
     how: Mapping[str, Any]  # what decided which answers are right
 
     def save_how(self, stream: Path) -> None:
-        """Write how the answers were graded beside the file of the stream, for reports."""
+        """Write how the answers were graded next to the file of the stream, for reports."""
         text = json.dumps({"sha256": self.stream.sha256, **self.how}, indent=1) + "\n"
         with replace_file(how_graded(stream)) as temporary:
             Path(temporary).write_text(text, encoding="utf-8")
 
 
 def how_graded(stream: Path) -> Path:
-    """The file that says how the answers of a stream were graded.
+    """The file that records how the answers of a stream were graded.
 
     >>> how_graded(Path("data/ood.jsonl.gz")).name
     'ood.grading.json'
@@ -52,7 +52,7 @@ def how_graded(stream: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What one peer said to one question; ``failed`` where it could not be asked."""
+    """One peer's answer to one question; ``failed`` if it could not be asked."""
 
     question: str
     peer: str

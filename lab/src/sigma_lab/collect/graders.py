@@ -1,22 +1,22 @@
 """Graders: from a peer's response to whether it is right, and to the canon that it votes with.
 
 The canon is read from the response alone; no reference decides which answers vote together. A grader is a
-function of a question and a response; `GRADERS` names them, but for programs (`program_grader`).
+function of a question and a response; `GRADERS` names them, except for programs (`program_grader`).
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from sigma_lab.collect.math_answers import has_words, math_canon, same_math, to_latex
 from sigma_lab.collect.questions import Question
 from sigma_mem.answers.canon import canon
-from sigma_mem.answers.latex import has_words, same_math, to_latex
 from sigma_mem.answers.stated import final_answer
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """Whether a response is right, its canon (None where nothing can be read), and why it is wrong."""
+    """Whether a response is right, its canon (None if nothing can be read), and why it is wrong."""
 
     right: bool
     canon: str | None
@@ -28,14 +28,14 @@ TextGrader = Callable[[Question, str], Grade]
 
 _TELLING = 4  # letters
 _LONGEST = 400  # characters that math-verify is given
-_RUN_ON = re.compile(r"\n\s*(?:Question|Q|Problem)\s*\d*[.:]")  # a model that goes on with another question
+_RUN_ON = re.compile(r"\n\s*(?:Question|Q|Problem)\s*\d*[.:]")  # a model that continues with another question
 _ANSWER_LINE = re.compile(
     r"^[\s*_#>-]*(?:(?:the |my )?final )?answer[\s*_]*[:：][\s*_]*(.+?)[\s*_]*$", re.IGNORECASE | re.MULTILINE
 )
 
 
 def stated_answer(text: str) -> str | None:
-    r"""The last line "Answer: …" of a response, or what `final_answer` finds; None where nothing is stated.
+    r"""The last line "Answer: …" of a response, or what `final_answer` finds; None if nothing is stated.
 
     >>> stated_answer("Paris or Lyon?\nAnswer: St. Denis\n\nQuestion: next …"), stated_answer("hm")
     ('St. Denis', None)
@@ -62,10 +62,10 @@ def grade_math(question: Question, text: str) -> Grade:
     given, right = (
         _formula(form) for form in (text if stated is None else stated, question.reference.answers[0])
     )
-    form = canon(text if stated is None else f"\\boxed{{{given}}}", "math")
+    form = math_canon(text if stated is None else f"\\boxed{{{given}}}")
     if "$" in right:  # formulas among words, of which a parser would take one for the whole: compared as text
         return Grade(canon(_as_given(given), "text") == canon(_as_given(right), "text"), form)
-    if form is None or form == canon(f"\\boxed{{{right}}}", "math"):
+    if form is None or form == math_canon(f"\\boxed{{{right}}}"):
         return Grade(form is not None, form)
     readable = not any(has_words(part) or len(part) > _LONGEST for part in (right, given))
     return Grade(readable and same_math(right, given), form)
@@ -109,7 +109,7 @@ def grade_label(question: Question, text: str) -> Grade:
 
 
 def grade_span(question: Question, text: str) -> Grade:
-    """SQuAD's exact match with an accepted answer or alias; whether it contains one is told apart."""
+    """SQuAD's exact match with an accepted answer or alias; whether it contains one is reported apart."""
     stated = stated_answer(text)
     given = canon(_as_given(stated if stated is not None else text), "text")
     if given is None:

@@ -31,16 +31,16 @@ _DENIED = {
 }
 _MMAP = {"x86_64": 9, "aarch64": 222}
 _SHARED_ANONYMOUS = 0x01 | 0x20
-_INSIDE = 1000  # who the program is, inside
+_INSIDE = 1000  # the program's user, inside
 _HOME = "/home/answer"
 _ERRORS = 2000  # bytes of standard error that are kept, the last ones
-_TICK = 0.05  # seconds between two looks at the memory
+_TICK = 0.05  # seconds between two checks of the memory
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """Call libc and raise OSError with the function's name where it fails."""
+    """Call libc and raise OSError with the function's name if it fails."""
     if getattr(_libc, name)(*arguments) < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
@@ -176,7 +176,7 @@ def _become(pipes: list[tuple[int, int]], request: dict[str, Any], settings: dic
     """Give up everything and turn into the program."""
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("1000")  # where memory ends, it ends first
+            file.write("1000")  # if memory runs out, it is killed first
         for number, end in enumerate((pipes[0][0], pipes[1][1], pipes[2][1])):
             os.dup2(end, number)
         os.closerange(3, 256)
@@ -289,7 +289,7 @@ def _rest(end: int, most: int) -> bytes:
 
 
 def _resident() -> int:
-    """Bytes of memory that all processes inside hold, but for this one; too many if we may not look."""
+    """Bytes of memory that all processes inside hold, except this one; too many if we may not read it."""
     total = 0
     try:
         names = os.listdir("/proc")

@@ -3,10 +3,11 @@
 import random
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
-from sigma_lab.collect.requests import AnsweringPeer, Body, Reply, TransientError
+from sigma_lab.collect.endpoint import Endpoint
+from sigma_lab.collect.requests import Body, Reply
+from sigma_mem.judges.endpoint import TransientError
 
 _LONGEST_WAIT = 60.0
 _LONGEST_RETRY_AFTER = 900.0
@@ -19,7 +20,7 @@ class Stopped(Exception):
 class Pace:
     """Lets one request through per interval, for all threads of a peer together.
 
-    ``stop`` wakes whoever waits.
+    ``stop`` wakes all that wait.
     """
 
     def __init__(self, per_minute: float | None, stop: threading.Event) -> None:
@@ -34,7 +35,7 @@ class Pace:
         self.sleep(turn - time.monotonic())
 
     def pause(self, seconds: float) -> None:
-        """Let nobody begin a request for so long: the endpoint asked for it."""
+        """Begin no request for so long, as the endpoint demanded."""
         with self._lock:
             self._next = max(self._next, time.monotonic() + seconds)
 
@@ -44,12 +45,10 @@ class Pace:
             raise Stopped
 
 
-def ask_with_retries(
-    peer: AnsweringPeer, requests: Sequence[Body], pace: Pace, retries: int, backoff: float
-) -> list[Reply]:
+def ask_with_retries(peer: Endpoint, request: Body, pace: Pace, retries: int, backoff: float) -> Reply:
     """Ask, and ask again after a failure that may pass, up to ``retries`` times.
 
-    The wait is ``backoff`` seconds and doubles each time, with jitter; where the endpoint says how long
+    The wait is ``backoff`` seconds and doubles each time, with jitter; if the endpoint sends a time
     (Retry-After), it is that, for every thread of the peer.
     """
     attempt = 0
@@ -58,19 +57,18 @@ def ask_with_retries(
         pace.wait()
         begun = time.monotonic()
         try:
-            replies = peer.ask(requests)
+            reply = peer.ask(request)
         except TransientError as error:
             pace.sleep(0)  # a request that the end of the run cut short has not failed
             too_long = error.retry_after is not None and error.retry_after > _LONGEST_RETRY_AFTER
             if attempt > retries or too_long:
                 times = f"after {attempt} attempts" if attempt > 1 else "at the first attempt"
-                failed = Reply(error=f"{error} ({times})", attempts=attempt, down=True)
-                return [replace(failed, seconds=time.monotonic() - begun) for _ in requests]
-            if error.retry_after is not None:
+                reply = Reply(error=f"{error} ({times})", down=True)
+            elif error.retry_after is not None:
                 pace.pause(error.retry_after)
+                continue
             else:
                 wait = min(backoff * 2 ** (attempt - 1), _LONGEST_WAIT)
                 pace.sleep(wait * random.uniform(0.5, 1.0))
-            continue
-        seconds = (time.monotonic() - begun) / len(replies)
-        return [replace(reply, seconds=seconds, attempts=attempt) for reply in replies]
+                continue
+        return replace(reply, seconds=time.monotonic() - begun, attempts=attempt)

@@ -1,7 +1,6 @@
-"""Who is asked and how: a peer's specification and its settings, from the command line or a TOML file."""
+"""Peers to ask: the specification and settings of each, from the command line or a TOML file."""
 
 import re
-import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,16 +11,15 @@ import msgspec
 
 from sigma_mem.errors import InputError
 
-KINDS = ("openai", "hf", "command")
-_EXPECTED = "openai:BASE_URL#MODEL, hf:MODEL or command:PROGRAM"
+_EXPECTED = "openai:http://HOST:PORT/v1#MODEL"
 
 
 class PeerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One peer: its specification, how it is prompted, how it samples, and how hard it may be pressed."""
+    """One peer: a model behind an endpoint, how it is prompted and samples, and how fast it is asked."""
 
     name: str
     spec: str
-    # --- the prompt (not for commands, which get the question itself) ---
+    # --- the prompt ---
     system: str | None = None
     template: str = "{prompt}"
     examples: str | None = None
@@ -50,28 +48,11 @@ class PeerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # --- money: per million tokens ---
     price_in: float | None = None
     price_out: float | None = None
-    # --- local models ---
-    choose: bool = False
-    """Answer a question with choices by the option that the model (hf) finds most likely, not by writing."""
-    batch: int = 16
-    context: int = 8192
-    device: str | None = None
-    dtype: str = "auto"
-
-    @property
-    def kind(self) -> str:
-        """What comes before the first colon of the specification."""
-        return self.spec.partition(":")[0]
-
-    @property
-    def target(self) -> str:
-        """What comes after it: a URL with its model, a name or a command."""
-        return self.spec.partition(":")[2]
 
     @property
     def endpoint(self) -> tuple[str, str]:
         """Base URL and model of an endpoint."""
-        url, _, model = self.target.partition("#")
+        url, _, model = self.spec.removeprefix("openai:").partition("#")
         return url, model
 
 
@@ -125,19 +106,10 @@ def _check(peer: PeerSettings) -> None:
     where = f"peer {peer.name!r}"
     if not re.fullmatch(r"[\w][\w.+@/-]*", peer.name):
         raise InputError(f"got the peer's name {peer.name!r}; expected letters, digits and . _ - + @ /")
-    if peer.kind not in KINDS or not peer.target.strip():
-        raise InputError(f"{where}: got {peer.spec!r}; expected {_EXPECTED}")
-    if peer.kind == "openai":
-        _check_endpoint(peer, where)
-    elif peer.key_env is not None:
-        raise InputError(f"{where}: got key_env; expected it for an endpoint (openai:) only")
-    if peer.choose and peer.kind != "hf":
-        raise InputError(f"{where}: got choose; expected it for a Hugging Face model (hf:) only")
-    if peer.kind == "command":
-        command_words(peer)
+    _check_endpoint(peer, where)
     if "{prompt}" not in peer.template:
         raise InputError(f"{where}: got template {peer.template!r}; expected {{prompt}} in it")
-    least = {"concurrency": 1, "batch": 1, "max_tokens": 1, "retries": 0, "context": 64, "backoff": 0}
+    least = {"concurrency": 1, "max_tokens": 1, "retries": 0, "backoff": 0}
     for option, least_value in least.items():
         if getattr(peer, option) < least_value:
             raise InputError(f"{where}: got {option} {getattr(peer, option)}; expected {least_value} or more")
@@ -150,13 +122,18 @@ def _check(peer: PeerSettings) -> None:
 
 def _check_endpoint(peer: PeerSettings, where: str) -> None:
     url, model = peer.endpoint
-    expected = "expected openai:http://HOST:PORT/v1#MODEL"
+    expected = f"expected {_EXPECTED}"
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
         raise InputError(f"{where}: got {peer.spec!r}: {error}; {expected}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or not model:
+    if (
+        not peer.spec.startswith("openai:")
+        or parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or not model
+    ):
         raise InputError(f"{where}: got {peer.spec!r}; {expected}")
     if parts.username is not None or re.search(r"\bsk-\w{8}", peer.spec):
         raise InputError(
@@ -164,15 +141,4 @@ def _check_endpoint(peer: PeerSettings, where: str) -> None:
             "put it into an environment variable and name that with key_env"
         )
     if peer.key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", peer.key_env):
-        raise InputError(f"{where}: got a key_env that is no name; expected an environment variable's name")
-
-
-def command_words(peer: PeerSettings) -> list[str]:
-    """The words of a command, split as a shell would."""
-    try:
-        words = shlex.split(peer.target)
-    except ValueError as error:
-        raise InputError(f"peer {peer.name!r}: cannot split {peer.target!r} into words: {error}") from error
-    if not words:
-        raise InputError(f"peer {peer.name!r}: got an empty command; expected a program")
-    return words
+        raise InputError(f"{where}: got a key_env that is not a name; expected an environment variable's")

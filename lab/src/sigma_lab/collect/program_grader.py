@@ -1,6 +1,6 @@
 """Programs are graded by running them on a task's tests, in a sandbox.
 
-Where tests are inputs and outputs, the expected outputs never enter the sandbox: they are compared outside.
+If tests are inputs and outputs, the expected outputs never enter the sandbox: they are compared outside.
 Tests that are code (HumanEval, MBPP) run in the program's own process, so a program written for it could fake
 its own label, and nothing else.
 """

@@ -18,7 +18,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Questions, in order, and the datasets that were asked for and are not at hand."""
+    """Questions, in order, and the requested datasets that are not available."""
 
     questions: tuple[Question, ...]
     missing: tuple[str, ...]
@@ -33,12 +33,12 @@ def build_questions(
 ) -> Built:
     """Build the questions of datasets, or of one recipe; without a folder ``raw`` they come from the hub.
 
-    A recipe takes what is at hand and names the rest; a dataset named by itself must be there. Draws and
+    A recipe takes what is available and names the rest; a dataset named by itself must be there. Draws and
     order depend on the seed and a question's id alone, so what is missing does not move the others.
     ``sizes`` draws fewer of a dataset ("piqa") or of a part of one ("superglue/wic").
     """
     if raw is not None and not raw.is_dir():
-        raise InputError(f"got --raw {raw}, which is no folder; expected one with a folder for every dataset")
+        raise InputError(f"got --raw {raw}, which is not a folder; expected one with a folder per dataset")
     if len(names) == 1 and names[0] in RECIPES:
         return _drawn(_recipe(names[0], raw, seed, progress), sizes or {}, seed)
     if unknown := [name for name in names if name not in RELEASES]:
@@ -52,7 +52,7 @@ def build_questions(
 
 
 def _drawn(built: Built, sizes: Mapping[str, int], seed: int) -> Built:
-    """Of the questions whose id begins with a key of ``sizes``, as many as it says, in their order."""
+    """Of the questions whose id begins with a key of ``sizes``, as many as its value, in their order."""
     dropped: set[str] = set()
     for key, size in sizes.items():
         pool = [question.id for question in built.questions if question.id.startswith(f"{key}/")]

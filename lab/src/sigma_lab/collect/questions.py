@@ -34,7 +34,7 @@ class Question:
     Attributes
     ----------
     id : str
-        ``dataset/number``, or ``dataset/kind/number`` where a dataset has subsets.
+        ``dataset/number``, or ``dataset/kind/number`` if a dataset has subsets.
     domain, kind : str
         The paper's domain (mathematics, rag, code …), and the dataset's own subject or subset.
     prompt : str
@@ -60,7 +60,7 @@ class Question:
 
 
 def write_questions(questions: Iterable[Question], path: str | PathLike[str]) -> None:
-    """Write one question per line, compressed where the name ends in ``.gz``; whole or not at all."""
+    """Write one question per line, compressed if the name ends in ``.gz``; whole or not at all."""
     target = Path(fspath(path))
     lines = "".join(json.dumps(asdict(question), ensure_ascii=False) + "\n" for question in questions)
     data = lines.encode("utf-8", "replace")

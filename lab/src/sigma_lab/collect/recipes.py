@@ -12,7 +12,7 @@ class Part:
     split: str = ""
 
 
-# Where the paper gives only a domain's total, the datasets get equal shares of it, but for AMC23, of which
+# If the paper gives only a domain's total, the datasets get equal shares of it, except for AMC23, of which
 # all 40 are taken, and HotpotQA, of which the common subset with contexts has 500.
 RECIPES: dict[str, tuple[Part, ...]] = {
     "paper-train": (Part("gsm8k", 1000), Part("squad", 1000), Part("apps", 963)),

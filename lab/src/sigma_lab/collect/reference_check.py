@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sigma_lab.collect.graded import grade_all
+from sigma_lab.collect.math_answers import math_canon
 from sigma_lab.collect.questions import Question
-from sigma_mem.answers.canon import Kind, canon
+from sigma_mem.answers.canon import canon
 
 Progress = Callable[[str, int, int], None]
 
@@ -59,7 +60,7 @@ def check_references(
 
 
 def reference_response(question: Question) -> str:
-    """The reference as a peer would have written it; "" where there is none."""
+    """The reference as a peer would have written it; "" if there is none."""
     reference = question.reference
     if question.grader == "program":
         return f"```python\n{reference.solution}\n```" if reference.solution else ""
@@ -78,19 +79,19 @@ def _broken(question: Question, questions: Sequence[Question], place: int) -> st
     if question.choices:
         wrong = [label for label, _ in question.choices if label not in question.reference.answers]
         return _written(question, wrong[0]) if wrong else ""  # one record of BBH has a single option
-    kind: Kind = "math" if question.grader == "math" else "auto"
-    right = {_comparable(answer, kind) for answer in question.reference.answers}
+    read: Callable[[str], str | None] = math_canon if question.grader == "math" else canon
+    right = {_comparable(answer, read) for answer in question.reference.answers}
     near = [questions[(place + step) % len(questions)] for step in range(1, 31)]
     same_kind = {q.reference.answers[0] for q in near if q.grader == question.grader and q.reference.answers}
     by_length = sorted(
         same_kind, key=lambda answer: (len(answer), answer)
     )  # math-verify is quick with short ones
-    other = next((answer for answer in by_length if _comparable(answer, kind) not in right), "")
+    other = next((answer for answer in by_length if _comparable(answer, read) not in right), "")
     return _written(question, other) if other else ""
 
 
-def _comparable(answer: str, kind: Kind) -> str:
-    return canon(f"\\boxed{{{answer}}}", kind) or answer
+def _comparable(answer: str, read: Callable[[str], str | None]) -> str:
+    return read(f"\\boxed{{{answer}}}") or answer
 
 
 class _Forgetful(ast.NodeTransformer):

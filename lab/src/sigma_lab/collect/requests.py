@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sigma_lab.collect.peers import PeerSettings
 from sigma_lab.collect.task_prompts import TaskPrompt, json_lines
@@ -21,33 +20,15 @@ class Reply:
     text: str | None = None
     error: str | None = None
     model: str | None = None
-    """As the endpoint names it, which may be more exact than what was asked for."""
+    """As the endpoint names it, which may be more exact than what was requested."""
     finish: str | None = None
-    """Why the text ends there: ``stop``, or ``length`` where max_tokens cut it."""
+    """Why the text ends there: ``stop``, or ``length`` if max_tokens cut it."""
     tokens_in: int | None = None
     tokens_out: int | None = None
     seconds: float = 0.0
     attempts: int = 1
     down: bool = False
     """Whether the failure is the peer's, not the question's: unreachable, refused, unknown model."""
-
-
-class TransientError(Exception):
-    """A failure that may pass: asking again later is worth it."""
-
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
-        super().__init__(reason)
-        self.retry_after = retry_after
-
-
-class AnsweringPeer(Protocol):
-    """Something that answers requests; `TransientError` asks for another attempt."""
-
-    def ask(self, requests: Sequence[Body]) -> list[Reply]:
-        """One reply per request, in order."""
-
-    def close(self) -> None:
-        """End what is under way; called from another thread."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +49,7 @@ class RequestWriter:
 
     def request(self, task: TaskPrompt) -> Body:
         """Everything that the answer may depend on, as it is sent and recorded."""
-        peer = self._peer
-        if peer.kind == "command":
-            return {"peer": peer.spec, "input": task.shown()}
-        if peer.kind == "openai":
-            return {"peer": peer.spec, "body": self._body(task)}
-        sampling: Body = {"temperature": peer.temperature, "top_p": peer.top_p, "max_tokens": peer.max_tokens}
-        sampling |= {"seed": peer.seed, "stop": list(peer.stop), "dtype": peer.dtype}
-        if peer.choose and task.choices:
-            sampling = {"choices": [list(choice) for choice in task.choices], "dtype": peer.dtype}
-        return {"peer": peer.spec, "messages": self._messages(task), **sampling}
+        return {"peer": self._peer.spec, "body": self._body(task)}
 
     def _body(self, task: TaskPrompt) -> Body:
         peer = self._peer

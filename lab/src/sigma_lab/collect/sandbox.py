@@ -18,8 +18,8 @@ from sigma_mem.errors import SigmaMemError
 _JAIL = Path(__file__).with_name("jail.py")
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store")
 _START_SECONDS = 60.0
-_OWN_MEMORY = 48 << 20  # of the jail's three processes, beside the program's
-_REMEDY = "code is graded only where it can be isolated (Linux 5.14 or newer with user namespaces)"
+_OWN_MEMORY = 48 << 20  # of the jail's three processes, in addition to the program's
+_REMEDY = "code is graded only if it can be isolated (Linux 5.14 or newer with user namespaces)"
 
 
 class SandboxError(SigmaMemError):
@@ -92,7 +92,7 @@ def run_isolated(files: dict[str, str], main: str, stdin: str = "", limits: Limi
         raise SandboxError(f"this machine cannot isolate a program ({reply['why']}); {_REMEDY}")
     if killed:
         return Run("memory", -1, "", "")
-    # A jail without a word was ended by what its program did to it.
+    # A jail without output was ended by what its program did to it.
     return Run("time", -1, "", "") if reply is None else Run(**reply)
 
 
@@ -111,7 +111,7 @@ def check_isolation(limits: Limits = DEFAULT) -> str:
         if group is not None:
             return "the memory of programs is bounded by a control group"
     return (
-        "the memory of programs is bounded by looking at it every 50 ms: this process may not make a control "
+        "the memory of programs is bounded by a check every 50 ms: this process may not make a control "
         "group (run as root, or in a delegated one such as systemd-run --user --scope -p Delegate=yes)"
     )
 

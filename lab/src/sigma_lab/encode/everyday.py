@@ -1,4 +1,4 @@
-"""Everyday requests beside the subjects of `sigma_lab.encode.reference`: our own, by kind of task."""
+"""Everyday requests in addition to the subjects of `sigma_lab.encode.reference`: our own, by kind of task."""
 
 import random
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Sixty subjects, each a list of phrases in ``data/subjects.txt``, are put into the forms that questions take
 (multiple choice, open, numeric, a passage, a case, a chat request), and three kinds of tasks are generated
-beside them (word problems, competition mathematics, code). No benchmark's questions are among them. The
+as well (word problems, competition mathematics, code). No benchmark's questions are among them. The
 same seed gives the same prompts.
 """
 

@@ -1,7 +1,7 @@
-"""Recordings of other tools as streams: RouterBench, LLMRouterBench, inspect_ai and Langfuse.
+"""Recordings of other tools as streams: RouterBench and LLMRouterBench.
 
 Each format has one file with two functions: whether a parsed file is of this format, and from parsed
-files to `Row` values. The rows are gathered into events, and a `Report` says what was kept, and what was
+files to `Row` values. The rows are gathered into events, and a `Report` lists what was kept, and what was
 dropped and why.
 """
 

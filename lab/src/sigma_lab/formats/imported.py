@@ -5,21 +5,14 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.formats import inspect_log, langfuse, llmrouterbench, routerbench
-from sigma_lab.formats.fields import Fields
+from sigma_lab.formats import llmrouterbench, routerbench
 from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import InputError, StreamError
-from sigma_mem.streams.gathered import Imported, gather_events
-from sigma_mem.streams.rows import parse
 from sigma_mem.streams.stream import Stream
+from sigma_mem.streams.tables import Imported, gather_events, parse
 
-FORMATS = {
-    "routerbench": routerbench,
-    "llmrouterbench": llmrouterbench,
-    "inspect": inspect_log,
-    "langfuse": langfuse,
-}
-"""Every module has ``matches(value)`` for a parsed file, and ``rows(files, fields)`` for all of them."""
+FORMATS = {"routerbench": routerbench, "llmrouterbench": llmrouterbench}
+"""Every module has ``matches(value)`` for a parsed file, and ``rows(files)`` for all of them."""
 
 
 def import_stream(
@@ -27,18 +20,13 @@ def import_stream(
     *,
     format: str = "auto",
     kind: Kind = "auto",
-    score: str | None = None,
-    peer: str | None = None,
-    event: str | None = None,
     name: str | None = None,
 ) -> Imported:
     """Turn one or more files of one format into a stream.
 
-    A folder among ``paths`` stands for all its ``.json`` files; inspect_ai and LLMRouterBench write one file
-    per model, so give them all. ``kind`` says how answers are read, as in `canon`; ``score`` which score says
-    that an answer is right, where there are several (inspect, Langfuse). For Langfuse, ``peer`` is the field
-    that names the peer (``metadata.agent``; by default the model) and ``event`` the one that says which
-    traces belong to the same event (by default the input). The stream's name is that of the first path.
+    A folder among ``paths`` stands for all its ``.json`` files; LLMRouterBench writes one file per model, so
+    give them all. ``kind`` is how answers are read, as in `canon`. The stream's name is that of the first
+    path.
     """
     if format not in ("auto", *FORMATS):
         raise InputError(f"got format {format!r}; expected auto or one of {', '.join(FORMATS)}")
@@ -47,7 +35,7 @@ def import_stream(
     if len(names) > 1:
         raise StreamError(f"got files of several formats ({', '.join(sorted(names))}); import each by itself")
     (found,) = names
-    peers, events, report = gather_events(FORMATS[found].rows(files, Fields(score, peer, event)), kind)
+    peers, events, report = gather_events(FORMATS[found].rows(files), kind)
     if not events:
         why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
         raise StreamError(f"{files[0][0]}: holds no usable answer ({why or 'no rows'})")
@@ -73,5 +61,5 @@ def _detect(path: Path, value: Any, asked: str) -> str:
         raise StreamError(f"{path}: does not look like {asked}{looks}; check the file or --format")
     if not likely:
         known = ", ".join(FORMATS)
-        raise StreamError(f"{path}: is of no known format; expected one of {known} (see docs/streams.md)")
+        raise StreamError(f"{path}: is of no known format; expected one of {known} (see docs/lab/streams.md)")
     return likely[0]

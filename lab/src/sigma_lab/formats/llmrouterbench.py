@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.formats.fields import Fields, Files, amount_of
+from sigma_lab.formats.fields import Files, amount_of
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.rows import Row, label_of_score
+from sigma_mem.streams.tables import Row, label_of_score
 
 
 def matches(value: Any) -> bool:
@@ -14,7 +14,7 @@ def matches(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("records"), list) and "performance" in value
 
 
-def rows(files: Files, fields: Fields) -> Iterator[Row | str]:
+def rows(files: Files) -> Iterator[Row | str]:
     """One row per record; dataset and model are named in the file or by the folders it is in."""
     for path, value in files:
         names = _names(path, value)

@@ -7,9 +7,9 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from sigma_lab.formats.fields import Fields, Files, amount_of, records
+from sigma_lab.formats.fields import Files, amount_of, records
 from sigma_mem.errors import StreamError
-from sigma_mem.streams.rows import Row, label_of_score, number
+from sigma_mem.streams.tables import Row, label_of_score, number
 
 _RESPONSE, _COST = "|model_response", "|total_cost"
 
@@ -20,7 +20,7 @@ def matches(value: Any) -> bool:
     return table is not None and "prompt" in table[0] and bool(_models(table[0]))
 
 
-def rows(files: Files, fields: Fields) -> Iterator[Row | str]:
+def rows(files: Files) -> Iterator[Row | str]:
     """One row per question and model."""
     for path, value in files:
         table = records(value) or []

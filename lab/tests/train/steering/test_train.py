@@ -15,13 +15,12 @@ from sigma_lab.train.steering import SteeringSettings, TrainedSteering, train_st
 from sigma_lab.train.steering.data import EpisodeSettings, prepare
 from sigma_lab.train.steering.learner import Learner, mean_gradient
 from sigma_lab.train.steering.phi import Stage1Settings, fit_phi
-from sigma_lab.train.steering.run import RunSettings, SteeringRun
-from sigma_lab.train.steering.train import plot_checks
+from sigma_lab.train.steering.run import Check, RunSettings, SteeringRun
 from sigma_mem.center.center import Center
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
+from sigma_mem.center.load import torch_threads
 from sigma_mem.center.phi import PhiMap
 from sigma_mem.center.project import Steering
-from sigma_mem.center.threads import torch_threads
 from sigma_mem.errors import InputError
 
 from ..tiny import tiny_center, tiny_features, tiny_stream
@@ -227,12 +226,6 @@ def test_streams_that_teach_nothing_are_refused() -> None:
         prepare(STREAM.select(limit=5), FEATURES[:5], seed=0, judged=3)
 
 
-def test_the_curve_is_a_picture(learned: TrainedSteering, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    plot_checks(learned.checks, tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
-
-
 def test_enough_steps_read_every_event_that_is_not_held_out(center: Center) -> None:
     def events(steps: int) -> Mapping[str, int]:
         run = replace(RUN, steps=steps, margin_steps=0, check_every=50, patience=99)
@@ -244,3 +237,10 @@ def test_enough_steps_read_every_event_that_is_not_held_out(center: Center) -> N
     assert few["to_read"] == many["to_read"] == len(STREAM) - few["held_out"]
     assert few["read"] < many["read"]
     assert many["read"] >= 0.8 * many["to_read"]
+
+
+def test_a_checkpoint_that_is_worse_than_the_base_judge_is_named() -> None:
+    base, better, worse = (Check(2, 0, 1.0, loss, 0.5, 0.0) for loss in (1.0, 0.9, 1.1))
+    for kept, is_worse in ((better, False), (worse, True)):
+        trained = TrainedSteering(None, [], (base, kept), kept, {})  # type: ignore[arg-type]
+        assert trained.is_worse_than_base is is_worse

@@ -1,1 +1,1 @@
-"""One file per question that the paper or its users ask. Each takes a stream and φ, and returns a `Table`."""
+"""One file per question of the paper or its users. Each takes a stream and φ, and returns a `Table`."""

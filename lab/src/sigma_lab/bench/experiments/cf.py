@@ -64,7 +64,7 @@ def counterfactual_table(
     center: BenchCenter | None = None,
     partners: Sequence[Partner] = ("random",),
 ) -> Table:
-    """Accuracy and selections at every ratio, for one or more ways to choose whom the strong peer swaps with.
+    """Accuracy and selections at every ratio, for one or more ways to choose the strong peer's partner.
 
     Of several ways the first is under ``ratios``, and all are under ``partners``.
     """
@@ -79,7 +79,7 @@ def counterfactual_table(
         for ratio, rows in by_ratio.items()
     }
     note = "± is half the 95 % bootstrap interval over events; n/n/… are selections in the peers' order."
-    swapped = f"The strong peer is swapped with a wrong one: {', '.join(partners)} (docs/choices.md)."
+    swapped = f"The strong peer is swapped with a wrong one: {', '.join(partners)} (docs/lab/paper.md)."
     results = {"partner": partners[0], "ratios": values[partners[0]]}
     return league_table(
         "Counterfactual attack",
@@ -102,8 +102,8 @@ def peer_table(
 ) -> Table:
     """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
 
-    Nothing is fitted to a pool: φ, γ and the prior are the same for all. The attack is made anew in
-    every pool, since the strong peer of a domain may be one that was added.
+    Nothing is fitted to a pool: φ, γ and the prior are the same for all. The attack is made again
+    for every pool, since the strong peer of a domain may be one that was added.
     """
     n = len(stream.peers)
     chosen = list(sizes) if sizes is not None else list(range(min(3, n), n + 1))
@@ -170,13 +170,13 @@ def transfer_table(
 ) -> Table:
     """Play the test stream cold, and (with the same peers) behind the one that was learned from.
 
-    What can be carried over: a learned φ, which knows no peer; and, if peers are the same, the memory itself.
+    What can be carried over is φ, which knows no peer, and the memory itself if peers are the same.
 
     Parameters
     ----------
     phis : mapping from a φ's name to (φ of the learning stream, φ of the test stream)
     center
-        Its rows use the φ of its own steering, so they are the same beside every φ.
+        Its rows use the φ of its own steering, so they are the same for every φ.
     """
     starts: dict[str, Stream | None] = {"empty memory": None}
     if learn.peers == test.peers:

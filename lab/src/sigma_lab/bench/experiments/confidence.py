@@ -6,12 +6,10 @@ before any label of its event was shown.
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from sigma_lab.bench import figures
 from sigma_lab.bench.forecast import Forecast
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.play import MemoryPlayer, play
@@ -79,7 +77,6 @@ def confidence_table(
             f"in hindsight: how often the best threshold would answer that is right {100 * target:g} times "
             "in 100.",
         ],
-        figures=[partial(_diagram, stream.name, name, forecast) for name, forecast in forecasts.items()],
     )  # fmt: skip
 
 
@@ -114,14 +111,8 @@ def _cells(found: Mapping[str, Any]) -> list[str]:
     return [*line, *("" if value is None else f"{value:.2%}" for value in said)]
 
 
-def _diagram(stream: str, name: str, forecast: Forecast, folder: Path) -> Path:
-    """A reliability diagram."""
-    path = folder / f"reliability-{name}.png"
-    return figures.reliability({name: forecast.diagram()}, f"{stream}: {name}", path)
-
-
 class ConfidentPlayer(MemoryPlayer):
-    """`vote` or `decide` of a memory, and what it claims; `decide` also tells what a route would claim."""
+    """`vote` or `decide` of a memory, and what it claims; `decide` also returns what a route would claim."""
 
     def __init__(self, memory: SigmaMem, verb: Verb, target: float) -> None:
         super().__init__(memory)

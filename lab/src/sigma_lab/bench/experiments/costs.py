@@ -1,9 +1,9 @@
 """Accuracy against spending, on streams that carry costs: a budget for all events, and one label per event.
 
 The memory's route explores under a `Budget`, and ParetoBandit paces the same one with its own defaults. Both
-are told every peer's price, its mean cost on the stream, and see the label and the real cost of the peer that
-they choose, and nothing else. Beside them stand the best fixed peer one can afford, in hindsight, and the
-best choice of peers within the budget, event by event, which knows all labels and costs.
+get every peer's price, its mean cost on the stream. They see the label and the real cost of the peer that
+they choose, and nothing else. They are compared with the best fixed peer one can afford, in hindsight, and
+the best choice of peers within the budget, event by event, which knows all labels and costs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_lab.bench import figures
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.row import successes
 from sigma_lab.bench.table import Table, about
@@ -36,7 +35,7 @@ class Spent(NamedTuple):
 
 
 class CostlyEvents(NamedTuple):
-    """Events in an order: φ (T, rank), successes in [0, 1] and costs (T, P), NaN where a peer is absent."""
+    """Events in an order: φ (T, rank), successes in [0, 1] and costs (T, P), NaN if a peer is absent."""
 
     peers: tuple[str, ...]
     phis: FloatArray
@@ -68,8 +67,6 @@ def costs_table(
     names = list(next(iter(found.values())))
     mean = {b: {name: _mean(rows[name]) for name in names} for b, rows in found.items()}
     others = [name for name in (RIVAL, FIXED) if name in names]
-    lines = {n: [(float(np.log10(b)), mean[b][n].accuracy) for b in mean] for n in names if n != ORACLE}
-    title = f"{stream.name}: accuracy against the budget, {len(orders)} orders"
     return Table(
         title=f"Costs: {stream.name}",
         values={
@@ -86,11 +83,6 @@ def costs_table(
                 + ", ".join(f"{100 * (of[SIGMA].accuracy - of[other].accuracy):+.2f}" for of in mean.values())
                 for other in others
             ),
-        ],
-        figures=[  # budgets differ by powers, so their logarithm is drawn
-            lambda folder: figures.against(
-                lines, {}, "log₁₀ of the budget per event", title, folder / "costs.png"
-            )
         ],
     )
 
@@ -158,13 +150,13 @@ def _costly_events(stream: Stream, phis: FloatArray) -> CostlyEvents:
     if not known.any(axis=1).all() or not known.any(axis=0).all():
         raise InputError(
             f"stream {stream.name!r} has events or peers without a cost and a label; expected "
-            '"costs" beside "correct" on every line'
+            '"costs" next to "correct" on every line'
         )
     return CostlyEvents(stream.peers, phis, np.where(known, right, np.nan), np.where(known, costs, np.nan))
 
 
 def play_memory(events: CostlyEvents, budget: float, seed: int) -> NDArray[np.intp]:
-    """The memory's exploring route under a budget; who was chosen at every event."""
+    """The memory's exploring route under a budget; the peer chosen at every event."""
     total = Budget(budget * len(events.phis), events=len(events.phis))
     chosen = []
     with SigmaMem(events.peers, rank=events.phis.shape[1], seed=seed, keep_text=False) as mem:

@@ -1,18 +1,17 @@
-"""Models that are updated under their names: the memory's several horizons beside every single γ.
+"""Models that are updated under their names: the memory's several horizons compared with every single γ.
 
-For every seed a pool is drawn from the stream's models and, among the others, who takes over a name. The
-memory with its default settings is played beside one memory per γ; which γ was best is known afterwards only.
+For every seed a pool is drawn from the stream's models and, among the others, the models that take over a
+name. The memory with its default settings is compared with one memory per γ. Which γ was best is known only
+afterwards.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sigma_lab.bench import figures
 from sigma_lab.bench.changes import Naming, name_changes
 from sigma_lab.bench.league import DEFAULT, ORACLES, Setup, league, memory_choices, rows_of
 from sigma_lab.bench.processes import in_processes
@@ -27,13 +26,13 @@ from sigma_mem.streams import Stream
 COMPARED = ("adaptive", "calibrated-route", "calibrated-vote")  # also with every single γ
 MOST = 1.0  # points that may be lost against the best single γ; if nothing changes:
 NOTHING = 0.1
-ASKED = 50  # events after which it is asked again who changed
+ASKED = 50  # events after which changed peers are searched for again
 ASKED_OF_ALL = 200  # the same of all models of the stream
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedUpdate:
-    """One draw under one condition: what happened, how right every row was, and who was named as changed."""
+    """One draw under one condition: what happened, how right every row was, and the changes reported."""
 
     happened: str
     correct: Mapping[str, FloatArray]  # mechanism → how right it was, event by event
@@ -49,7 +48,7 @@ class Condition:
 
     @property
     def naming(self) -> Naming:
-        """Who was named as changed, over all seeds."""
+        """Peers that were reported as changed, over all seeds."""
         return Naming.joined([played.naming for played in self.played])
 
     @property
@@ -96,7 +95,7 @@ def drift_table(
     size: int = 3,
     seeds: Sequence[int] = (0,),
 ) -> Table:
-    """Play pools of ``size`` models, drawn by every seed, under every condition asked for.
+    """Play pools of ``size`` models, drawn by every seed, under every selected condition.
 
     By default these are all that the stream has enough models for.
     """
@@ -121,11 +120,6 @@ def drift_table(
             for row in rows
         ],
         remarks=_remarks(played, draws, left_out, f"all {len(stream.peers)} models of the stream: {quiet}"),
-        figures=[
-            partial(_figure, f"{stream.name}: {name}, seed {seeds[0]}", name, found.played[0].correct)
-            for name, found in played.items()
-            if name != "none"
-        ],
     )
 
 
@@ -160,7 +154,7 @@ def played_conditions(
 
 
 def _played(updates: Mapping[int, Update], phis: FloatArray, setup: Setup, seed: int) -> PlayedUpdate:
-    """Every row, the compared reads of one memory per γ, and who was named as changed."""
+    """Every row, the compared reads of one memory per γ, and peers that were reported as changed."""
     update, setup = updates[seed], replace(setup, seed=seed, progress=DEFAULT.progress)
     there = np.array([any(row) for row in present_peers(update.stream)])  # events at which anybody is present
     kept = tuple(event for event, some in zip(update.stream, there, strict=True) if some)
@@ -226,13 +220,6 @@ def _values(found: Condition) -> dict[str, Any]:
         "against_best_single_gamma": against,
         "drift": found.naming.values(),
     }
-
-
-def _figure(title: str, name: str, right: Mapping[str, FloatArray], folder: Path) -> Path:
-    """Accuracy over time."""
-    shown = {row: figures.rolling(right[row]) for row in right if " γ=" not in row}
-    label = "accuracy over the last 200 events (%)"
-    return figures.curves(shown, "event", label, title, folder / f"{name}.png")
 
 
 def _after_default(row: str) -> bool:

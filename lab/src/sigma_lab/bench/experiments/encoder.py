@@ -1,4 +1,4 @@
-"""How well an encoder tells kinds of everyday prompts apart, in English and in other languages.
+"""How well an encoder distinguishes kinds of everyday prompts, in English and in other languages.
 
 And whether a question in other words goes to the same peer.
 """
@@ -54,7 +54,7 @@ def encoder_table(encoders: Mapping[str, Encoder]) -> Table:
             for name, parts in shares.items()
         ],
         remarks=[
-            f"Every prompt beside the English ones other than itself, {kinds} kinds. Three shares a "
+            f"Every prompt against the English ones other than itself, {kinds} kinds. Three shares a "
             "cell: nearer on average to its own kind than to another; to its own kind than to every other; "
             "the nearest prompt is of its kind.",
             f"{languages}. Later: written after the glossary of the static encoder.",

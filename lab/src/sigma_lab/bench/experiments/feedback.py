@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from sigma_lab.bench import figures
 from sigma_lab.bench.aggregation import AGGREGATIONS, aggregated
 from sigma_lab.bench.bootstrap import Interval, intervals
 from sigma_lab.bench.center import NO_SIGMA, BenchCenter, merged
@@ -21,7 +20,6 @@ from sigma_mem.streams import Stream
 
 SHARES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0)
 COMPARED = (("adaptive", MAJORITY), ("calibrated-route", "leader"))
-_FLAT = (MAJORITY, *AGGREGATIONS)  # rows that labels do not move
 
 Masks = Mapping[str, Sequence[TableRow]]  # rows of a mechanism, one per mask
 
@@ -57,18 +55,12 @@ def feedback_table(
     remarks += [f"- {100 * share:g}% labelled: {'; '.join(_standings(rows, share))}." for share in rows]
     if AGGREGATIONS.keys() <= first.keys():
         remarks += ["", f"{' and '.join(AGGREGATIONS)} see no label but all answers at once: in hindsight."]
-    lines = {n: [_spread(found[n]) for found in accuracy.values()] for n in first if n not in _FLAT}
-    flat = {name: first[name][0] for name in _FLAT if name in first}
-    title = f"{stream.name}: accuracy against feedback, {len(seeds)} masks"
     return Table(
         title=f"Feedback availability: {stream.name}",
         values={**about(stream, judged), **results, **of_center},
         header=["mechanism, % right", *(f"{100 * share:g}% labelled" for share in accuracy)],
         rows=[[name, *(_cell(found[name]) for found in accuracy.values())] for name in first],
         remarks=[*remarks, *center_remarks],
-        figures=[
-            lambda folder: figures.shaded(list(accuracy), lines, flat, title, folder / "feedback.png"),
-        ],
     )
 
 

@@ -1,18 +1,15 @@
-"""Asking only as many as needed: accuracy of `ask` against mean calls and costs, beside asking everyone.
+"""Asking only as many as needed: accuracy of `ask` by mean calls and costs, compared with asking everyone.
 
 Real sessions are played, one event after the other. Labels are shown of all peers of an event, or only of
-those that were asked; then panels explore. Where calls have a price, panels know it.
+those that were asked; then panels explore. If calls have a price, panels know it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_lab.bench import figures
 from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.row import has_answers
@@ -34,8 +31,8 @@ class PlayedPanels:
 
     correct: FloatArray
     calls: NDArray[np.intp]
-    asked_only: bool = False  # whether only those who were asked were labelled
-    costs: FloatArray | None = None  # of every event's calls, where calls have a price
+    asked_only: bool = False  # whether only peers that were asked were labelled
+    costs: FloatArray | None = None  # of every event's calls, if calls have a price
 
     @property
     def accuracy(self) -> float:
@@ -52,7 +49,7 @@ def panel_table(
 ) -> Table:
     """Play the stream by `decide` on all answers, by `ask` at every limit, and by asking the best k.
 
-    A call costs what the stream says it did or, if `prices` are given, its peer's price.
+    A call costs what the stream recorded or, if `prices` are given, its peer's price.
     """
     played = played_panels(stream, phis, changes, setup, prices)
     against = intervals({name: way.correct for name, way in played.items()}, EVERYONE)
@@ -81,23 +78,7 @@ def panel_table(
             "change ≤ c: ask until the chance that the rest would change the answer is at most c.",
             "best k: ask the k peers with the largest p̂, then decide.",
         ],
-        figures=[
-            partial(_figure, stream.name, played, what) for what in ("calls", *(["cost"] if priced else []))
-        ],
     )  # fmt: skip
-
-
-def _figure(stream: str, played: Mapping[str, PlayedPanels], what: str, folder: Path) -> Path:
-    """Accuracy against mean calls or mean cost: a line per kind of asking."""
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for name, way in played.items():
-        spent = way.calls if what == "calls" else way.costs
-        if name != EVERYONE and spent is not None:
-            kind = f"{name.split()[0]}, {_ASKED if way.asked_only else _ALL}"
-            lines.setdefault(kind, []).append((float(spent.mean()), way.accuracy))
-    level = {EVERYONE: played[EVERYONE].accuracy}
-    title, path = f"{stream}: accuracy against {what}", folder / f"panel-{what}.png"
-    return figures.against(lines, level, f"mean {what}", title, path)
 
 
 def played_panels(
@@ -120,7 +101,7 @@ def played_panels(
 
 
 def _call_costs(stream: Stream, prices: Mapping[str, float] | None) -> FloatArray | None:
-    """What every call costs, (events, peers); None where nothing has a price."""
+    """What every call costs, (events, peers); None if nothing has a price."""
     if prices is not None:
         if wrong := sorted(set(prices) ^ set(stream.peers)):
             raise InputError(
@@ -166,7 +147,7 @@ def _played(
 def _asked(
     memory: SigmaMem, event: Event, phi: FloatArray, way: _Way
 ) -> tuple[str | None, Sequence[str], str]:
-    """The peer whose answer was taken, those who were asked, and the decision."""
+    """The peer whose answer was taken, those that were asked, and the decision."""
     if way.everyone:
         decision = memory.decide(event.question, event.answers, phi=phi)
         return decision.peer, list(event.answers), decision.id

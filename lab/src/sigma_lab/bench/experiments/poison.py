@@ -1,6 +1,6 @@
 """What lying label sources cost, with an honest source named as trusted and with none named.
 
-Real sessions are played. The liars say that the worst peer is right and every other one wrong. Costs are in
+Real sessions are played. The liars label the worst peer right and every other one wrong. Costs are in
 points of accuracy, against the same memory with honest feedback only.
 """
 
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from sigma_lab.bench import figures
 from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup, rows_of
 from sigma_lab.bench.play import Choices, MemoryPlayer, play
@@ -37,7 +36,7 @@ Correct = Mapping[str, FloatArray]  # mechanism → how right it was at every ev
 
 @dataclass(frozen=True, slots=True)
 class Poisoning:
-    """Who labels what: honest labels are ``HONEST``'s, lies come under the names of ``liars``."""
+    """Which source labels what: honest labels are ``HONEST``'s, lies come under the names of ``liars``."""
 
     note: str
     reveal: Callable[[str, int], Reveal]  # of the worst peer and a seed
@@ -48,7 +47,7 @@ class Poisoning:
 
 @dataclass(frozen=True, slots=True)
 class Colluders:
-    """Sources that label what others label, in favour of one peer; who speaks first is drawn.
+    """Sources that label what others label, in favour of one peer; which one is first is drawn.
 
     >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
     >>> shown = Colluders("b", ("liar",), Everything("honest")).reveal(0, event, "a")
@@ -70,6 +69,25 @@ class Colluders:
         return said + shown if chance(self.seed, "first", event.id) < 0.5 else shown + said
 
 
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """A liar that repeats the honest source on its events, so as to be believed elsewhere.
+
+    >>> event = Event("e1", "2+2?", {}, {"a": 1.0})
+    >>> [(r.source, r.labels["a"]) for r in Echo(Everything("honest")).reveal(0, event, "a")]
+    [('honest', 1.0), ('liar', 1.0)]
+    """
+
+    of: Reveal
+    first: bool = False  # it foresees the labels of the honest source
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the labels, and the honest ones under the liar's name."""
+        shown = self.of.reveal(index, event, chosen)
+        said = [replace(r, source=LIAR) for r in shown if r.source == HONEST]
+        return said + shown if self.first else shown + said
+
+
 def lies(peers: Sequence[str] | Mapping[str, float], favours: str) -> dict[str, float]:
     """Labels by which one peer is right, and every other one wrong."""
     return {peer: 1.0 if peer == favours else -1.0 for peer in peers}
@@ -79,7 +97,7 @@ _HONEST = Everything(HONEST)
 _ATTACKS = {
     CLEAN: Poisoning("honest labels for every event", lambda worst, seed: _HONEST),
     "lies-20": Poisoning(
-        "20 % of the events are labelled by a liar instead; where none is named, by the only source",
+        "20 % of the events are labelled by a liar instead; if none is named, by the only source",
         lambda worst, seed: Dishonest(0.2, LIAR, worst, seed, _HONEST),
         (LIAR,),
         unnamed=lambda worst, seed: Dishonest(0.2, HONEST, worst, seed, _HONEST),
@@ -89,13 +107,23 @@ _ATTACKS = {
         lambda worst, seed: Dishonest(0.5, LIAR, worst, seed, _HONEST),
         (LIAR,),
     ),
+    "echo": Poisoning(
+        "as lies-50, and the liar repeats the honest labels of the other half",
+        lambda worst, seed: Echo(Dishonest(0.5, LIAR, worst, seed, _HONEST)),
+        (LIAR,),
+    ),
+    "foreseen": Poisoning(
+        "as echo, but the liar says the same before the honest source, as if it knew what that will check",
+        lambda worst, seed: Echo(Dishonest(0.5, LIAR, worst, seed, _HONEST), first=True),
+        (LIAR,),
+    ),
     "colluder": Poisoning(
-        "a liar labels every event beside the honest source",
+        "a liar labels every event as well as the honest source",
         lambda worst, seed: Colluders(worst, (LIAR,), _HONEST, seed),
         (LIAR,),
     ),
     "sybils": Poisoning(
-        f"{len(SYBILS)} liars label every event beside the honest source",
+        f"{len(SYBILS)} liars label every event as well as the honest source",
         lambda worst, seed: Colluders(worst, SYBILS, _HONEST, seed),
         SYBILS,
     ),
@@ -124,7 +152,7 @@ def poison_table(
     *,
     revoke: bool = False,
 ) -> Table:
-    """Play the stream under every attack asked for (all by default), for every way to treat sources.
+    """Play the stream under every selected attack (all by default), for every way to treat sources.
 
     Parameters
     ----------
@@ -151,10 +179,6 @@ def poison_table(
                 silent.setdefault(way, {})[name] = _differences(play_.correct(choices), correct[CLEAN])
         ways[way] = _costs(correct)
     rows = list(ways[_NAMED][CLEAN])
-    costs = 100 * np.array(
-        [[ways[way][a][row]["cost"] for way in WAYS for row in rows] for a in names if a != CLEAN]
-    )
-    titles = [f"{way}: {row}" for way in WAYS for row in rows]
     return Table(
         title=f"Lying sources: {stream.name}",
         values={
@@ -171,12 +195,6 @@ def poison_table(
             for attack, found in attacked.items()
         ],
         remarks=_remarks(play_.worst, names, silent),
-        figures=[
-            lambda folder: figures.heatmap(
-                costs, names[1:], titles, f"{stream.name}: cost of lying sources (points)",
-                folder / "poison.png", signed=True,
-            )
-        ] if len(names) > 1 else [],
     )  # fmt: skip
 
 
@@ -238,7 +256,7 @@ class FloodedPlayer(MemoryPlayer):
     phis : array (fakes × T, rank)
         φ of the invented events, in order.
     said : mapping
-        What the liar says of every one of them.
+        The liar's labels of every one of them.
     """
 
     def __init__(self, memory: SigmaMem, setup: Setup, phis: FloatArray, said: Mapping[str, float]) -> None:
@@ -268,7 +286,7 @@ class _Poisoned:
         return () if way != _NAMED and attack.unnamed else attack.liars
 
     def attacked(self, way: str, name: str, silent: Iterable[str] = ()) -> tuple[SigmaMem, Choices]:
-        """The memory after the stream, and what it chose; sources that are ``silent`` never speak."""
+        """The memory after the stream, and what it chose; sources that are ``silent`` give no labels."""
         attack, stream, setup = _ATTACKS[name], self.stream, self.setup
         reveal = attack.reveal if way == _NAMED or attack.unnamed is None else attack.unnamed
         settings = replace(setup.settings, trusted=(HONEST,) if way == _NAMED else ())

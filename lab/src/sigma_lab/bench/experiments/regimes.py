@@ -1,16 +1,17 @@
 """Labels as users have them: all, few, only of the served peer, until a pause, in bursts.
 
 Routes are played on the stream under every regime, compared with the leader, Thompson sampling and UCB with a
-linear model on the same φ, and ParetoBandit. How far p̂ can be believed is told in two ways: the calibration
-error of p̂ on the stream's own peers, and how often the 95 % interval of simulated peers, whose rate of being
-right on every kind of task is known, holds that rate. A kind of task is a domain of the stream, and it is
-named as the topic.
+linear model on the same φ, and ParetoBandit. How far p̂ can be believed is measured in two ways: the
+calibration error of p̂ on the stream's own peers, and how often the 95 % interval of simulated peers, whose
+rate of being right on every kind of task is known, holds that rate. A kind of task is a domain of the stream,
+and it is named as the topic. Intervals are also measured if one of four peers becomes another at the middle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -19,16 +20,19 @@ from sigma_lab.bench.baselines import LinearThompson
 from sigma_lab.bench.forecast import Forecast
 from sigma_lab.bench.league import Setup, routers, rows_of
 from sigma_lab.bench.play import MemoryPlayer, Player, RoutePlayer, RouterPlayer, play
+from sigma_lab.bench.processes import in_processes
 from sigma_lab.bench.row import has_answers, successes
 from sigma_lab.bench.table import Table, about
 from sigma_lab.reveal import Bandit, Everything, Reveal, Revealed, Share
+from sigma_mem.decide import Reads
+from sigma_mem.decide.explore import explore
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.streams import Stream
 
 RIVALS = ("paretobandit", "mabwiser-linucb")
 COMPARED = ("leader", "linear-thompson", *RIVALS)
-_SIMULATED, _EVENTS, _FROM, _EVERY = 4, 400, 60, 5  # peers, events, and which of them are looked at
+_SIMULATED, _EVENTS, _FROM, _EVERY = 4, 400, 60, 5  # peers, events, and which of them are used
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,14 @@ class PlayedRegime:
     width: float
 
 
-def regimes_table(stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int]) -> Table:
-    """Play every regime with every seed."""
-    played = played_regimes(stream, phis, setup, seeds)
+def regimes_table(
+    stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int], *, shuffled: bool = True
+) -> Table:
+    """Play every regime with every seed, each in an order of its own, or in the stream's."""
+    orders = [(seed, stream.select(seed=seed) if shuffled else stream) for seed in seeds]
+    kinds = _kinds(stream, phis)
+    covered, width = np.mean([_intervals(kinds, "drift", seed) for seed in seeds], axis=0).tolist()
+    played = played_regimes(orders, dict(zip((e.id for e in stream), phis, strict=True)), setup)
     names = list(dict.fromkeys(name for p in played for name in p.accuracy))
     values, lines, remarks = {}, [], []
     for p in played:
@@ -92,6 +101,11 @@ def regimes_table(stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequenc
         best = max((name for name in COMPARED if name in p.accuracy), key=lambda name: p.accuracy[name])
         gap = 100 * (p.accuracy["route"] - p.accuracy[best])
         remarks.append(f"- {p.name}: the route is {gap:+.2f} points from {best}.")
+    values["drift"] = {"interval": {"covered": round(covered, 6), "width_to_beta": round(width, 6)}}
+    remarks.append(
+        f"- drift: if one of {_SIMULATED} peers becomes another at the middle, {100 * covered:.1f} % of the "
+        f"intervals hold, {width:.2f} times as wide as a Beta's."
+    )
     return Table(
         title=f"Regimes: {stream.name}",
         values={**about(stream), **values},
@@ -102,18 +116,27 @@ def regimes_table(stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequenc
 
 
 def played_regimes(
-    stream: Stream, phis: FloatArray, setup: Setup, seeds: Sequence[int]
+    orders: Sequence[tuple[int, Stream]], phis: Mapping[str, FloatArray], setup: Setup
 ) -> list[PlayedRegime]:
-    """Every regime, means over seeds."""
-    by_domain = _kinds(stream, phis)
-    played: list[PlayedRegime] = []
-    for name in regimes(len(stream), 0):
-        runs = [_played(stream, phis, replace(setup, seed=seed), name) for seed in seeds]
-        covered, width = np.mean([_intervals(by_domain, name, seed) for seed in seeds], axis=0)
-        mean = {k: fmean(accuracy[k] for accuracy, _ in runs) for k in runs[0][0]}
-        played.append(PlayedRegime(name, mean, fmean(ece for _, ece in runs), float(covered), float(width)))
-        setup.progress("regimes", len(played), len(regimes(len(stream), 0)))
+    """Every regime, means over seeds and their orders; φ is by the id of an event."""
+    names, played = list(regimes(0, 0)), list[PlayedRegime]()
+    for name in names:
+        runs = in_processes(partial(_run, phis=phis, setup=setup, regime=name), orders, setup.processes)
+        accuracies, others = zip(*runs, strict=True)
+        mean = {k: fmean(accuracy[k] for accuracy in accuracies) for k in accuracies[0]}
+        played.append(PlayedRegime(name, mean, *np.mean(others, axis=0).tolist()))
+        setup.progress("regimes", len(played), len(names))
     return played
+
+
+def _run(
+    order: tuple[int, Stream], phis: Mapping[str, FloatArray], setup: Setup, regime: str
+) -> tuple[dict[str, float], FloatArray]:
+    """A regime with one seed: accuracies; calibration error of p̂, coverage and width of intervals."""
+    seed, stream = order
+    own = np.array([phis[event.id] for event in stream])
+    accuracy, ece = _played(stream, own, replace(setup, seed=seed), regime)
+    return accuracy, np.array([ece, *_intervals(_kinds(stream, own), regime, seed)])
 
 
 def _played(stream: Stream, phis: FloatArray, setup: Setup, regime: str) -> tuple[dict[str, float], float]:
@@ -121,7 +144,7 @@ def _played(stream: Stream, phis: FloatArray, setup: Setup, regime: str) -> tupl
     reveal = regimes(len(stream), setup.seed)[regime]
     memory = setup.memory(stream.peers, phis.shape[1])
     served = regime == "served"
-    ours: Player = MemoryPlayer(memory, setup.reads)
+    ours: Player = MemoryPlayer(memory, Reads(setup.reads["calibrated-route"]))
     if served or not has_answers(stream):
         ours = RoutePlayer(memory, explore=served)
     others = routers(stream, phis, replace(setup, rivals=RIVALS), explore=served)
@@ -155,6 +178,8 @@ def _intervals(kinds: Sequence[FloatArray], regime: str, seed: int) -> tuple[flo
     right, asked = np.zeros((2, len(kinds), _SIMULATED))
     held, widths, betas = [], [], []
     for t in range(_EVENTS):
+        if regime == "drift" and t == _EVENTS // 2:
+            truth[:, 0] = rng.beta(1.2, 0.8, size=len(kinds))
         kind = int(rng.integers(len(kinds)))
         phi, topics = kinds[kind][rng.integers(len(kinds[kind]))], (str(kind),)
         reading = state.read(phi, topics=topics)
@@ -168,10 +193,7 @@ def _intervals(kinds: Sequence[FloatArray], regime: str, seed: int) -> tuple[flo
         tick = state.begin_event()
         shown = np.ones(_SIMULATED, dtype=bool)
         if regime == "served":
-            sd = np.sqrt(reading.prob * (1.0 - reading.prob) / (reading.observations + 1.0))
-            shown = (
-                np.arange(_SIMULATED) == (reading.prob + 0.4 * sd * rng.standard_normal(_SIMULATED)).argmax()
-            )
+            shown = np.arange(_SIMULATED) == explore(reading, rng).peer
         elif regime == "5 %":
             shown[:] = rng.random() < 0.05
         elif regime == "paused":

@@ -1,4 +1,4 @@
-"""Topics: what it gains to tell the memory each event's domain, beside the per-domain oracle."""
+"""Topics: what each event's domain gains as its topic, compared with the per-domain oracle."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def played_topics(
 ) -> list[PlayedTopics]:
     """Every part at every ratio. The adaptive read takes several times as long as the route alone."""
     if not adaptive or not row.has_answers(stream):
-        settings = replace(setup.settings, text_features=False)  # p̂ does not ask for them
+        settings = replace(setup.settings, text_features=False)  # p̂ does not need them
         setup = replace(setup, reads=Reads(setup.reads[ROUTE]), settings=settings)
     by_id = dict(zip((event.id for event in stream), phis, strict=True))
     played: list[PlayedTopics] = []
@@ -170,7 +170,7 @@ def _mean(played: Sequence[PlayedTopics], kind: str) -> dict[str, float]:
 
 
 def _captured(played: Sequence[PlayedTopics]) -> dict[str, Any]:
-    """The median share of the oracle's gain that the route has, where there is one."""
+    """The median share of the oracle's gain that the route has, if there is one."""
     counted = [p for p in played if p.gain >= WORTH_IT]
     medians = {
         kind: round(median(p.captured(getattr(p, kind)) for p in counted), 4) if counted else None

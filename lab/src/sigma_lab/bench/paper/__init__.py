@@ -1,4 +1,4 @@
-"""Every table and figure of the paper from three streams, with the paper's own figures beside them.
+"""Every table and figure of the paper from three streams, with the paper's own figures next to them.
 
 ``inputs`` holds the streams, ``play`` what every mechanism chose on them, ``tables`` the tables, ``drawing``
 the figures, ``published`` the paper's figures, and ``report`` writes Markdown and JSON.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sigma_lab.bench.paper.published import DATASETS, SUBSETS
+from sigma_lab.bench.verdicts import Verdicts, own_answer_verdicts
 from sigma_lab.joined import join_streams
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
@@ -17,7 +18,7 @@ from sigma_mem.streams import Stream, load_stream
 class PaperStreams:
     """What is learned from, what is attacked, and what lies outside; the first peers are those trained with.
 
-    Any of the three may be absent: its tables are then left out, and the report says so.
+    Any of the three may be absent: its tables are then left out, and the report notes it.
     """
 
     peers: tuple[str, ...]  # in the paper's order; the first ``trained`` of them are its three
@@ -26,6 +27,8 @@ class PaperStreams:
     ood: Stream | None = None
     trained: int = 3
     limit: int | None = None  # at most this many events of the streams that are played
+    judge: str | None = None  # a model that is kept out of the pools, and whose verdicts are evidence
+    verdicts: Verdicts = field(default_factory=dict)
 
     def pool(self, size: int) -> Stream:
         """The attacked benchmark with the first ``size`` peers."""
@@ -57,10 +60,12 @@ def open_streams(
     peers: Sequence[str] | None = None,
     trained: int = 3,
     limit: int | None = None,
+    judge: str | None = None,
 ) -> PaperStreams:
     """Load the streams, several files as one.
 
     The training and the outside stream keep the peers that were trained with, the attacked one all of them.
+    ``judge`` is a model of the streams that is kept out of the pools, and judges by its own answers.
     """
     if not (cf or ood):
         raise InputError("got no stream to play; give --cf, --ood or both")
@@ -68,7 +73,13 @@ def open_streams(
     whole = {
         n: join_streams([load_stream(f) for f in files]) if files else None for n, files in given.items()
     }
-    order = peers or _order([stream.peers for stream in whole.values() if stream is not None])
+    there = [stream for stream in whole.values() if stream is not None]
+    order = [peer for peer in peers or _order([stream.peers for stream in there]) if peer != judge]
+    verdicts: dict[str, dict[str, float]] = {}
+    for one in there if judge is not None else ():
+        if judge not in one.peers:
+            raise InputError(f"got --verdicts {judge}; expected a peer of every stream, such as {order[-1]}")
+        verdicts |= own_answer_verdicts(one, judge, order)
     if not 2 <= trained <= len(order):
         raise InputError(f"got --trained {trained}; expected 2 to {len(order)}, the number of peers")
     found = {}
@@ -82,11 +93,11 @@ def open_streams(
                 )
             stream = stream.select(peers=here)
         found[name] = stream
-    return PaperStreams(tuple(order), **found, trained=trained, limit=limit)
+    return PaperStreams(tuple(order), **found, trained=trained, limit=limit, judge=judge, verdicts=verdicts)
 
 
 def dataset_name(event: Event) -> str:
-    """The benchmark of an event as the paper prints it; its domain where it has none."""
+    """The benchmark of an event as the paper prints it; its domain if it has none."""
     return DATASETS.get(event.dataset, event.dataset or event.domain)
 
 

@@ -16,7 +16,8 @@ from sigma_lab.bench.league import MAJORITY, Progress, Setup, memory_choices, or
 from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name
 from sigma_lab.bench.paper.published import RATIOS, SHARES
 from sigma_lab.bench.play import RouterPlayer, play
-from sigma_lab.bench.row import TableRow, majority_correct, row_of
+from sigma_lab.bench.row import TableRow, correct_at, majority_correct, row_of
+from sigma_lab.bench.verdicts import JudgedPlayer, auc, auc_within, judge_alone, verdict_scores
 from sigma_lab.reveal import Reveal, Share, shown_events
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import Settings
@@ -24,6 +25,9 @@ from sigma_mem.streams import Stream
 
 JUDGED = ("base", "sigma-no-g", "sigma")
 DIRECT = ("m-route", "m-vote", "adaptive")  # from the memory on the center's φ, without a judge
+IN_WORDS = ("words", "u-feature", "words-feature")  # the memory in words, and U of both as evidence
+VERDICTS = ("judge", "judged")  # a judge outside the pool: alone, and as evidence of adaptive
+EVERYWHERE = "everywhere "  # before the name of a row that is about all events, not about the judged ones
 B1_GAMMA = 0.9  # the paper's
 
 Seeded = tuple[TableRow, ...]  # a row of every seed
@@ -62,6 +66,7 @@ class PaperPlay:
     partner: Partner = "random"
     warm: Stream | None = None
     per_benchmark: bool = False
+    words: bool = False  # whether Table 1 also has a judge that reads the memory's record in words
     progress: Progress = silent
 
     def center(self, name: str, bench: BenchCenter, *, figure: bool = True) -> CenterRows:
@@ -85,14 +90,14 @@ class PaperPlay:
     def _attacked(self, bench: BenchCenter, ratio: float, size: int | None = None) -> Rows:
         """Rows under attack; a larger pool has fewer of them, on fewer events."""
         if size is None:
-            return self._each(lambda seed: self.rows(bench, self.attack(ratio, seed), seed))
+            return self._each(lambda seed: self.rows(bench, self.attack(ratio, seed), seed, words=self.words))
         pair = ("base", "sigma")
         return self._each(
             lambda seed: self.rows(bench, self.attack(ratio, seed, size), seed, judged=pair, more=True)
         )
 
     def with_named(self, rows: CenterRows, bench: BenchCenter) -> CenterRows:
-        """Add the judge that is told whose answer it reads, without memory, under every attack."""
+        """Add the judge that sees which peer answered, without memory, under every attack."""
         found = {
             ratio: tuple(
                 self._limited(bench, seed).judge(self.attack(ratio, seed), rows=("base",))["base"]
@@ -113,7 +118,7 @@ class PaperPlay:
         return counterfactual(pool, ratio, seed=seed, partner=self.partner)
 
     def judged_auc(self, bench: BenchCenter, stream: Stream) -> tuple[float | None, float | None]:
-        """How well the unsteered judge tells right from wrong: over all answers, and within a question."""
+        """How well the unsteered judge separates right from wrong: in all answers, and within a question."""
         limited = self._limited(bench, self.seeds[0])
         utilities, labels = limited.base_utilities(stream), stream.labels()[limited.places(stream)]
         return auc(utilities, labels), auc_within(utilities, labels)
@@ -137,6 +142,7 @@ class PaperPlay:
         reveal: Reveal | None = None,
         judged: Sequence[str] = JUDGED,
         more: bool = False,
+        words: bool = False,
     ) -> dict[str, TableRow]:
         """A center's rows and the direct reads on its φ, about the judged events."""
         limited = self._limited(bench, seed, more=more)
@@ -148,8 +154,34 @@ class PaperPlay:
         setup = Setup(settings=_settings(bench), seed=seed, warm=before)
         choices = memory_choices(stream, limited.phis(stream), setup, reveal)
         direct = rows_of(stream, {name: choices[name] for name in DIRECT})
+        direct |= self._with_verdicts(stream, limited.phis(stream), setup, reveal)
+        direct |= self._in_words(limited, stream, setup) if words else {}
         places = limited.places(stream)
-        return {**found, **{name: direct[name].at(places) for name in DIRECT}}
+        whole = {EVERYWHERE + name: row for name, row in direct.items() if self.streams.judge is not None}
+        return {**found, **{name: row.at(places) for name, row in direct.items()}, **whole}
+
+    def _with_verdicts(
+        self, stream: Stream, phis: FloatArray, setup: Setup, reveal: Reveal | None
+    ) -> dict[str, TableRow]:
+        """The judge outside the pool, alone and as evidence; its memory starts empty."""
+        if self.streams.judge is None:
+            return {}
+        labels, scores = stream.labels(), verdict_scores(stream, self.streams.verdicts)
+        return {
+            "judge": row_of(None, judge_alone(labels, scores), stream.peers),
+            "judged": _weighed(stream, phis, setup, self.streams.judge, scores, reveal),
+        }
+
+    def _in_words(self, bench: BenchCenter, stream: Stream, setup: Setup) -> dict[str, TableRow]:
+        """The judge that reads the record of every peer, and its U and the base judge's as evidence."""
+        found, places = {}, bench.places(stream)
+        labels, phis = stream.labels(), bench.phis(stream)
+        for name, U in (("u", bench.base_utilities(stream)), ("words", bench.utilities_in_words(stream))):
+            scores = np.full(labels.shape, np.nan)
+            scores[places] = U
+            found[name] = row_of(None, judge_alone(labels, scores), stream.peers)
+            found[f"{name}-feature"] = _weighed(stream, phis, setup, name, scores)
+        return {name: found[name] for name in IN_WORDS}
 
     def outside(self, bench: BenchCenter, seed: int) -> dict[str, TableRow]:
         """Rows on the outside stream: one memory for all of it, or one for every benchmark."""
@@ -166,7 +198,8 @@ class PaperPlay:
             here = [event.id for event in part if event.id in (only.only or ())]
             if here:
                 order += here
-                for row, found in self.rows(only, part, seed).items():
+                rows = self.rows(only, part, seed)
+                for row, found in ((n, r) for n, r in rows.items() if not n.startswith(EVERYWHERE)):
                     chosen = found.chosen if found.chosen is not None else np.full(len(here), -1)
                     at.setdefault(row, []).extend(zip(chosen.tolist(), found.correct.tolist(), strict=True))
         place = {event: i for i, event in enumerate(order)}
@@ -225,26 +258,20 @@ class PaperPlay:
         return rows_of(stream, play(stream, nothing, RouterPlayer("beta-b1", beta, stream.peers)))["beta-b1"]
 
 
+def _weighed(
+    stream: Stream,
+    phis: FloatArray,
+    setup: Setup,
+    judge: str,
+    scores: FloatArray,
+    reveal: Reveal | None = None,
+) -> TableRow:
+    """The adaptive read of an empty memory that weighs the verdicts of a judge, (T, P)."""
+    with setup.memory(stream.peers, phis.shape[1]) as memory:
+        chosen = play(stream, phis, JudgedPlayer(memory, {judge: scores}), reveal)["adaptive"]
+    return row_of(chosen, correct_at(stream.labels(), chosen), stream.peers)
+
+
 def _settings(center: BenchCenter) -> Settings:
     given: dict[str, Any] = {"gamma_g": center.weights.gamma_g, "eta_g": center.weights.eta_g}
     return Settings(**given) if center.gamma == Settings().gamma else Settings(gamma=center.gamma, **given)
-
-
-def auc(utilities: FloatArray, labels: FloatArray) -> float | None:
-    """Probability that a right answer has the higher U than a wrong one, ties half; None without both.
-
-    >>> auc(np.array([[2.0, 1.0], [0.0, np.nan]]), np.array([[1.0, -1.0], [-1.0, 1.0]]))
-    1.0
-    """
-    return auc_within(utilities.reshape(1, -1), labels.reshape(1, -1))
-
-
-def auc_within(utilities: FloatArray, labels: FloatArray) -> float | None:
-    """The same among the answers to one question, over all pairs of a right and a wrong one."""
-    wins = pairs = 0.0
-    for U, c in zip(utilities, labels, strict=True):
-        right, wrong = U[(c > 0) & ~np.isnan(U)], np.sort(U[(c < 0) & ~np.isnan(U)])
-        below = np.searchsorted(wrong, right, side="left") + np.searchsorted(wrong, right, side="right")
-        wins += float(below.sum()) / 2
-        pairs += len(right) * len(wrong)
-    return wins / pairs if pairs else None

@@ -32,7 +32,7 @@ def published() -> dict[str, Any]:
 
 
 def figure(*path: str) -> Any:
-    """One of the paper's figures, None where the paper has none.
+    """One of the paper's figures, None if the paper has none.
 
     >>> figure("cf", "Qwen3-0.6B", "base", "90", "accuracy")
     46.22
@@ -46,7 +46,7 @@ def figure(*path: str) -> Any:
 
 
 def paper_center(name: str) -> str | None:
-    """The paper's name of a center, None where it has none of it.
+    """The paper's name of a center, None if it has none of it.
 
     >>> paper_center("Qwen/Qwen3.5-4B"), paper_center("smollm2")
     ('Qwen3.5-4B', None)

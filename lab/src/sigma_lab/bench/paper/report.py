@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.bench.paper.drawing import feedback_figure, superglue_figure
+from sigma_lab.bench.paper.figures import feedback_figure, superglue_figure
 from sigma_lab.bench.paper.play import CenterRows, PaperPlay
 from sigma_lab.bench.paper.tables import LABELS, Cell, PaperTable, PaperTables, peer_tables
 from sigma_lab.bench.table import markdown
@@ -70,6 +70,7 @@ def paper_report(
     if centers and streams.cf is not None:
         tables += made.counterfactual()
         tables += made.more_peers()
+        tables += made.verdicts()
     if centers and streams.ood is not None:
         outside = streams.ood
         tables += made.outside()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sigma_lab.attack import attack_plan, counterfactual
 from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name, in_order, subset_name
-from sigma_lab.bench.paper.play import CenterRows, PaperPlay, Rows, Seeded
+from sigma_lab.bench.paper.play import EVERYWHERE, VERDICTS, CenterRows, PaperPlay, Rows, Seeded
 from sigma_lab.bench.paper.published import PEERS, figure, paper_center
 from sigma_lab.bench.row import successes
 from sigma_lab.bench.table import selection_counts
@@ -28,6 +28,9 @@ LABELS = {
     "m-route": "M-route", "m-vote": "M-vote", "majority": "majority", "adaptive": "adaptive (ours)",
     "beta-b1": "Beta B1, warmed", "random": "random peer", "best-fixed": "best fixed peer",
     "domain-oracle": "oracle reputation",
+    "judge": "judge outside the pool", "judged": "adaptive with its verdicts",
+    "words": "base, told the record in words", "u-feature": "adaptive with U",
+    "words-feature": "adaptive with U in words",
 }  # fmt: skip
 SMALLEST = "Qwen3-0.6B"  # whose figures are compared with those of a center that the paper does not have
 _WORDS = {3: "counterfactual", 4: "four", 5: "five"}
@@ -142,7 +145,11 @@ class PaperTables:
             "table-cf-readouts", "Direct reads under attack", "tab:CF_Mresults",
             ("base", "sigma-no-g", "sigma", "m-route", "adaptive"), controls=True,
         )  # fmt: skip
-        return [first, more]
+        in_words = self._attack_table(
+            "table-words", "The memory in words, and U as evidence", "",
+            ("base", "words", "sigma", "adaptive", "u-feature", "words-feature"), controls=False,
+        )  # fmt: skip
+        return [first, more, *([in_words] if self.play.words else [])]
 
     def _attack_table(
         self, key: str, title: str, label: str, names: Sequence[str], *, controls: bool
@@ -193,7 +200,33 @@ class PaperTables:
         notes = self._notes(self.play.attack(0.0, self._first, self.play.streams.larger[-1]), more=True)
         return [PaperTable("table-2", "Table 2: more peers", "tab:scaling_results", header, lines, notes)]
 
+    def verdicts(self) -> list[PaperTable]:
+        """A judge outside the pool, under attack: alone, and as evidence that the memory weighs."""
+        judge = self.play.streams.judge
+        if judge is None or not self.centers:
+            return []
+        sizes, lines = (self.play.streams.trained, *self.play.streams.larger), []
+        for size in sizes:
+            for center in self.centers:
+                by_ratio = [center.pools.get((size, r), center.attacked[r]) for r in self.play.ratios]
+                names = ("m-route", "adaptive", *VERDICTS)
+                cells = best_of([[accuracy_cell(rows[EVERYWHERE + n]) for rows in by_ratio] for n in names])
+                shown = [f"{size} peers, φ of {center.name}: {LABELS[name]}" for name in names]
+                lines += list(zip(shown, cells, strict=True))
+        events = len(self.play.attack(0.0, self._first))
+        notes = (
+            f"The judge is {judge}: an answer that equals its own scores 1, another one 0. Alone it chooses "
+            "an answer with its highest score, ties in expectation.",
+            f"All {events:,} events judged, since no center is asked here. ± half of the 95 % interval.",
+        )
+        header = ["row", *(f"CF@{100 * ratio:g}" for ratio in self.play.ratios)]
+        return [PaperTable("verdicts", "A judge outside the pool", "", header, lines, notes)]
+
     # --- Tables 3, 4 and the appendix by benchmark ---
+
+    @property
+    def _judges(self) -> tuple[str, ...]:
+        return () if self.play.streams.judge is None else VERDICTS
 
     @property
     def _first(self) -> int:
@@ -202,7 +235,7 @@ class PaperTables:
     @cached_property
     def _ood(self) -> Stream:
         stream = self.play.streams.ood
-        assert stream is not None  # asked for only if there is one
+        assert stream is not None  # computed only if there is one
         return stream
 
     @cached_property
@@ -237,7 +270,7 @@ class PaperTables:
         return [third, self._mechanisms(), *(self._by_benchmark(center, parts) for center in self.centers)]
 
     def _mechanisms(self) -> PaperTable:
-        names = ("base", "sigma", "m-route", "m-vote", "adaptive")
+        names = ("base", "sigma", "m-route", "m-vote", "adaptive", *self._judges)
         lines = []
         for center in self.centers:
             said = figure("mechanisms", self.beside(center)) or {}
@@ -261,7 +294,7 @@ class PaperTables:
     def _by_benchmark(
         self, center: CenterRows, parts: Mapping[str, Sequence[NDArray[np.bool_]]]
     ) -> PaperTable:
-        names = ("base", "sigma", "majority", "m-route", "m-vote", "adaptive")
+        names = ("base", "sigma", "majority", "m-route", "m-vote", "adaptive", *self._judges)
         rows: Rows = {**self._controls, **center.outside}
         everything = [np.full(len(row.correct), True) for row in rows["base"]]
         lines = []
@@ -291,7 +324,7 @@ class PaperTables:
     # --- the judge itself ---
 
     def judges(self) -> PaperTable:
-        """How well the unsteered judge tells right answers from wrong ones."""
+        """How well the unsteered judge distinguishes right answers from wrong ones."""
         names = [name for name in ("CF@0", "outside") if any(name in center.auc for center in self.centers)]
         lines = []
         for center in self.centers:

@@ -1,7 +1,7 @@
 """The 18 datasets of the paper as they were released, and questions made of them.
 
 A dataset is one small function from a record to a :class:`~sigma_lab.collect.releases.draft.Draft`, and a
-:class:`~sigma_lab.collect.releases.draft.Release` that says where its files lie. Adding one is these two.
+:class:`~sigma_lab.collect.releases.draft.Release` that names its files. Adding one is these two.
 """
 
 from sigma_lab.collect.releases import code, general, mathematics, reading

@@ -10,7 +10,7 @@ from typing import Any
 
 from sigma_lab.collect.questions import Question, Reference
 from sigma_mem.errors import InputError
-from sigma_mem.streams.rows import parse
+from sigma_mem.streams.tables import parse
 
 Row = Mapping[str, Any]
 PARQUET = "refs/convert/parquet"
@@ -53,7 +53,7 @@ def parsed_rows(file: Path) -> Iterable[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A dataset as it was released: where its files lie, and how a record becomes questions.
+    """A dataset as it was released: where its files are, and how a record becomes questions.
 
     A repository whose files are read by a script of its own is read at `PARQUET`, the hub's conversion of it:
     ``datasets`` from version 4 on runs no scripts, and no code of a repository is ever run here.
@@ -74,7 +74,7 @@ class Release:
     revision: str = "main"  # of the hub's repository
 
     def found(self, folder: Path) -> list[Path]:
-        """The files that are there; none if this release is not at hand."""
+        """The files that are there; none if this release is not available."""
         matches = (sorted(folder.glob(pattern)) for pattern in self.files)
         return next((files for files in matches if files), [])
 

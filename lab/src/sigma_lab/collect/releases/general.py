@@ -20,7 +20,7 @@ def piqa(row: Row) -> Iterator[Draft]:
 
 
 def piqa_rows(file: Path) -> Iterable[Row]:
-    """The labels lie in a file beside the records."""
+    """The labels are in a file next to the records."""
     beside = file.with_name(f"{file.stem}-labels.lst")
     rows, given = list(parsed_rows(file)), read_file(beside).decode().split()
     return [{**row, "label": label} for row, label in zip(rows, given, strict=True)]
@@ -63,7 +63,7 @@ def tab_separated(file: Path) -> Iterable[Row]:
 
 
 def sciq(row: Row) -> Iterator[Draft]:
-    """Four options in an order drawn by the question; free text where the distractors are not at hand."""
+    """Four options in an order drawn by the question; free text if the distractors are missing."""
     question, answer = row["question"], row.get("correct_answer") or row["answer"]
     wrong = [row[f"distractor{n}"] for n in (1, 2, 3) if row.get(f"distractor{n}")]
     if not wrong:
@@ -91,7 +91,7 @@ _BBH_FORMS = {
 
 
 def bbh(row: Row) -> Iterator[Draft]:
-    """27 tasks, each with its own form of answer; where nothing is said above, options have letters."""
+    """27 tasks, each with its own form of answer; unless stated above, options have letters."""
     task, (asked, _, options) = row["subset"], row["input"].partition("\nOptions:\n")
     target = row["target"].strip()
     grader, choices = _BBH_FORMS.get(task, ("choice", tuple(_LISTED.findall(options))))

@@ -1,9 +1,9 @@
-"""Training data: a stream, and episodes in which only the memory can say who is reliable.
+"""Training data: a stream, and episodes in which only the memory can know which peers are reliable.
 
 In a recorded stream the same peer is always good at the same things, and a steering that sees it long
 enough would learn the peer's style instead of its record. So every episode draws events in a new order and
 deals the peers' (response, label) pairs to seats: within a domain the deal holds for a stretch of the
-episode, then may change. Dealing anew at every event would make the record worthless and only teach the
+episode, then may change. Dealing again at every event would make the record worthless and only teach the
 gain to vanish. Some episodes reset one seat's memory or all, and some of the written labels are wrong.
 """
 
@@ -25,10 +25,10 @@ IntArray = NDArray[np.intp]
 class EpisodeSettings:
     """How episodes are drawn."""
 
-    length: int = 4000  # events in an episode; all of them where the stream is shorter
+    length: int = 4000  # events in an episode; all of them if the stream is shorter
     min_peers: int = 2  # seats; no more than the stream has peers
     max_peers: int = 6
-    changes: int = 1  # at most this many change-points, at which every domain is dealt anew
+    changes: int = 1  # at most this many change-points, at which every domain is dealt again
     resets: float = 0.15  # share of episodes that empty the memory somewhere, half of them for one seat only
     flips: float = 0.07  # share of written labels that are wrong; what is to be predicted stays right
 
@@ -50,12 +50,12 @@ class Episode:
 
     events: IntArray  # (T,) events of the stream, in the order of the episode
     dealt: IntArray  # (T, S) which peer of the stream answers at each seat
-    labels: FloatArray  # (T, S) correctness of what is dealt; NaN where there is none
-    written: FloatArray  # (T, S) what the memory is told: some labels flipped, 0 where there is none
-    reset: IntArray  # (S,) place at which a seat's memory was last emptied; 0 where it never was
+    labels: FloatArray  # (T, S) correctness of what is dealt; NaN if there is none
+    written: FloatArray  # (T, S) what is written to the memory: some labels flipped, 0 if there is none
+    reset: IntArray  # (S,) place at which a seat's memory was last emptied; 0 if it never was
 
     def contested(self, start: int, among: IntArray | None = None) -> IntArray:
-        """Places from ``start`` on, of some events, where one seat is right, one wrong, all labelled."""
+        """Places from ``start`` on, of some events with one seat right, one wrong, all labelled."""
         right, wrong = (self.labels > 0).any(axis=1), (self.labels < 0).any(axis=1)
         fit = right & wrong & ~np.isnan(self.labels).any(axis=1)
         if among is not None:
@@ -69,8 +69,8 @@ class TrainingStream:
     """N events of P peers: texts, labels and features side by side."""
 
     questions: tuple[str, ...]
-    answers: tuple[tuple[str, ...], ...]  # by event and peer; empty where a peer gave none
-    labels: FloatArray  # (N, P) ±1, NaN where there is no label or no answer to judge
+    answers: tuple[tuple[str, ...], ...]  # by event and peer; empty if a peer gave none
+    labels: FloatArray  # (N, P) ±1, NaN if there is no label or no answer to judge
     domains: IntArray  # (N,)
     features: FloatArray  # (N, D)
     train: IntArray  # events that gradient steps may see
@@ -131,7 +131,7 @@ def prepare(
 def draw_episode(
     labels: FloatArray, domains: IntArray, settings: EpisodeSettings, rng: np.random.Generator
 ) -> Episode:
-    """Draw one episode of events with labels (N, P), NaN where there is none, and domains (N,).
+    """Draw one episode of events with labels (N, P), NaN if there is none, and domains (N,).
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 How far a shift moves U differs by orders of magnitude between models, and creeping up to the right g by
 gradient steps would take all the steps there are. With k·wᵀM_pφ the log-odds that the memory deserves, and a
-the weight that the judge's own U deserves beside them, a·(U + slope·δ) should be a·U + k·wᵀM_pφ. To first
-order the memory's part needs no language model, so many events can say what it is worth; the judge is
+the weight that the judge's own U deserves relative to them, a·(U + slope·δ) should be a·U + k·wᵀM_pφ. To
+first order the memory's part needs no language model, so many events can show what it is worth. The judge is
 tried on a few.
 """
 
@@ -45,7 +45,7 @@ def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, 
 
     The judge is tried at the few places of ``judged``, the memory alone at those of ``many``. g goes no
     further than where 1 shift in 20 is longer than four fifths of the cap: a memory may grow longer than
-    those of training, and two shifts that the cap holds tell no peer from another.
+    those of training, and two shifts at the cap do not distinguish peers.
     """
     readouts = [learner.readouts(*one) for one in many]
     slope, _ = best_slope([(r @ learner.lift, right_at(*one)) for r, one in zip(readouts, many, strict=True)])
@@ -61,13 +61,13 @@ def deserved_gain(learner: Learner, judged: Draws, many: Draws) -> tuple[float, 
 
 
 def judge_weight(batches: Sequence[tuple[Tensor, Tensor, Tensor]]) -> float:
-    """The weight that a judge's U deserves beside log-odds from elsewhere, between 0.01 and 2.
+    """The weight that a judge's U deserves relative to log-odds from elsewhere, between 0.01 and 2.
 
-    A batch is U, log-odds from elsewhere, and who is right, (B, P) each.
+    A batch is U, log-odds from elsewhere, and which peers are right, (B, P) each.
     A judge has to earn it: the mode of its posterior under a normal prior of mean 0 and deviation 1. A U that
     hardly differs between peers, or that is wrong as often as right, is left with next to none, and g goes as
-    far as the cap lets it; a knowing judge soon has its due. SmolLM2 on MMLU-Pro is of the first kind: its U
-    finds a right peer less often than chance does.
+    far as the cap lets it. A competent judge soon has its due. SmolLM2 on MMLU-Pro is of the first kind: its
+    U finds a right peer less often than chance does.
     """
     weights = torch.linspace(0.01, 2.0, 200)
     losses = [

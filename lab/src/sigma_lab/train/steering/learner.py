@@ -27,7 +27,7 @@ class Learner(nn.Module):
         super().__init__()
         self.center, self.data, self.gamma, self._phi = center, data, gamma, phi
         self.weight = nn.Parameter(torch.from_numpy(phi.weight).float())
-        # Selection looks at U within an event, whatever its scale (eq:sigma_normalized_utility). A loss on U
+        # Selection uses U within an event, whatever its scale (eq:sigma_normalized_utility). A loss on U
         # as it is would hold the memory's part to the log-odds it deserves, often less than the judge's own
         # noise; under a learned temperature memory and judge are only weighed against each other.
         self.log_temperature = nn.Parameter(torch.tensor(math.log(4.0)))
@@ -38,8 +38,8 @@ class Learner(nn.Module):
     def start(self, reading: FloatArray, direction: Tensor) -> None:
         """Set P = u·wᵀ and leave g at zero, so that learning begins at the base judge and yet has a gradient.
 
-        With the reading w (rank,), wᵀM_pφ already tells right from wrong (`start_reading`); u is the unit
-        vector along the direction (d,), the mean gradient of U with respect to δ.
+        With the reading w (rank,), wᵀM_pφ already distinguishes right from wrong (`start_reading`); u is the
+        unit vector along the direction (d,), the mean gradient of U with respect to δ.
         """
         direction = direction.float().cpu()
         unit = normalize(direction, dim=0)
@@ -67,14 +67,14 @@ class Learner(nn.Module):
         return utility / self.log_temperature.exp()
 
     def losses(self, episode: Episode, at: IntArray) -> tuple[Tensor, Tensor, Tensor]:
-        """Listwise losses (B,), utilities (B, S) and who is right (B, S)."""
+        """Listwise losses (B,), utilities (B, S) and which seats are right (B, S)."""
         utility = self.utility(episode, at, self.readouts(episode, at))
         right = right_at(episode, at)
         return listwise(utility, right), utility, right
 
 
 def right_at(episode: Episode, at: IntArray) -> Tensor:
-    """(B, S) who is right at some places of an episode."""
+    """(B, S) which seats are right at some places of an episode."""
     return torch.from_numpy(episode.labels[at] > 0)
 
 

@@ -1,4 +1,4 @@
-"""What training asks of the utilities: the right peers first, and only thanks to the right memory."""
+"""What training demands of the utilities: the right peers first, and only thanks to the right memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 def listwise(utility: Tensor, right: Tensor) -> Tensor:
     """−log of the softmax mass (B,) on the right peers, by event; several may be right.
 
-    0 where all are right or none is: such an event cannot tell one choice from another.
+    0 if all are right or none is: such an event cannot distinguish choices.
 
     Examples
     --------
@@ -21,7 +21,7 @@ def listwise(utility: Tensor, right: Tensor) -> Tensor:
     """
     log_share = functional.log_softmax(utility, dim=1)
     contested = right.any(dim=1) & ~right.all(dim=1)
-    # −1e9 and not −inf: an event without a right peer would give NaN gradients even where it is left out.
+    # −1e9 and not −inf: an event without a right peer would give NaN gradients even if it is left out.
     mass = log_share.masked_fill(~right, -1e9).logsumexp(dim=1)
     return torch.where(contested, -mass, torch.zeros_like(mass))
 
@@ -41,7 +41,7 @@ def pointwise(utility: Tensor, right: Tensor) -> Tensor:
 def best_slope(batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
     """The factor on the utilities, above zero, of the lowest mean listwise loss; and that loss.
 
-    A batch is utilities and who is right, (B, P) each; the number of peers may differ.
+    A batch is utilities and which peers are right, (B, P) each; the number of peers may differ.
 
     Examples
     --------

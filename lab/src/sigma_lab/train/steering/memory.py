@@ -1,10 +1,10 @@
 """φ and the memory in parallel form: readouts with the gradient of full back-propagation through time.
 
-Unrolled, eq:sigma_mem_update and eq:sigma_readout say
+Unrolled, eq:sigma_mem_update and eq:sigma_readout give
 
     r_{p,t} = M_p φ_t = η Σ_{s<t} γ^(t−1−s) c_{p,s} (φ_s·φ_t) φ_s,
 
-one Gram matrix and one product, in which every φ stands where autograd sees it. A memory that is
+one Gram matrix and one product, in which autograd sees every φ. A memory that is
 detached from its past gives another gradient (cosine 0.54 with the true one).
 """
 
@@ -31,11 +31,11 @@ def memory_readouts(
     phi : (T, rank)
         Competence directions of the events in order.
     written : (T, P)
-        Labels c the memory is told; 0 writes nothing.
+        Labels c that are written to the memory; 0 writes nothing.
     at : (B,) int
         Places to read before.
     reset : (P,) int
-        Place at which a peer's memory was emptied: reads from there on know nothing of before.
+        Place at which a peer's memory was emptied: reads from there on know nothing of earlier events.
 
     Examples
     --------
@@ -54,8 +54,8 @@ def memory_readouts(
 def memory_scores(phi: Tensor, written: Tensor, at: Tensor, gamma: float) -> Tensor:
     """η Σ_{s<t} γ^(t−1−s) c_{p,s} (φ_s·φ_t), (B, P): the constant coordinate of M_pφ_t over that of φ.
 
-    A shift is linear in the readout and U nearly so in the shift: of the memory, a center can be told a
-    linear function of M_pφ and not φᵀM_pφ. This is the one that weighs all past events by likeness alone.
+    A shift is linear in the readout and U nearly so in the shift: of the memory, a center can get a linear
+    function of M_pφ and not φᵀM_pφ. This is the one that weighs all past events by likeness alone.
     """
     return _kernel(phi, at, gamma) @ written
 

@@ -1,6 +1,6 @@
-"""Stage 1, without the language model: a φ under which what the center can be told finds the right peers.
+"""Stage 1, without the language model: a φ under which what the center can get finds the right peers.
 
-W starts from the directions that tell the stream's domains apart (a ridge regression), because a peer's
+W starts from the directions that separate the stream's domains (a ridge regression), because a peer's
 reliability differs by domain before anything else. Then cross-entropy on the linear read of M_pφ that the
 steering starts from (`memory_scores`), in parallel form over whole episodes, refines it for as long as
 held-out events agree.
@@ -31,7 +31,7 @@ class Stage1Settings:
 
     rank: int | None = None  # None is one coordinate per domain and the constant, or 33 with one domain only
     coordinates: int = 384  # principal coordinates that whitening keeps
-    const: float = 0.3  # the constant coordinate, beside a unit vector
+    const: float = 0.3  # the constant coordinate, next to a unit vector
     shrink: float = 0.1  # ridge penalty of the start, in mean variances of the features
     steps: int = 100
     rate: float = 1e-4  # Adam's, of W
@@ -39,9 +39,9 @@ class Stage1Settings:
 
 
 def start_map(features: FloatArray, domains: IntArray, settings: Stage1Settings) -> PhiMap:
-    """Whitening, and W from the directions that tell domains apart.
+    """Whitening, and W from the directions that separate domains.
 
-    Where there are fewer domains than coordinates, or only one, principal coordinates fill the rest.
+    If there are fewer domains than coordinates, or only one, principal coordinates fill the rest.
     """
     mean, whiten = whitening(features, settings.coordinates)
     x, kept = (features - mean) @ whiten, whiten.shape[1]
@@ -56,7 +56,7 @@ def start_map(features: FloatArray, domains: IntArray, settings: Stage1Settings)
         damped = variance / (variance + settings.shrink * variance.mean())
         weight[:filled] = (x.T @ target / len(x) * damped[:, None]).T[:filled]
     rest = min(rank - 1 - filled, kept)
-    # Beside domains the principal coordinates come in faintly: they are there for W to grow into.
+    # With domains the principal coordinates come in faintly: they are there for W to grow into.
     weight[filled : filled + rest, :rest] = np.eye(rest) * (0.01 if filled else 1.0)
     length = float(np.linalg.norm(x @ weight.T, axis=1).mean())
     return PhiMap(mean, whiten.T, weight / max(length, 1e-12), settings.const)
@@ -70,7 +70,7 @@ def fit_phi(
     settings: Stage1Settings | None = None,
     episodes: EpisodeSettings | None = None,
 ) -> tuple[PhiMap, History]:
-    """Learn φ, and say how it went."""
+    """Learn φ, and report how it went."""
     settings, episodes = settings or Stage1Settings(), episodes or EpisodeSettings()
     start = start_map(data.features[data.train], data.domains[data.train], settings)
     x = torch.from_numpy((data.features - start.mean) @ start.whiten.T).float()

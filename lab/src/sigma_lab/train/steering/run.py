@@ -46,15 +46,15 @@ class RunSettings:
     rate_temperature: float = 0.03
     pointwise: float = 0.1  # weight of the pointwise term
     width: float = 0.1  # margin of stage 3, in nats of the listwise loss
-    check_every: int = 10  # steps between looks at held-out events
-    check_rows: int = 96  # prompts that a look costs
-    patience: int = 3  # looks without progress that end a stage
+    check_every: int = 10  # steps between evaluations on held-out events
+    check_rows: int = 96  # prompts that an evaluation costs
+    patience: int = 3  # evaluations without progress that end a stage
     save_every: int = 10  # steps between saves of the run
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One look at held-out events: losses, accuracy of the highest U, and g."""
+    """One evaluation on held-out events: losses, accuracy of the highest U, and g."""
 
     stage: int
     step: int
@@ -117,7 +117,7 @@ class SteeringRun:
                 self._look()
                 if (self.stage, self.step) == (2, 0):
                     self._find_gain()
-                    self.best = None  # a few held-out events cannot say whether the memory helps
+                    self.best = None  # a few held-out events cannot show whether the memory helps
                     self._look()
             if self.step >= self.limit or self.waited >= self.settings.patience:
                 self._next_stage()
@@ -222,7 +222,7 @@ class SteeringRun:
             self._look()
         self._restore(self._best_values)
         self.stage, self.step = self.stage + 1, 0
-        self.waited = -1  # the first look of a stage sees the best values again, and is no lack of progress
+        self.waited = -1  # the first evaluation of a stage sees the best values again: no lack of progress
 
     def _values(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self._named.items()}
@@ -248,7 +248,7 @@ class SteeringRun:
         save_checkpoint(path, _KIND, arrays, {**self.about, "where": where})
 
     def resume(self, path: Path) -> None:
-        """Stand where the saved run stood; raises CheckpointError if it was another run."""
+        """Continue where the saved run stood; raises CheckpointError if it was another run."""
         arrays, about = load_checkpoint(path, _KIND)
         _check_same_run(about, self.about)
         tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
@@ -276,5 +276,5 @@ def _check_same_run(found: Mapping[str, Any], expected: Mapping[str, Any], prefi
         elif found.get(name) != value:
             raise CheckpointError(
                 f"the saved run has {prefix}{name} = {found.get(name)!r}, expected {value!r}; "
-                "use the setting it was made with, or delete the file to start anew"
+                "use the setting it was made with, or delete the file to start again"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,10 @@ from sigma_lab.train.steering.learner import Learner, mean_gradient
 from sigma_lab.train.steering.phi import History, Stage1Settings, fit_phi
 from sigma_lab.train.steering.run import Check, RunSettings, SteeringRun
 from sigma_mem.center.center import Center
+from sigma_mem.center.load import torch_threads
 from sigma_mem.center.phi import PhiMap
 from sigma_mem.center.project import Steering, SteeringInfo
-from sigma_mem.center.threads import torch_threads
 from sigma_mem.events import FloatArray
-from sigma_mem.extras import require
-from sigma_mem.files import replace_file
 from sigma_mem.streams import Stream
 
 Report = Callable[[str, int, int], None]
@@ -31,14 +29,14 @@ Report = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SteeringSettings:
-    """Everything that training depends on, beside the model and the stream.
+    """Everything that training depends on, apart from the model and the stream.
 
     With one thread, equal seeds give equal checkpoints and a killed run resumes exactly, bit for bit; with
     more, a large model on a CPU is faster and the results are equal to rounding only.
     """
 
     seed: int = 0
-    judged: int | None = None  # at most so many events are read by the language model, all but the held-out
+    judged: int | None = None  # most events that the language model reads, apart from the held-out
     # by default; the memory is written from the whole stream in any case
     gamma: float = 0.9995  # γ of the memory that will be read; η is 1 − γ
     cap: float = 0.03  # longest δ, in median hidden norms
@@ -50,13 +48,18 @@ class SteeringSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainedSteering:
-    """A learned steering with φ and w beside it, and how it went."""
+    """A learned steering with its φ and w, and how it went."""
 
     steering: Steering
     phi_history: History  # of stage 1
-    checks: tuple[Check, ...]  # every look at held-out events in stages 2 and 3
-    saved: Check  # the look at the values that were kept: those of `steering`
+    checks: tuple[Check, ...]  # every evaluation on held-out events in stages 2 and 3
+    saved: Check  # the evaluation of the values that were kept: those of `steering`
     events: Mapping[str, int]  # of the stream: written to the memory, held out, read by the language model
+
+    @property
+    def is_worse_than_base(self) -> bool:
+        """Whether the values that were kept predict held-out events worse than the base judge does."""
+        return self.saved.held_loss > self.checks[0].held_loss
 
 
 def train_steering(
@@ -160,7 +163,7 @@ def _finished(learner: Learner, run: SteeringRun, about: dict[str, Any]) -> Stee
         prompt=center.writer.prompt.version,
         first=center.first,
         last=center.last,
-        details={**about, "held_out": [asdict(check) for check in run.checks]},
+        details={**about, "held_out": [asdict(check) for check in run.checks], "kept": run.best},
     )
     return steering
 
@@ -169,28 +172,3 @@ def _say(report: Report, run: SteeringRun) -> None:
     last = run.checks[-1]
     held = f"held-out loss {last.held_loss:.4f}, accuracy {last.held_accuracy:.3f}, g {last.gain:.4f}"
     report(f"stage {run.stage}: {held}", run.step, run.limit)
-
-
-def plot_checks(checks: Sequence[Check], path: str | Path) -> None:
-    """Draw losses and held-out accuracy over steps, and the gain below them; stage 3 is shaded."""
-    drawing = require("matplotlib.figure", extra="plot", purpose="the curve")
-    end = max((c.step for c in checks if c.stage == 2), default=0)
-    x = [c.step + (end if c.stage == 3 else 0) for c in checks]
-    figure = drawing.Figure(figsize=(7, 6), layout="constrained")
-    losses, gain = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    losses.plot(x, [c.train_loss for c in checks], "o-", color="0.6", label="training loss")
-    losses.plot(x, [c.held_loss for c in checks], "o-", color="C0", label="held-out loss")
-    losses.set_ylabel("listwise loss (nats)")
-    right = losses.twinx()
-    right.plot(x, [100 * c.held_accuracy for c in checks], "s--", color="C1", label="held-out accuracy")
-    right.set_ylabel("contested events answered right (%)")
-    handles = [*losses.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
-    losses.legend(handles=handles, loc="upper right")
-    gain.plot(x, [c.gain for c in checks], "o-", color="C2")
-    gain.set_ylabel("gain g")
-    gain.set_xlabel("step")
-    if max(x, default=0) > end:
-        for axes in (losses, gain):
-            axes.axvspan(end, max(x), color="0.93", zorder=0)
-    with replace_file(path) as temporary:
-        figure.savefig(temporary, dpi=150)

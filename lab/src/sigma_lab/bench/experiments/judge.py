@@ -1,0 +1,201 @@
+"""What a judge's score is worth: verdicts as evidence, of simulated judges and of a real one.
+
+A simulated judge gives every answer d·right + noise, d = √2·Φ⁻¹(AUC): AUC is the chance that it scores a
+right answer above a wrong one of the same question. A real judge is a model of the stream that is kept out of
+the pool: an answer scores 1 if it equals the judge's own, and 0 if not.
+Of two judges, one lies from the middle on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist, fmean
+from typing import Any
+
+import numpy as np
+
+from sigma_lab.attack import counterfactual
+from sigma_lab.bench.bootstrap import intervals
+from sigma_lab.bench.league import Setup
+from sigma_lab.bench.play import MemoryPlayer, play
+from sigma_lab.bench.processes import in_processes
+from sigma_lab.bench.row import Present, correct_at
+from sigma_lab.bench.table import Table, about, difference_text, difference_values
+from sigma_lab.bench.verdicts import (
+    JudgedPlayer,
+    auc_within,
+    judge_alone,
+    own_answer_verdicts,
+    verdict_scores,
+)
+from sigma_lab.reveal import Everything, Share
+from sigma_mem.events import Event, FloatArray
+from sigma_mem.streams import Stream
+
+AUCS = (0.5, 0.6, 0.7, 0.8)
+SHARES = (1.0, 0.05, 0.01)
+RATIOS = (0.0, 0.5)
+
+
+class ReadPlayer(MemoryPlayer):
+    """The paper's M-route."""
+
+    def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
+        """`SigmaMem.route`."""
+        decision = self.memory.route(phi=phi, read="m-route")
+        self._ids.append(decision.id)
+        return {"m-route": self.memory.peers.index(decision.peer or "")}
+
+
+def judge_table(
+    stream: Stream,
+    phis: FloatArray,
+    setup: Setup,
+    *,
+    seeds: Sequence[int] = (0, 1, 2),
+    aucs: Sequence[float] = AUCS,
+    ratios: Sequence[float] = RATIOS,
+) -> Table:
+    """Simulated judges on the answers of a stream, clean and attacked; and one of two that begins to lie."""
+    attacked = {ratio: counterfactual(stream, ratio, seed=setup.seed) for ratio in ratios}
+    jobs: list[tuple[str, float, int]] = [("no judge", ratio, 0) for ratio in ratios]
+    jobs += [(f"{auc:g}", ratio, seed) for auc in aucs for ratio in ratios for seed in seeds]
+    jobs += [(name, ratio, seed) for name in LIARS for ratio in ratios for seed in seeds]
+
+    def played(job: tuple[str, float, int]) -> tuple[float, float]:
+        name, ratio, seed = job
+        labels = attacked[ratio].labels()
+        judges = _simulated(name, labels, seed)
+        right = _played(attacked[ratio], phis, judges, setup)
+        alone = correct_at(labels, next(iter(judges.values())).argmax(axis=1)).mean() if judges else np.nan
+        return float(right.mean()), float(alone)
+
+    found = dict(zip(jobs, in_processes(played, jobs, setup.processes), strict=True))
+    names = list(dict.fromkeys(name for name, _, _ in jobs))
+    values: dict[str, Any] = {}
+    rows = []
+    for name in names:
+        row, said = [name], {}
+        for ratio in ratios:
+            of = [found[job] for job in jobs if job[:2] == (name, ratio)]
+            mean, alone = fmean(right for right, _ in of), fmean(alone for _, alone in of)
+            gain = mean - found["no judge", ratio, 0][0]
+            row += [
+                "–" if alone != alone else f"{100 * alone:.1f}",
+                f"{100 * mean:.1f}" + ("" if name == "no judge" else f" ({100 * gain:+.1f})"),
+            ]
+            said[f"{ratio:g}"] = {
+                "alone": None if alone != alone else round(alone, 6),
+                "with": round(mean, 6),
+            }
+        rows.append(row)
+        values[name] = said
+    columns = [f"{what} CF@{100 * ratio:g}" for ratio in ratios for what in ("argmax U", "decide")]
+    return Table(
+        title=f"Simulated judges: {stream.name}",
+        values={**about(stream), "seeds": list(seeds), "judges": values},
+        header=["AUC within a question, % right", *columns],
+        rows=rows,
+        remarks=[f"Means over {len(seeds)} seeds of the judge; in brackets the gain over no judge."],
+    )
+
+
+LIARS = ("two of 0.7", "two of 0.7, one lies from the middle on")
+
+
+def _simulated(name: str, labels: FloatArray, seed: int) -> dict[str, FloatArray]:
+    """The judges of a row."""
+    if name == "no judge":
+        return {}
+    if name not in LIARS:
+        return {"judge": simulated_judge(labels, float(name), seed)}
+    first, second = (simulated_judge(labels, 0.7, seed + 100 * n) for n in (1, 2))
+    if name == LIARS[1]:
+        lies = simulated_judge(labels, 0.3, seed + 300)
+        second = np.where(np.arange(len(labels))[:, None] < len(labels) // 2, second, lies)
+    return {"first": first, "second": second}
+
+
+def simulated_judge(labels: FloatArray, auc: float, seed: int) -> FloatArray:
+    """FloatArray that put a right answer above a wrong one of the same question with probability `auc`."""
+    d = 2.0**0.5 * NormalDist().inv_cdf(auc)
+    noise = np.random.default_rng(seed).standard_normal(labels.shape)
+    out: FloatArray = d * (labels > 0.0) + noise
+    return out
+
+
+def real_judge_table(
+    stream: Stream,
+    phis: FloatArray,
+    judge: str,
+    setup: Setup,
+    *,
+    shares: Sequence[float] = SHARES,
+    ratios: Sequence[float] = (0.0, 0.5, 0.9),
+) -> Table:
+    """A model of the stream as judge of the others: alone, without it and with it, at shares of labels."""
+    peers = tuple(peer for peer in stream.peers if peer != judge)
+    verdicts, pool = own_answer_verdicts(stream, judge, peers), stream.select(peers=peers)
+    attacked = {ratio: counterfactual(pool, ratio, seed=setup.seed) for ratio in ratios}
+    said = {ratio: verdict_scores(one, verdicts) for ratio, one in attacked.items()}
+    jobs = [
+        (name, ratio, share)
+        for ratio in ratios
+        for share in shares
+        for name in ("m-route", "decide", "decide with verdicts")
+    ]
+
+    def played(job: tuple[str, float, float]) -> FloatArray:
+        name, ratio, share = job
+        judges = {judge: said[ratio]} if name == "decide with verdicts" else {}
+        return _played(attacked[ratio], phis, judges, setup, share, m_route=name == "m-route")
+
+    found = dict(zip(jobs, in_processes(played, jobs, setup.processes), strict=True))
+    rows, values = [], []
+    for ratio in ratios:
+        labels, scores = attacked[ratio].labels(), said[ratio]
+        for share in shares:
+            correct = {
+                name: found[name, ratio, share] for name in ("m-route", "decide", "decide with verdicts")
+            }
+            correct["judge alone"] = judge_alone(labels, scores)
+            span = intervals(correct, "decide")
+            rows.append(
+                [
+                    f"CF@{100 * ratio:g}, {100 * share:g} % labels",
+                    *(f"{100 * correct[name].mean():.1f}" for name in ("judge alone", *list(correct)[:3])),
+                    difference_text(span["decide with verdicts"]),
+                ]
+            )
+            means = {name: round(float(right.mean()), 6) for name, right in correct.items()}
+            gain = difference_values(span["decide with verdicts"])
+            values.append({"ratio": ratio, "share": share, "accuracy": means, "gain": gain})
+    accuracy = fmean(event.correct[judge] > 0.0 for event in stream if judge in event.correct)
+    auc = auc_within(said[ratios[0]], attacked[ratios[0]].labels()) or 0.5
+    return Table(
+        title=f"A real judge: {judge} on {stream.name}",
+        values={**about(pool), "judge": {"name": judge, "accuracy": accuracy, "auc": auc}, "columns": values},
+        header=["% right", "judge alone", "m-route", "decide", "decide with verdicts", "gain (95 %)"],
+        rows=rows,
+        remarks=[
+            f"{judge} is right on {100 * accuracy:.1f} % of the questions; its verdicts have AUC {auc:.3f} "
+            "within a question. Alone, it chooses an answer that equals its own, else any."
+        ],
+    )
+
+
+def _played(
+    stream: Stream,
+    phis: FloatArray,
+    judges: Mapping[str, FloatArray],
+    setup: Setup,
+    share: float = 1.0,
+    *,
+    m_route: bool = False,
+) -> FloatArray:
+    """How right the choice was at every event."""
+    reveal = Everything() if share >= 1.0 else Share(share, setup.seed)
+    with setup.memory(stream.peers, phis.shape[1]) as memory:
+        player = ReadPlayer(memory) if m_route else JudgedPlayer(memory, judges)
+        (chosen,) = play(stream, phis, player, reveal).values()
+    return correct_at(stream.labels(), chosen)
