@@ -3,7 +3,7 @@
 Lines of small memories are the samples: routes, votes, adaptive decisions, panels, topics, costs and
 feedback, with different pools. A file that was written with one dictionary needs the same one to be read, so
 that the one in `sigma_mem.store` is never replaced: a better one gets a number of its own in
-`sigma_mem.store.compression`.
+`sigma_mem.store.rows`.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """A load generator: requests on kept connections, as many as go or at a given rate, and servers for them."""
 
 import asyncio
+import functools
 import json
 import math
 import mmap
@@ -80,6 +81,7 @@ class CallClock:
     def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The same call, whose time is added."""
 
+        @functools.wraps(call)  # the service makes paths of names
         def run(*args: Any, **options: Any) -> Any:
             begun, computed = time.perf_counter(), time.thread_time()
             try:
@@ -192,7 +194,7 @@ def used(server: Server) -> tuple[float, ...]:
 
 
 def processor_seconds(process: int) -> tuple[float, float]:
-    """What all threads of a process and the first one have computed; NaN where the system does not say."""
+    """What all threads of a process and the first one have computed; NaN if the system does not report it."""
     try:
         files = Path(f"/proc/{process}/task").glob("*/schedstat")
         threads = {file.parent.name: int(file.read_text().split()[0]) / 1e9 for file in files}

@@ -1,4 +1,4 @@
-"""The service under load, beside a bare endpoint of the same framework, in the same run.
+"""The service under load, compared with a bare endpoint of the same framework, in the same run.
 
 This process is the load generator. It starts two servers: the service, on a SQLite file, and an application
 with an endpoint that reads a JSON body and answers with a small one, and one that decides in between. Rates
@@ -7,7 +7,7 @@ what a busy machine adds falls on all; figures are medians over the rounds, with
 service adds is what is beyond the call of the memory in the very requests that are served: the service has a
 clock around that call. The same calls without a service are timed as well. Latencies are taken at half of
 the rate, sent on schedule whether or not earlier answers came; p99 is the median over slices of each slice's
-own. Beside them stands how long the disk takes for a sync.
+own. Next to them is how long the disk takes for a sync.
 
     python benchmarks/service.py [--seconds 0.5] [--rounds 20] [--json]
 """
@@ -293,7 +293,7 @@ def _half_and_most(seconds: Sequence[float]) -> tuple[float, float]:
 
 
 def show(found: Found) -> None:
-    """Print what was measured beside what is wanted."""
+    """Print what was measured and what is wanted."""
     print(f"{'':10}{'rate a second':>15}{'p50 at half':>13}{'p99 at half':>13}{'processor, µs':>16}")
     for name in ("bare", "route", "decide", "feedback"):
         values = asdict(found)
