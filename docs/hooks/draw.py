@@ -1,4 +1,4 @@
-"""Draw the pictures of `docs/pictures.md`: `python docs/hooks/draw.py` writes them to `docs/pictures/`.
+"""Draw the pictures of `docs/memory.md`: `python docs/hooks/draw.py` writes them to `docs/pictures/`.
 
 Curves and cells are read from a real `SigmaState` of rank 2, so the pictures show what the code computes.
 """
