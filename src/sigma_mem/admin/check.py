@@ -32,5 +32,5 @@ def check(path: str | os.PathLike[str]) -> StoreCheck:
 
 
 def advice(mem: SigmaMem) -> list[Advice]:
-    """How a memory could be used better; looks at its last 512 decisions."""
+    """How a memory could be used better, from its last 512 decisions."""
     return advice_for(mem.journal, mem.encoder["name"])

@@ -38,9 +38,9 @@ def learn(
     stream : Stream
         See `sigma_mem.streams.load_stream`.
     source : str
-        Who labelled it.
+        Name of the person or program that labelled it.
     progress : callable, optional
-        Called with (done, total) now and then.
+        Called with (done, total) from time to time.
     """
     checked_kind("stream", stream, Stream, "a stream, as load_stream gives it")
     added = tuple(peer for peer in stream.peers if peer not in mem.peers)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
-from sigma_mem.admin.new_store import build_store, owning
+from sigma_mem.admin.transfer import build_store, owning
 from sigma_mem.admin.union import replaced
 from sigma_mem.answers.features import NO_ANSWERS, Answers
 from sigma_mem.decide import Read
@@ -22,18 +22,18 @@ from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, Line, OpenLine, i
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import checked_flag, checked_kind
+from sigma_mem.session.handle import choose_encoder
 from sigma_mem.session.limits import RouteLimits
-from sigma_mem.session.opening import choose_encoder
-from sigma_mem.session.tabular import Tabular
 from sigma_mem.session.task import TaskRequest
 from sigma_mem.store.base import Store
+from sigma_mem.tabular import Tabular
 
 _COPIED = ("peer", "reset", "rename", "revoke", "unrevoke", "ref", "served", "price")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A decision that would have been another one; labels say how right each choice was, None if unknown."""
+    """A decision that would have been another one; labels are how right each choice was, None if unknown."""
 
     decision: str
     before: str | None
@@ -53,7 +53,7 @@ class Refolded(Tabular):
     decisions : int
         How many were made again.
     right_before, right_after : float, optional
-        Share right of the choices in both, over decisions where both choices have a label.
+        Share right of the choices in both, over decisions in which both choices have a label.
     differences : tuple
         Decisions that chose another peer.
     """
@@ -119,14 +119,15 @@ def refold(
     opening, chosen = _refolded_opening(mem.opening, mem.question_encoder, settings, encoder, keep_text)
     with mem.journal as fold:
         until = fold.seq
-    task = RecordedTask()
 
     def fill(store: Store) -> _Report:
+        now = [0.0]  # the time of the old line, for the new one
         new = SigmaMem(
-            store=store, namespace=namespace, encoder=chosen, reads=mem.journal.reads, clock=task.clock
+            store=store, namespace=namespace, encoder=chosen, reads=mem.reads, clock=lambda: now[0]
         )
         new.decider.center = mem.decider.center
-        return _refolded(new, task, mem.journal.ledger.lines(until=until), encoder is not None)
+        lines = mem.journal.ledger.lines(until=until)
+        return _compared(new, list(_refolded(new, now, lines, encoder is not None)))
 
     store, report = build_store(path, namespace, opening, mem.clock(), fill)
     return Refolded(owning(store, namespace, chosen), *report)
@@ -153,37 +154,27 @@ def _refolded_opening(
     return replace(opening, rank=chosen.rank, encoder=named), chosen
 
 
-class RecordedTask:
-    """Whose turn it is while decisions are made again: their ids and times are those of the old ledger."""
-
-    def __init__(self) -> None:
-        self.id, self.time = "", 0.0
-
-    def clock(self) -> float:
-        """The time of the old line."""
-        return self.time
-
-
-def _refold_into(
-    new: SigmaMem, task: RecordedTask, lines: Iterator[Line[Any]], again: bool
+def _refolded(
+    new: SigmaMem, now: list[float], lines: Iterator[Line[Any]], again: bool
 ) -> Iterator[tuple[Line[DecisionLine], str | None]]:
-    """Decide and learn in a new memory what an old ledger tells; yield every decision and its new choice.
+    """Decide and learn in a new memory from an old ledger; yield every decision and its new choice.
 
     Parameters
     ----------
+    now : list of one float
+        The new memory's clock.
     again : bool
         Whether questions are encoded again; otherwise φ is the recorded one.
     """
     for line in lines:
         body = line.body
-        task.time = getattr(body, "time", task.time)
+        now[0] = getattr(body, "time", now[0])
         if line.is_forgotten or line.kind in _COPIED:
             with new.journal.writing() as fold:
                 fitted = replaced(fold, line)
                 if fitted is not None:
                     new.journal.append(fitted)
         elif is_decision(line):
-            task.id = line.id
             yield line, _decided_again(new, line, again)
         elif isinstance(body, FeedbackLine):
             own = body.own or line.id
@@ -201,10 +192,10 @@ def _decided_again(new: SigmaMem, line: Line[DecisionLine], again: bool) -> str 
         )
     answers = NO_ANSWERS
     if made.canons:
-        by_peer = {peer: Answer(canon or "", canon) for peer, canon in made.canons.items()}
-        if made.peer in by_peer and made.answer is not None:
-            by_peer[made.peer] = Answer(made.answer, made.canons[made.peer])
-        answers = Answers(by_peer, made.features if new.settings.text_features else {})
+        texts = line.body.answers_by_peer()
+        by_peer = {peer: Answer(texts.get(peer, canon or ""), canon) for peer, canon in made.canons.items()}
+        features = made.features if new.settings.text_features else {}
+        answers = Answers(by_peer, features, made.verdicts)
     panel, decider = made.details.get("panel"), new.decider
     task = TaskRequest(
         made.question,
@@ -214,11 +205,15 @@ def _decided_again(new: SigmaMem, line: Line[DecisionLine], again: bool) -> str 
     )
     decider.next_id = made.id
     try:
-        return decider.decide(
+        read = _read(new, made.read, bool(made.canons))
+        if read is not None and not made.canons:
+            limits = RouteLimits(among=made.details["among"]) if "among" in made.details else None
+            note = made.details.get("note")
+            return decider.route(task, read, limits=limits, note=note).decision.peer
+        return decider.choose(
             task,
-            _read(new, made.read, bool(made.canons)),
+            read,
             answers,
-            limits=RouteLimits(among=made.details["among"]) if "among" in made.details else None,
             min_confidence=made.details.get("abstained", {}).get("expected"),
             step=None if panel is None else lambda *_: panel,
         ).decision.peer
@@ -227,8 +222,8 @@ def _decided_again(new: SigmaMem, line: Line[DecisionLine], again: bool) -> str 
 
 
 def _read(new: SigmaMem, name: str, voted: bool) -> Read | None:
-    """The read that decided, None for the adaptive one; the default where it explored or is not there."""
-    reads = new.journal.reads
+    """The read that decided, None for the adaptive one; the default if it explored or does not exist."""
+    reads = new.reads
     if name.startswith("adaptive"):
         return None
     if name == "select":
@@ -237,9 +232,8 @@ def _read(new: SigmaMem, name: str, voted: bool) -> Read | None:
     return known.get(name) or known["calibrated-vote" if voted else "calibrated-route"]
 
 
-def _refolded(new: SigmaMem, task: RecordedTask, lines: Iterator[Line[Any]], again: bool) -> _Report:
-    """Fill a new memory, and compare: what `Refolded` says beside the memory."""
-    choices = [(line, peer) for line, peer in _refold_into(new, task, lines, again)]
+def _compared(new: SigmaMem, choices: Sequence[tuple[Line[DecisionLine], str | None]]) -> _Report:
+    """The `Refolded` of a new memory, by every decision and its new choice."""
     differences, before_and_after = [], []
     for line, after in choices:
         with new.journal as fold:

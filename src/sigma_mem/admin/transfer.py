@@ -1,7 +1,7 @@
-"""Memories that leave and come: a file of JSON lines and back, without loss, and copies of a whole store.
+"""Memories that leave and come: a file of JSON lines and back, without loss, copies, and new stores.
 
-The first line says what the file is, every further one is a line of the ledger, and the last one has their
-number and the SHA-256 of all lines before it, so that a file that was cut or changed is refused.
+The first line of an exported file is a header, every further one is a line of the ledger. The last one has
+their number and the SHA-256 of all lines before it, so that a file that was cut or changed is refused.
 """
 
 from __future__ import annotations
@@ -14,26 +14,73 @@ from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
-from sigma_mem.admin.new_store import owning
-from sigma_mem.decide import READS
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError, SigmaMemError, StoreVersionError
-from sigma_mem.files import replace_file
+from sigma_mem.files import refuse_taken, replace_file
 from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.journal import Journal
-from sigma_mem.ledger.lines import Line, OpenLine, PeerLine, is_decision
+from sigma_mem.ledger.lines import Line, OpenLine, PeerLine, is_decision, open_line
 from sigma_mem.ledger.records import Ledger, from_json, record_of, to_json
 from sigma_mem.ledger.snapshot import pack_fold
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import checked_path, file_errors
-from sigma_mem.session.opening import open_memory
+from sigma_mem.session.handle import open_memory
 from sigma_mem.store import InMemoryStore
 from sigma_mem.store.base import LEDGER_FORMAT, Record, Store
-from sigma_mem.store.open import backup_store, open_store
+from sigma_mem.store.open import backup_store, file_of, open_store
 from sigma_mem.streams.jsonl import read_file
+
+T = TypeVar("T")
+
+
+def owning(store: Store, namespace: str, encoder: str | Embed | Encoder | None) -> SigmaMem:
+    """The memory in a namespace, which closes its store."""
+    mem = SigmaMem(store=store, namespace=namespace, encoder=encoder)
+    mem.owns_store = True
+    return mem
+
+
+def build_store(
+    path: str | os.PathLike[str] | None,
+    namespace: str,
+    opening: OpenLine,
+    time: float,
+    fill: Callable[[Store], T],
+) -> tuple[Store, T]:
+    """Make a store with one new memory, let `fill` write the rest of it, and open the result.
+
+    A file gets its name when it is complete, so that a kill in between leaves none.
+    """
+    checked_path("path", path)
+
+    def made(store: Store) -> T:
+        store.append(namespace, [record_of(open_line(opening, time))])[1].wait()
+        filled = fill(store)
+        store.flush()
+        return filled
+
+    if path is None:
+        store = open_store(None)
+        return store, made(store)
+    target = file_of(path)
+    if target is None:
+        raise InputError(
+            "got the address of a PostgreSQL database; expected a new file. Make the file, then export it "
+            "and restore it into the database"
+        )
+    with file_errors("make the memory"):
+        refuse_taken(target)
+        with replace_file(target) as temporary:
+            store = open_store(temporary)
+            try:
+                filled = made(store)
+            finally:
+                store.close()
+        return open_store(target), filled
+
 
 FORMAT = "sigma-mem ledger"
 
@@ -77,7 +124,7 @@ def restore(
 
 
 def backup(mem: SigmaMem | Store, path: str | os.PathLike[str]) -> None:
-    """Copy a memory's whole store, with all its namespaces, into a new file; decisions go on meanwhile."""
+    """Copy a memory's whole store, with all its namespaces, into a new file; decisions continue meanwhile."""
     checked_path("path", path)
     with file_errors("back up"):
         backup_store(mem.store if isinstance(mem, SigmaMem) else mem, Path(path))
@@ -126,12 +173,12 @@ def read_ledger(
 def _refuse_unreadable(
     path: Path, lines: list[Line[Any]], records: list[Record], encoder: str | Embed | Encoder | None
 ) -> None:
-    """Raise unless a memory can be opened from the lines; whoever changed one may have counted anew."""
+    """Raise unless a memory can be opened from the lines; a changed file may have a new count and digest."""
     trial, name = InMemoryStore(), "restored"
     try:
         trial.append(name, records)
         opening, _ = open_memory(trial, name, None, None, encoder, None, None, 0.0)
-        fold = Journal(trial, name, opening, READS, 1).replayed()
+        fold = Journal(trial, name, opening, 1).replayed()
         pack_fold(fold)
         for line in lines:
             if is_decision(line):
@@ -177,13 +224,13 @@ def _line(path: Path, number: int, value: dict[str, Any]) -> Line[Any]:
         return from_json(value)
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(
-            path, f"line {number} is no line of a ledger ({' '.join(str(error).split())})"
+            path, f"line {number} is not a line of a ledger ({' '.join(str(error).split())})"
         ) from error
 
 
 def _check_header(path: Path, value: dict[str, Any]) -> None:
     if value.get("format") != FORMAT or not isinstance(value.get("version"), int):
-        raise InputError(f"{path} is no exported memory; expected a file of  sigma-mem export")
+        raise InputError(f"{path} is not an exported memory; expected a file of  sigma-mem export")
     if value["version"] > LEDGER_FORMAT:
         raise StoreVersionError(
             f"{path} has version {value['version']}, this version of sigma-mem reads up to {LEDGER_FORMAT}; "

@@ -2,8 +2,7 @@
 
 Decisions keep what they claimed, events get new places on one decay axis, and what was learned is then as if
 one memory had seen them all. Peers have the names that they have now. A peer that was reset in one memory is
-reset in both, and what a source said that one of them revoked is revoked; a peer leaves if no memory has it
-any more.
+reset in both, and a source that one of them revoked is revoked. A peer leaves if no memory has it any more.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sigma_mem.admin.new_store import build_store, owning
+from sigma_mem.admin.transfer import build_store, owning
 from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
@@ -74,7 +73,7 @@ def merge(
     opening = _merged_opening(*parts)
 
     def fill(store: Store) -> None:
-        _append_merged(Journal(store, namespace, opening, one.journal.reads, _NEVER), *parts)
+        _append_merged(Journal(store, namespace, opening, _NEVER), *parts)
 
     store, _ = build_store(path, namespace, opening, one.clock(), fill)
     return owning(store, namespace, one.question_encoder)
@@ -126,9 +125,9 @@ def _append_merged(journal: Journal, one: MergedPart, two: MergedPart) -> None:
 
 
 def _forgotten(one: MergedPart, two: MergedPart) -> Forgotten:
-    """What is left of events that one of the memories was told to forget, by event, kind and id.
+    """What is left of events that were forgotten in one of the memories, by event, kind and id.
 
-    A line that only the other one has is left out but for its place.
+    A line that only the other one has is left out except for its place.
     """
     found: Forgotten = {}
     for part in (one, two):
@@ -155,12 +154,16 @@ def _timed(part: MergedPart, number: int, forgotten: Forgotten) -> Iterator[tupl
         elif isinstance(body, PeerLine | ResetLine | RenameLine) and body.keep < 1.0:
             peer = part.pool.names_since(line.seq - 1).get(body.peer, body.peer)
             yield time, number, reset_line(peer, body.keep, number, body.time)
+        if isinstance(body, PeerLine) and body.like is not None:
+            yield time, number, part.pool.translated(line)
 
 
 def _fitted(journal: Journal, fold: Fold, line: Line[Any]) -> Line[Any] | None:
-    """A line as the new ledger needs it; None where it is there already."""
+    """A line as the new ledger needs it; None if it is there already."""
     if isinstance(line.body, ResetLine):
         return reset_line(line.body.peer, line.body.keep, len(fold.pool), line.body.time)
+    if isinstance(line.body, PeerLine):
+        return line._replace(id=f"{len(fold.pool)}+{line.body.peer}", seq=0)
     if line.kind == "price":
         return line._replace(id=str(fold.costs.price_lines), seq=0)
     before = journal.ledger.find(line.kind, line.id)
