@@ -1,4 +1,4 @@
-"""Take the pictures of docs/dashboard.md: the dashboard of a wheel's service that was fed a recorded stream.
+"""Take the pictures of docs/service.md: the dashboard of a wheel's service that was fed a recorded stream.
 
 python tests/browser/screenshots.py [FOLDER]     # docs/ by default
 """
@@ -17,17 +17,30 @@ from browser.streams import RECORDED
 
 DESK, TALL = {"width": 1200, "height": 860}, {"width": 1200, "height": 1110}
 PHONE = {"width": 390, "height": 844}
-VIEWS = ("trust", "topics", "relation", "cost", "decisions", "decision", "inbox", "sources")
+VIEWS = (
+    "overview",
+    "inbox",
+    "decisions",
+    "decision",
+    "trust",
+    "topics",
+    "relation",
+    "cost",
+    "sources",
+    "report",
+)
 IN_THE_DOCS = {
+    "dashboard-overview": ("overview", TALL, "light"),
     "dashboard-trust": ("trust", TALL, "light"),
     "dashboard-topics": ("topics", DESK, "dark"),
     "dashboard-decision": ("decision", TALL, "light"),
-    "dashboard-phone": ("trust", PHONE, "light"),
+    "dashboard-phone": ("overview", PHONE, "light"),
 }
 EVERYTHING = {
     f"{view}-{name}-{scheme}": (view, size, scheme)
     for view in VIEWS
-    for name, size, scheme in (("desk", DESK, "light"), ("desk", DESK, "dark"), ("phone", PHONE, "light"))
+    for name, size in (("desk", DESK), ("phone", PHONE))
+    for scheme in ("light", "dark")
 }
 
 

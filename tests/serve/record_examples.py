@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 
 from sigma_mem.operations import TABLE
-from sigma_mem.serve.examples import readable
+from sigma_mem.serve.probes import readable
 
 FILE = Path(__file__).parents[2] / "src" / "sigma_mem" / "serve" / "examples.json"
 AT = "/v1/memory/{namespace}"
@@ -54,7 +54,9 @@ CALLS = (
     ("POST", f"{AT}/trust", {"question": QUESTION, "topic": "sums"}, {}),
     ("GET", f"{AT}/spent", None, {}),
     ("GET", f"{AT}/history", None, {"peer": "phi"}),
+    ("GET", f"{AT}/overview", None, {"hours": 1}),
     ("GET", f"{AT}/trend", None, {"points": 2}),
+    ("GET", f"{AT}/report", None, {"hours": 24}),
     ("GET", f"{AT}/relation", None, {}),
     ("GET", f"{AT}/sources", None, {}),
     ("GET", f"{AT}/drift", None, {}),

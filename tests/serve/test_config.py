@@ -7,7 +7,7 @@ import pytest
 
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
-from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream, load_config
+from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream, Webhook, load_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,10 +49,17 @@ def test_without_anything_it_is_the_default(tmp_path, monkeypatch):
         ("port = 70000", "70000"),
         ("port = 1.5", "port"),
         ("keep_text = 1", "keep_text"),
-        ("allowed_hosts = [1]", "list of texts"),
-        ('log = "xml"', "json, text or off"),
+        ("allowed_hosts = [1]", "allowed_hosts.*valid string"),
+        ("allowed_hosts = 1", "allowed_hosts.*valid tuple"),
+        ("[memory]\ngama = 0.9", "memory.gama"),
+        ("[memory]\ngamma = 1.5", "gamma is 1.5"),
+        ('encoder = "mine"', "encoder"),
+        ('on_store_failure = "pray"', "'serve' or 'refuse'"),
+        ("[alarms]\nevery = 0", "alarms.every"),
+        ('[[webhooks]]\nurl = "ftp://h"\nsecret_env = "S"', "webhook"),
+        ('log = "xml"', "'json', 'text' or 'off'"),
         ("[limits]\nbach = 1", "limits.bach"),
-        ("[limits]\nbatch = 0", "1 or more"),
+        ("[limits]\nbatch = 0", "limits.batch .* greater than or equal to 1"),
         ('[[upstreams]]\nname = "a"', "without base_url"),
         ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nkey = "secret"', "key_env"),
         ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nprize = 1', "upstreams.prize"),
@@ -62,6 +69,13 @@ def test_without_anything_it_is_the_default(tmp_path, monkeypatch):
         ('[[topics]]\nname = "law"\nmode = "off"', "law"),
         ('[[topics]]\nname = "law"', "mode"),
         ("switch_margin = 2.0", "switch_margin"),
+        ('signals = ["rephrased", "guessed"]', "signals"),
+        (
+            '[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nprotocols = ["telnet"]',
+            "'chat', 'messages' or",
+        ),
+        ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\nprotocols = []', "protocols"),
+        ('[[upstreams]]\nname = "a"\nbase_url = "http://h/v1"\ntimeout = 0', "timeout .* greater than 0"),
         ("= 1", "not TOML"),
     ],
 )
@@ -104,6 +118,23 @@ def test_addresses_that_no_model_has_are_refused(url):
 def test_names_of_upstreams_are_plain_and_not_the_memorys(name):
     with pytest.raises(InputError, match="name"):
         Upstream(name=name, base_url="http://host/v1")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ServerConfig(port=70_000), "port is 70000"),
+        (lambda: ServerConfig(encoder="mine"), "encoder is 'mine'.*hashed"),
+        (lambda: ServerConfig(signals=("guessed",)), "signals"),
+        (lambda: RequestLimits(batch=0), "limits.batch is 0"),
+        (lambda: Upstream("ann", "http://h/v1", worth=0.0), "worth of 'ann' is 0.0"),
+        (lambda: Upstream("ann", "http://h/v1", input_price=float("nan")), "input_price of 'ann'"),
+        (lambda: Webhook("http://h", "S", kinds=("rain",)), "webhook's kinds"),
+    ],
+)
+def test_values_that_programs_make_are_checked_too(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
 
 
 def test_a_key_is_taken_from_the_environment_only():
@@ -161,3 +192,16 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
         assert f"{shown}, key in $ANN_KEY, {state}" in out
         assert "sk-secret" not in out
         assert "API keys are required: an upstream has a key" in out
+
+
+def test_judges_are_tables_of_the_file(tmp_path):
+    file = tmp_path / "sigma-mem.toml"
+    file.write_text(
+        '[[judges]]\nname = "big"\nbase_url = "http://127.0.0.1:9/v1"\nbudget = 2.5\nkey_env = "BIG_KEY"\n'
+    )
+    (judge,) = load_config(file, {}).config.judges
+    assert (judge.name, judge.budget, judge.reads) == ("big", 2.5, "yes-no")
+    assert load_config(file, {}).config.needs_keys
+    file.write_text('[[judges]]\nname = "big"\n')
+    with pytest.raises(InputError, match="judges without base_url"):
+        load_config(file, {})

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from sigma_mem.serve.config import RequestLimits
-from sigma_mem.serve.connection import BoundedProtocol
+from sigma_mem.serve.server import BoundedProtocol
 
 seen = []  # what became of streams, as the application sees it
 

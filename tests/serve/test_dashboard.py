@@ -1,15 +1,23 @@
 """The dashboard without a browser: its files, their headers, and the reads that only it needs."""
 
+import os
 import re
 import tomllib
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
+import httpx2
 import numpy as np
+import openai
 import pytest
 
 from serve.conftest import bearer, served
-from sigma_mem.serve.dashboard.files import CONTENT_TYPES, page_files
+from serve.gateway.conftest import ASK, starter
+from serve.gateway.upstreams import fails, says
+from sigma_mem.errors import StoreError
+from sigma_mem.serve.config import AlarmSettings, Upstream
+from sigma_mem.serve.dashboard.routes import CONTENT_TYPES, page_files
 
 ROOT = Path(__file__).parents[2]
 FILES = page_files()
@@ -108,8 +116,52 @@ def test_trends_end_at_the_share_of_the_last_labels(taught):
         assert curve[-1]["right"] == pytest.approx(right)
         assert all(0.0 <= p["interval"][0] <= p["right"] + 1e-9 for p in curve)
         assert all(p["right"] - 1e-9 <= p["interval"][1] <= 1.0 for p in curve)
-        assert [p["place"] for p in curve] == sorted({p["place"] for p in curve})
-        assert curve[-1]["place"] < body["events"]
+        assert [p["time"] for p in curve] == sorted(p["time"] for p in curve)
+        assert body["span"][0] <= curve[0]["time"] <= curve[-1]["time"] <= body["span"][1]
+
+
+def test_a_trend_can_be_of_one_topic():
+    with served() as http:
+        base = "/v1/memory/default"
+        assert http.put(base, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+        for topic, right in (("sums", True), ("sums", True), ("names", False)):
+            task = {"question": f"A task of {topic}", "topic": topic}
+            made = http.post(f"{base}/route", json=task).json()["id"]
+            assert http.post(f"{base}/feedback", json={"decision": made, "labels": {"ann": right}}).is_success
+        sums, names = (http.get(f"{base}/trend", params={"topic": t}).json() for t in ("sums", "names"))
+        assert [point["right"] for point in sums["trends"]["ann"]] == [1.0, 1.0]
+        assert [point["right"] for point in names["trends"]["ann"]] == [0.0]
+        assert sums["events"] == 2
+
+
+def test_nothing_is_claimed_from_nothing():
+    with served() as http:
+        base = "/v1/memory/default"
+        assert http.put(base, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+        assert http.get(f"{base}/relation").json()["votes"] is None
+        found = http.get(f"{base}/overview").json()
+        assert found["memory"]["total"] == {"events": 0, "right": 0, "wrong": 0, "cost": 0.0}
+        assert http.get(f"{base}/trend").json()["span"] is None
+
+
+def test_the_report_is_that_of_the_memory():
+    with served() as http:
+        base = "/v1/memory/default"
+        assert http.put(base, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+        assert http.get(f"{base}/report").json() == {"compared": []}
+        for i in range(12):
+            made = http.post(f"{base}/route", json={"question": f"What is {i}?", "topic": "sums"}).json()
+            http.post(f"{base}/served", json={"decision": made["id"], "peer": "ann" if i % 2 else "bob"})
+            label = {"decision": made["id"], "labels": {"ann" if i % 2 else "bob": bool(i % 2)}}
+            assert http.post(f"{base}/feedback", json=label).is_success
+        total, sums = http.get(f"{base}/report").json()["compared"]
+        assert (total["topic"], sums["topic"], total["requests"]) == (None, "sums", 12)
+        assert 0 < total["elsewhere"] < 12
+        assert total["right_before"] == pytest.approx(0.5)
+        assert total["right_after"] > 0.8
+        low, high = total["right_after_interval"]
+        assert 0.0 <= low < total["right_after"] <= high <= 1.0
+        assert http.get(f"{base}/report", params={"hours": 1e-9}).json() == {"compared": []}
 
 
 def test_the_relation_is_that_of_the_memory(taught):
@@ -120,20 +172,131 @@ def test_the_relation_is_that_of_the_memory(taught):
     assert (matrix.diagonal() == 1.0).all()
     assert matrix[0, 1] < 0.0  # ann is right whenever bob is wrong
     assert 1.0 <= body["votes"] <= 3.0
+    assert body["labels"] == {"ann": 20, "bob": 20, "cyd": 20}
+    assert body["errors"]["events"] == 20
+    assert body["errors"]["correlation"][0] == [1.0, None, None]  # ann and bob never vary
+    assert [line["accuracy"] for line in body["errors"]["peers"]][:2] == [1.0, 0.0]
+    assert body["errors"]["best"] == 1.0
+    refused = taught.get("/v1/memory/default/relation", params={"peer": "nobody"})
+    assert (refused.status_code, "expected one of" in refused.json()["error"]["message"]) == (400, True)
+
+
+def test_errors_are_compared_only_if_every_answer_has_a_label():
+    """Who labels served answers only labels equal ones, which would seem to err together."""
+    with served() as http:
+        base = "/v1/memory/default"
+        assert http.put(base, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+        for i in range(30):
+            answers = {"ann": "1", "bob": "1" if i % 3 else "2"}
+            made = http.post(f"{base}/vote", json={"question": f"{i}?", "answers": answers}).json()
+            labels = {"ann": i % 2 == 0} | ({"bob": i % 2 == 0} if i % 3 else {})
+            assert http.post(f"{base}/feedback", json={"decision": made["id"], "labels": labels}).is_success
+        errors = http.get(f"{base}/relation").json()["errors"]
+        assert errors["events"] == 20
+
+
+def test_the_overview_counts_what_was_decided_labelled_and_spent():
+    with served(currency="EUR", alarms=AlarmSettings(daily_budget=4.0)) as http:
+        base = "/v1/memory/default"
+        assert http.put(base, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+        assert http.post(f"{base}/prices", json={"peer": "ann", "per_call": 0.5}).is_success
+        for i in range(6):
+            asked = {"question": f"{i}?", "answers": {"ann": "1", "bob": "1"}}
+            made = http.post(f"{base}/vote", json=asked).json()
+            if i < 3:
+                said = {"decision": made["id"], "labels": {made["peer"]: i > 0}}
+                assert http.post(f"{base}/feedback", json=said).is_success
+        assert http.post(f"{base}/vote", json={"question": 3}).status_code == 422
+        found = http.get(f"{base}/overview").json()
+        total = {"events": 6, "right": 2, "wrong": 1, "cost": 3.0}
+        assert found["memory"]["total"] == total
+        for name, amount in total.items():
+            assert sum(part[name] for part in found["memory"]["bins"]) == pytest.approx(amount)
+        assert found["memory"]["peers"]["ann"]["cost"] == 3.0
+        assert (found["memory"]["spent"]["today"], found["memory"]["budget"]) == (3.0, 4.0)
+        assert found["memory"]["spent"]["total"] == http.get(f"{base}/spent").json()["total"]
+        assert [change["text"] for change in found["memory"]["changes"]] == ["prices were set: ann"]
+        service = found["service"]
+        assert (service["requests"], service["refused"], service["errors"]) == (12, 1, 0)
+        assert 0.0 < service["median"] <= service["p95"] < 60.0
+        assert sum(part["requests"] for part in service["bins"]) == service["requests"]
+        assert http.get(f"{base}/overview", params={"hours": 1e-9}).json()["memory"]["total"]["events"] == 0
+        assert http.get("/v1/memory").json() == {
+            "namespaces": ["default"],
+            "roles": {"default": "admin"},
+            "currency": "EUR",
+        }
+
+
+def test_the_overview_is_there_while_the_store_is_away():
+    with served(upstreams=(Upstream(name="ann", base_url="http://127.0.0.1:9/v1"),)) as http:
+        memory = http.portal.call(http.context.memories.get, "default")
+        http.portal.call(
+            memory.lose, StoreError("the disk is full; make room")
+        )  # it looks again in half a second
+        found = http.get("/v1/memory/default/overview").json()
+        assert found["memory"] is None
+        assert found["service"]["away"] is True
+        assert [alarm["kind"] for alarm in found["service"]["alarms"]] == ["store"]
+        assert http.get("/v1/memory").json()["namespaces"] == ["default"]
+        assert list(found["service"]["upstreams"]) == ["ann"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_overview_has_the_latency_of_every_upstream(streams):
+    peers = {"slow": says("391", seconds=0.3), "quick": says("391"), "broken": fails()}
+    with starter() as start:
+        gateway = start(peers)
+        for name in peers:
+            client = gateway.client.chat.completions
+            with suppress(openai.InternalServerError):
+                asked = client.create(model=name, messages=ASK, stream=streams)
+                assert list(asked)
+        found = httpx2.get(f"{gateway.url}/v1/memory/default/overview").json()["service"]
+    slow, quick, broken = (found["upstreams"][name] for name in peers)
+    assert 0.25 < slow["median"] <= slow["p95"] < 30.0
+    assert 0.0 < quick["median"] <= quick["p95"]
+    assert (broken["failed"], broken["median"], broken["p95"]) == (1, None, None)
+    assert found["process"] is None
+
+
+def test_a_process_that_shares_its_memory_names_itself_on_the_overview(postgres):
+    with served(path=postgres) as http:
+        http.put("/v1/memory/default", json={"peers": ["ann"], "encoder": "hashed"})
+        found = http.get("/v1/memory/default/overview").json()["service"]
+        assert found["process"].endswith(f"/{os.getpid()}")
+
+
+def test_a_key_of_one_namespace_sees_nothing_of_the_service(locked_service, keys):
+    own = locked_service.get("/v1/memory/mine/overview", headers=bearer(keys["read"])).json()
+    assert own["service"] is None
+    assert own["memory"]["total"]["events"] == 0
+    everything = locked_service.get("/v1/memory/mine/overview", headers=bearer(keys["root"])).json()
+    assert everything["service"]["upstreams"] == {}
+    assert locked_service.get("/v1/memory", headers=bearer(keys["write"])).json()["roles"] == {
+        "mine": "write"
+    }
 
 
 def test_the_inbox_holds_events_without_labels_until_they_get_one(taught):
-    def waiting():
-        found = taught.get("/v1/memory/default/unlabelled").json()["decisions"]
-        return [decision["question"] for decision in found], found
+    def waiting(**options):
+        found = taught.get("/v1/memory/default/unlabelled", params=options).json()
+        return [decision["question"] for decision in found["decisions"]], found
 
-    assert waiting()[0] == [f"What is {i}?" for i in (23, 22, 21, 20)]
-    second = waiting()[1][1]
+    questions, found = waiting(newest=True)
+    assert questions == [f"What is {i}?" for i in (23, 22, 21, 20)]
+    assert found["weight"] == 1.0
+    second = found["decisions"][1]
+    assert second["answers"] == {"ann": "22", "bob": "23", "cyd": "22"}
     said = {"decision": second["id"], "labels": {"ann": True}}
     assert taught.post("/v1/memory/default/feedback", json=said).is_success
-    assert waiting()[0] == [f"What is {i}?" for i in (23, 21, 20)]
-    last = taught.get("/v1/memory/default/unlabelled", params={"last": 1}).json()["decisions"]
-    assert [decision["question"] for decision in last] == ["What is 23?"]
+    assert waiting(newest=True)[0] == [f"What is {i}?" for i in (23, 21, 20)]
+    assert waiting(newest=True, last=1)[0] == ["What is 23?"]
+    assert waiting(below=0.0)[0] == []
+    _, found = waiting()
+    values = [sum(x * x for x in found["moves"][made["event"]].values()) for made in found["decisions"]]
+    assert values == sorted(values, reverse=True)
+    assert all(0.0 < x < 0.5 for moves in found["moves"].values() for x in moves.values())
 
 
 def test_an_empty_memory_has_every_view(open_service):
@@ -141,12 +304,13 @@ def test_an_empty_memory_has_every_view(open_service):
     trend = open_service.get(f"{base}/trend").json()
     assert set(trend["trends"]) >= {"ann", "bob"}
     assert open_service.get(f"{base}/relation").is_success
+    assert open_service.get(f"{base}/overview").is_success
     assert open_service.get(f"{base}/unlabelled").is_success
 
 
 def test_the_reads_need_a_key_and_are_documented(locked_service, keys):
     paths = locked_service.get("/openapi.json", headers=bearer(keys["root"])).json()["paths"]
-    for name in ("trend", "relation", "unlabelled"):
+    for name in ("overview", "trend", "report", "relation", "unlabelled"):
         assert locked_service.get(f"/v1/memory/mine/{name}").status_code == 401
         assert locked_service.get(f"/v1/memory/mine/{name}", headers=bearer(keys["read"])).status_code == 200
         assert f"/v1/memory/{{namespace}}/{name}" in paths

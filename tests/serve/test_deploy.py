@@ -1,24 +1,31 @@
 """The files in deploy/: what they tell the service is what it understands."""
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 from dataclasses import fields
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from sigma_mem.cli.app import run
 from sigma_mem.serve.app import check_safe
-from sigma_mem.serve.config import PREFIX, RequestLimits, ServerConfig, load_config
+from sigma_mem.serve.config import PREFIX, TABLES, ServerConfig, load_config
 from sigma_mem.serve.keys import KeyRing, add_key
+from sigma_mem.serve.telemetry import Metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VARIABLES = {f"{PREFIX}{field.name.upper()}" for field in fields(ServerConfig)} | {
-    f"{PREFIX}LIMITS_{field.name.upper()}" for field in fields(RequestLimits)
+    f"{PREFIX}{table.upper()}_{field.name.upper()}"
+    for table, kind in TABLES.items()
+    for field in fields(kind)
 }
 
 
@@ -44,10 +51,36 @@ def test_the_image_sets_variables_that_there_are_and_needs_a_key(tmp_path, capsy
     monkeypatch.chdir(tmp_path)
     assert run(["serve", "--port", "0"]) == 2  # as `docker run` does it before a key was made
     assert "make one first: sigma-mem keys add" in capsys.readouterr().err
-    extras = re.search(r'"/src\[([a-z,]+)\]"', text)[1].split(",")
-    assert {"mcp", "postgres", "serve"} <= set(extras)
     kept = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-    assert {"!src", "!pyproject.toml", "!constraints.txt", "!README.md"} <= set(kept)
+    assert {"!src", "!pyproject.toml", "!deploy/requirements.txt", "!README.md"} <= set(kept)
+
+
+def test_the_image_installs_only_files_whose_hashes_are_locked():
+    """Every package that the extras of the image need, at the version that is tested, with a hash."""
+    image = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    installs = re.findall(r"pip install (.*)", image)
+    assert len(installs) == 2
+    assert "--require-hashes" in installs[0]
+    assert {"--no-deps", "--no-index", "--no-build-isolation"} <= set(installs[1].split())
+    lines = (DEPLOY / "requirements.txt").read_text().splitlines()[1:]
+    locked = [re.fullmatch(r"([a-z0-9._-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines]
+    assert all(locked)
+    versions = {canonicalize_name(match[1]): match[2] for match in locked}
+    wanted, seen = [Requirement("sigma-mem[mcp,postgres,serve]")], set()
+    while wanted:  # all that is needed, from what is installed here
+        needed = wanted.pop()
+        for one in map(Requirement, metadata.requires(needed.name) or ()):
+            given = [{"extra": extra} for extra in needed.extras or {""}]
+            if str(one) in seen or (one.marker and not any(map(one.marker.evaluate, given))):
+                continue
+            seen.add(str(one))
+            wanted.append(one)
+            if one.name != "sigma-mem":  # which names extras of its own
+                assert one.specifier.contains(versions[canonicalize_name(one.name)], prereleases=True), one
+    assert len(seen) > 20
+    for line in (DEPLOY.parent / "constraints.txt").read_text().splitlines():
+        if "==" in line and (name := canonicalize_name(line.split("==")[0])) in versions:
+            assert line.split("==")[1] == versions[name]
 
 
 def test_the_compose_file_sets_variables_that_there_are():
@@ -84,3 +117,26 @@ def test_the_unit_starts_a_command_that_there_is(tmp_path, capsys):
         env={**os.environ, "LC_ALL": "C"},
     )
     assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_dashboard_and_the_alert_rules_use_metrics_that_there_are():
+    board = json.loads((DEPLOY / "grafana.json").read_text())
+    rules = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"][0]["rules"]
+    used = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    used += [rule["expr"] for rule in rules]
+    metrics = Metrics()
+    there = {
+        name: set(metric._labelnames)
+        for collector, names in metrics.registry._collector_to_names.items()
+        for name in names
+        for metric in [collector]
+    }
+    for expression in used:
+        names = re.findall(r"sigma_mem_\w+", expression)
+        assert names
+        assert set(names) <= set(there), expression
+        labels = set(re.findall(r"(?:by \(|\{)(\w+)", expression)) - {"le"}
+        assert labels <= set().union(*(there[name] for name in names)), expression
+    shown = {name for expression in used for name in re.findall(r"sigma_mem_\w+", expression)}
+    own = {metric.name for metric in metrics.registry.collect()}
+    assert {name.removesuffix("_total").removesuffix("_bucket") for name in shown} == own

@@ -9,6 +9,7 @@ from sigma_mem.serve.config import ServerConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "service.md").read_text(encoding="utf-8")
+REFERENCE = (DOCS / "reference" / "http.md").read_text(encoding="utf-8")
 
 
 def test_the_example_runs(capsys):
@@ -20,7 +21,7 @@ def test_the_example_runs(capsys):
 
 def test_every_route_of_the_memory_is_in_the_table():
     app = create_app(ServerConfig(log="off"))
-    table = PAGE[PAGE.index("| request | role |") : PAGE.index("`GET /openapi.json`")]
+    table = REFERENCE[REFERENCE.index("| request | role |") : REFERENCE.index("`GET /openapi.json`")]
     for route in app.routes:
         if route.path.startswith("/v1/memory/{namespace}/"):
             name = route.path.removeprefix("/v1/memory/{namespace}")
@@ -29,7 +30,6 @@ def test_every_route_of_the_memory_is_in_the_table():
 
 def test_every_metric_is_on_the_page():
     context = create_app(ServerConfig(log="off")).state.context
-    page = (DOCS / "production.md").read_text(encoding="utf-8")
     for metric in context.metrics.registry.collect():
         name = f"{metric.name}_total" if metric.type == "counter" else metric.name
-        assert f"`{name}`" in page
+        assert f"`{name}`" in REFERENCE

@@ -19,7 +19,7 @@ def programs(page: str) -> list[str]:
 
 
 def test_a_worker_writes_through_a_service(tmp_path):
-    (program,) = programs("how-to/many-workers.md")
+    (program,) = programs("storage.md")
     config = ServerConfig(path=str(tmp_path / "shared.db"), log="off")
     with serving(create_app(config)) as url:
         with Client(url) as client:

@@ -76,7 +76,7 @@ def test_large_headers_and_addresses_are_refused(small):
 def test_batches_and_rows_are_limited(small):
     item = {"decision": "d", "labels": {"ann": True}}
     sent = small.post("/v1/memory/default/feedback/batch", json={"items": [item] * 3})
-    assert (sent.status_code, "2 at most" in sent.json()["error"]["message"]) == (400, True)
+    assert (sent.status_code, "at most 2 items" in sent.json()["error"]["message"]) == (422, True)
     assert small.get("/v1/memory/default/decisions?last=3").status_code == 422
 
 
@@ -180,3 +180,31 @@ def test_a_path_that_does_not_exist_is_logged(caplog):
         assert http.get("/v1/models").is_success
     logged = [record.fields for record in caplog.records if record.message == "request"]
     assert [(each["path"], each["status"]) for each in logged] == [("/v1/completions", 404)]
+
+
+def test_a_wrong_key_is_told_so(locked_service, keys):
+    for headers in (bearer("sm-misspelt"), {"x-api-key": "sm-misspelt"}):
+        refused = locked_service.get("/v1/memory", headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "wrong_key")
+        assert "misspelt, or was removed" in refused.json()["error"]["message"]
+        assert "sm-misspelt" not in refused.text
+        assert locked_service.get("/healthz", headers=headers).status_code == 200
+        assert locked_service.get("/docs", headers=headers).status_code == 200
+    assert locked_service.get("/v1/memory").json()["error"]["code"] == "no_key"
+
+
+def test_the_root_leads_to_the_dashboard_and_docs_to_the_api(locked_service):
+    found = locked_service.get("/", follow_redirects=False)
+    assert (found.status_code, found.headers["location"]) == (307, "/dashboard/")
+    page = locked_service.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<code>/v1/memory/{namespace}/route</code>" in page.text
+    assert "script" not in page.text
+
+
+def test_limit_is_last(locked_service, keys):
+    for _ in range(3):
+        locked_service.post("/v1/memory/mine/route", json={"question": "2?"}, headers=bearer(keys["write"]))
+    for name in ("last", "limit"):
+        page = locked_service.get(f"/v1/memory/mine/decisions?{name}=2", headers=bearer(keys["read"]))
+        assert len(page.json()["decisions"]) == 2

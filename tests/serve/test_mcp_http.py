@@ -65,8 +65,8 @@ def test_each_key_may_what_its_role_says(keys, key_file, tmp_path, mode):
                         client, "add_answer", ref=step["ref"], peer=step["next"], answer="391"
                     )
                 assert step["decision"]["answer"] == "391"
-                assert "'theirs' is not here" in await refused(client, "trust", namespace="theirs")
-                assert "'theirs' is not here" in await refused(
+                assert "no namespace 'theirs'" in await refused(client, "trust", namespace="theirs")
+                assert "no namespace 'theirs'" in await refused(
                     client, "route", question=QUESTION, namespace="theirs"
                 )
             async with agent(address, keys["read"], mode) as client:

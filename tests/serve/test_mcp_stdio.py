@@ -13,7 +13,7 @@ from sigma_mem.cli.app import run
 from sigma_mem.session import SigmaMem
 
 QUESTION = "What is 17 * 23?"
-TOOLS = {"route", "vote", "decide", "ask", "add_answer", "feedback", "explain", "trust"}
+TOOLS = {"route", "vote", "decide", "ask", "add_answer", "feedback", "explain", "trust", "peers"}
 
 
 @asynccontextmanager
@@ -61,6 +61,8 @@ def test_every_tool_over_stdio(tmp_path):
                 )
                 assert (taken["source"], taken["labels"]) == ("me", {"ann": -1.0, "bob": 1.0})
             assert (await called(client, "vote", question=QUESTION, answers=answers))["answer"] == "391"
+            pool = (await called(client, "peers"))["peers"]
+            assert [(peer["name"], peer["labels"]) for peer in pool] == [("ann", 4), ("bob", 4), ("cat", 0)]
             why = await called(client, "explain", decision=voted["decision"], peer="bob", top=2)
             assert len(why["contributions"]) == 2
             assert "bob" in why["text"]

@@ -8,6 +8,7 @@ import pytest
 from serve.conftest import served
 from sigma_mem import SigmaMem
 from sigma_mem.serve.config import RequestLimits, ServerConfig
+from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.memories import Memories
 from sigma_mem.session.advice import FIRST_CHECK
 
@@ -40,12 +41,16 @@ def test_a_memory_that_was_made_elsewhere_is_served_unless_it_keeps_texts_that_n
 ):
     path = str(tmp_path / "memory.db")
     SigmaMem(["ann", "bob"], path, encoder="hashed", keep_text=kept).close()
-    with served(path=path, keep_text=wanted) as http:
-        found = http.post("/v1/memory/default/route", json={"question": QUESTION})
-        if kept and not wanted:
+    if kept and not wanted:
+        with pytest.raises(RefusedError, match="keep_text = true"), served(path=path):
+            pass
+        with served(path=path, namespace="other") as http:
+            found = http.post("/v1/memory/default/route", json={"question": QUESTION})
             assert found.status_code == 409
             assert "keep_text = true" in found.json()["error"]["message"]
-        else:
+    else:
+        with served(path=path, keep_text=wanted) as http:
+            found = http.post("/v1/memory/default/route", json={"question": QUESTION})
             assert found.status_code == 200
     with SigmaMem(path=path, readonly=True) as mem:
         assert [d.question for d in mem.decisions()] == (

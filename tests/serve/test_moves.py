@@ -10,6 +10,7 @@ import pytest
 from serve.conftest import served
 from sigma_mem import SigmaMem
 from sigma_mem.admin import export
+from sigma_mem.serve.config import RequestLimits
 
 
 @pytest.fixture
@@ -31,6 +32,14 @@ def test_a_restore_that_is_refused_writes_nothing(exported, tmp_path):
         assert http.put("/v1/memory/T", json={"peers": ["a", "b"], "encoder": "hashed"}).is_success
         http.context.memories.store.flush()
         assert b"PRIVATE WORDS" not in b"".join(file.read_bytes() for file in tmp_path.glob("memory.db*"))
+
+
+def test_a_restore_makes_no_more_namespaces_than_the_service_allows(exported):
+    with served(keep_text=True, limits=RequestLimits(namespaces=1)) as http:
+        assert http.post("/v1/memory/one/restore", content=exported).is_success
+        sent = http.post("/v1/memory/two/restore", content=exported)
+        assert (sent.status_code, sent.json()["error"]["code"]) == (409, "too_many_namespaces")
+        assert http.get("/v1/memory").json()["namespaces"] == ["one"]
 
 
 @pytest.mark.parametrize(("rank", "status"), [(16, 200), (1 << 14, 400)])

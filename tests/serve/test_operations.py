@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import httpx2
 import pytest
 
 from serve.conftest import served
@@ -78,6 +79,20 @@ def process(tmp_path):
     if started.poll() is None:
         started.kill()
     started.communicate()
+
+
+@pytest.fixture
+def locked(keys, tmp_path):
+    """What `process` is told if it is to have keys."""
+    (tmp_path / "sigma-mem.toml").write_text('keys = "keys.json"\n')
+
+
+def test_a_header_that_names_another_address_does_not_evade_the_limit(locked, process):
+    url = process.stdout.readline().split()[-1]
+    with httpx2.Client(base_url=url) as http:
+        asked = ({"authorization": f"Bearer {n}", "x-forwarded-for": f"10.0.0.{n}"} for n in range(100))
+        statuses = [http.get("/v1/memory", headers=headers).status_code for headers in asked]
+    assert set(statuses) == {401, 429}
 
 
 def test_a_signal_ends_it_cleanly_and_loses_nothing(process, tmp_path):

@@ -7,13 +7,13 @@ from starlette.routing import Mount, Route
 from serve.conftest import bearer, served
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve import app as service
-from sigma_mem.serve.auth import RoleGate
 from sigma_mem.serve.config import ServerConfig, Upstream
+from sigma_mem.serve.guard import RoleGate
 from sigma_mem.serve.keys import add_key
 
 RANKS = {"nobody": 0, "read": 1, "write": 2, "admin": 3}
 PAGE = {"/dashboard", "/dashboard/", "/dashboard/{file}"}  # files without data
-OPEN = {"/healthz", "/readyz"} | PAGE  # the only routes that anybody may call
+OPEN = {"/", "/docs", "/healthz", "/readyz"} | PAGE  # the only routes that anybody may call
 
 
 def routes(http):
@@ -99,7 +99,7 @@ def test_a_route_without_a_role_stops_the_start(monkeypatch):
         ({"host": "example.org"}, "others can reach it"),
         (
             {"upstreams": (Upstream(name="ann", base_url="https://example.org/v1", key_env="ANN_KEY"),)},
-            "an upstream has a key",
+            "an upstream or a judge has a key",
         ),
     ],
 )

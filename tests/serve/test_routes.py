@@ -145,3 +145,9 @@ def test_a_body_that_is_not_said_to_be_json_is_refused_with_the_remedy(open_serv
     )
     assert sent.status_code == 422
     assert "expected the header Content-Type: application/json" in sent.json()["error"]["message"]
+
+
+def test_a_body_that_is_not_json_is_refused_with_the_place_of_the_fault(open_service):
+    refused = open_service.post(f"{AT}/route", content=b'{"question": "x"', headers=JSON)
+    assert refused.status_code == 422
+    assert refused.json()["error"]["message"].startswith("the body is not valid JSON at character 16: ")

@@ -6,7 +6,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from sigma_mem.errors import SigmaMemError
-from sigma_mem.serve import tracing
+from sigma_mem.serve import telemetry
 from sigma_mem.serve.config import Upstream
 
 PEER = Upstream(name="ann", base_url="http://127.0.0.1:9/v1", model="gemma-2-9b")
@@ -17,15 +17,15 @@ def spans(monkeypatch):
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing.trace, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(telemetry.trace, "get_tracer", provider.get_tracer)
     yield exporter.get_finished_spans
     provider.shutdown()
 
 
 def test_a_call_to_a_model_is_a_span_with_its_usage(spans):
     usage = {"prompt_tokens": 7, "completion_tokens": 3}
-    with tracing.model_span(PEER, "chat/completions") as span:
-        tracing.note_usage(
+    with telemetry.model_span(PEER, "chat/completions") as span:
+        telemetry.note_usage(
             span, {"id": "c1", "model": "gemma-2-9b-it", "usage": usage, "choices": ["secret"]}
         )
     (made,) = spans()
@@ -46,8 +46,8 @@ def test_a_call_to_a_model_is_a_span_with_its_usage(spans):
 
 def test_a_failure_is_named_and_not_quoted(spans):
     def fail():
-        with tracing.model_span(PEER, "embeddings") as span:
-            tracing.note_usage(span, {"usage": "none"})
+        with telemetry.model_span(PEER, "embeddings") as span:
+            telemetry.note_usage(span, {"usage": "none"})
             raise SigmaMemError("secret")
 
     with pytest.raises(SigmaMemError):
@@ -59,8 +59,8 @@ def test_a_failure_is_named_and_not_quoted(spans):
 
 
 def test_nothing_is_traced_unless_it_is_wanted(monkeypatch):
-    assert not any(tracing.telemetry_options(False).values())
+    assert not any(telemetry.telemetry_options(False).values())
     asked = []
-    monkeypatch.setattr(tracing, "require", lambda package, extra, purpose: asked.append((package, extra)))
-    assert tracing.telemetry_options(True)["tracing"]
+    monkeypatch.setattr(telemetry, "require", lambda package, extra, purpose: asked.append((package, extra)))
+    assert telemetry.telemetry_options(True)["tracing"]
     assert ("opentelemetry.exporter.otlp.proto.http", "otel") in asked

@@ -1,5 +1,6 @@
 """The application: made by a function from a configuration, closed when the server stops."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
@@ -10,20 +11,19 @@ from starlette.exceptions import HTTPException
 
 from sigma_mem import __version__
 from sigma_mem.errors import InputError, SigmaMemError
-from sigma_mem.serve.auth import seal
+from sigma_mem.serve.alarms import Alarms
+from sigma_mem.serve.calls import Context
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.context import Context
 from sigma_mem.serve.dashboard import page_routes, view_routes
+from sigma_mem.serve.evaluations import evaluation_routes
 from sigma_mem.serve.failures import on_bug, on_http_error, on_invalid_request, on_sigma_mem_error
 from sigma_mem.serve.gateway import router as gateway_router
-from sigma_mem.serve.guard import Guard
+from sigma_mem.serve.guard import Guard, seal
 from sigma_mem.serve.keys import KeyRing
-from sigma_mem.serve.logs import Audit
 from sigma_mem.serve.memories import Memories
-from sigma_mem.serve.memory_routes import memory_routes
-from sigma_mem.serve.metrics import Metrics
 from sigma_mem.serve.probes import probe_routes
-from sigma_mem.serve.tracing import telemetry_options
+from sigma_mem.serve.routes import memory_routes
+from sigma_mem.serve.telemetry import Audit, Metrics, telemetry_options
 
 
 def create_app(config: ServerConfig) -> FastAPI:
@@ -34,7 +34,10 @@ def create_app(config: ServerConfig) -> FastAPI:
     """
     keys = KeyRing(config.keys)
     check_safe(config, keys)
-    context = Context(config, keys, Memories(config), Metrics(), Audit(config.audit))
+    metrics = Metrics()
+    memories = Memories(config, metrics)
+    context = Context(config, keys, memories, metrics, Audit(config.audit), Alarms(memories))
+    context.running.append(context.alarms.running())
     app = FastAPI(
         title="sigma-mem",
         version=__version__,
@@ -49,6 +52,7 @@ def create_app(config: ServerConfig) -> FastAPI:
     app.state.context = context
     for routes in (
         gateway_router(context),
+        evaluation_routes(context),
         memory_routes(context),
         view_routes(context),
         page_routes(),
@@ -71,10 +75,10 @@ def create_app(config: ServerConfig) -> FastAPI:
 
 
 def check_safe(config: ServerConfig, keys: KeyRing) -> None:
-    """Refuse to start where anybody could call."""
+    """Refuse to start if anybody could call."""
     if config.needs_keys and not keys.keys:
         why = (
-            f"an upstream has a key (${next(u.key_env for u in config.upstreams if u.key_env)})"
+            f"an upstream or a judge has a key (${config.key_variables[0]})"
             if config.is_loopback
             else f"it would listen on {config.host}, where others can reach it"
         )
@@ -91,11 +95,10 @@ def check_safe(config: ServerConfig, keys: KeyRing) -> None:
 
 
 async def open_gateway_memory(context: Context) -> None:
-    """Open the gateway's memory, made where there is none; idempotent."""
+    """Check the memory in the service's namespace; open the gateway's, made if there is none. Idempotent."""
+    await asyncio.to_thread(context.memories.check_settings)
     if context.config.upstreams:
-        await context.memories.prepare(
-            context.config.namespace, [upstream.name for upstream in context.config.upstreams]
-        )
+        await context.memories.prepare(context.config.namespace, context.config.upstreams)
 
 
 @asynccontextmanager

@@ -1,17 +1,37 @@
-"""A call of an operation on a memory of the service, whoever sent it: checked, run, counted and noted."""
+"""What every part of the service shares, and a call of an operation: checked, run, counted and noted."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.responses import Response
 
 from sigma_mem.events import Answer, Decision, Feedback
 from sigma_mem.operations import Operation
-from sigma_mem.serve.context import Context
-from sigma_mem.serve.keys import LOCAL, Principal
+from sigma_mem.serve.alarms import Alarms
+from sigma_mem.serve.config import ServerConfig
+from sigma_mem.serve.keys import LOCAL, KeyRing, Principal
+from sigma_mem.serve.memories import Memories
+from sigma_mem.serve.telemetry import Audit, Metrics
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.panel import Panel
 from sigma_mem.wire import as_json
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Configuration, keys, memories, metrics, audit and alarms; what runs and closes with the service."""
+
+    config: ServerConfig
+    keys: KeyRing
+    memories: Memories
+    metrics: Metrics
+    audit: Audit
+    alarms: Alarms
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    running: list[AbstractAsyncContextManager[None]] = field(default_factory=list)
+
 
 _QUICK_CHARACTERS = 20_000
 
@@ -39,7 +59,7 @@ async def begin(
     given: Mapping[str, Any],
 ) -> tuple[Any, bytes]:
     """`perform`, for callers that wait for the disk themselves."""
-    kept = {"source": caller.name, "wait": False}
+    kept: dict[str, Any] = {"source": caller.name, "wait": False, "judges": ()}
     arguments = {**given, **{name: kept[name] for name in operation.kept}}
     if "id" in operation.parameters and operation.verb == "POST":
         arguments["id"] = id_of_caller(caller, given.get("id"))
@@ -77,20 +97,21 @@ def _count(context: Context, operation: Operation[Any, Any], found: Any) -> None
 
 
 def is_short(given: Mapping[str, Any]) -> bool:
-    """Whether answers are compared in microseconds: no mathematics to parse, no long texts."""
-    answers = given.get("answers") or {}
-    texts = (each.text if isinstance(each, Answer) else each or "" for each in answers.values())
-    return given.get("canon") != "math" and sum(map(len, texts)) <= _QUICK_CHARACTERS
+    """Whether texts are encoded and compared in microseconds: no long ones."""
+    answers, question = given.get("answers") or {}, given.get("question") or ""
+    texts = [each.text if isinstance(each, Answer) else each or "" for each in answers.values()]
+    texts += [question] if isinstance(question, str) else [str(each.get("content")) for each in question]
+    return sum(map(len, texts)) <= _QUICK_CHARACTERS
 
 
-def body_response(body: Any, status: int = 200) -> Response:
+def body_response(body: Any) -> Response:
     """A body as a response."""
-    return written_response(as_json(body), status)
+    return written_response(as_json(body))
 
 
-def written_response(content: bytes, status: int = 200) -> Response:
+def written_response(content: bytes) -> Response:
     """JSON that is written already, as a response."""
-    return Response(content, status, media_type="application/json")
+    return Response(content, media_type="application/json")
 
 
 def namespace_body(name: str, mem: SigmaMem) -> dict[str, Any]:

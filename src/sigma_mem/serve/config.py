@@ -5,23 +5,64 @@ import os
 import re
 import socket
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import SplitResult, urlsplit
 
-from sigma_mem.errors import InputError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-T = TypeVar("T")
+from sigma_mem.encode import ENCODERS
+from sigma_mem.errors import InputError
+from sigma_mem.judges import EndpointJudge
+from sigma_mem.ledger.lines import OpenLine
+from sigma_mem.memory import Settings
+
 FILE = "sigma-mem.toml"
 PREFIX = "SIGMA_MEM_"  # of environment variables: SIGMA_MEM_PORT, SIGMA_MEM_LIMITS_BODY_BYTES
 _HOST = re.compile(r"[^\s/\\@]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")  # of peers: what a `model` field may hold
-MODES = ("apply", "observe", "bypass")
-PROTOCOLS = ("chat", "messages", "responses")  # Chat Completions, Anthropic's Messages, OpenAI's Responses
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_OWN_HEADERS = ("authorization", "x-api-key", "cookie", "host", "content-type", "content-length")
+Mode = Literal["apply", "observe", "bypass"]
+AlarmKind = Literal["drift", "circuit", "source", "budget", "store"]
+Signal = Literal["rephrased", "regenerated", "retried", "tool_arguments", "tool_loop", "tests"]
+Speaks = Literal[
+    "chat", "messages", "responses"
+]  # Chat Completions, Anthropic's Messages, OpenAI's Responses
+SIGNALS: tuple[Signal, ...] = get_args(Signal)
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Field(gt=0.0, le=3600.0)]
+
+
+def _checked(value: Any, of: str = "", name: str = "") -> None:
+    """Refuse a value of the configuration if a field does not fit its annotation: InputError names it."""
+    for field_name, kind in _kinds(value.__class__).items():
+        given = getattr(value, field_name)
+        try:
+            kind.validate_python(given)
+        except ValidationError as error:
+            whose = f" of {name!r}" if name else ""
+            raise InputError(f"{of}{field_name}{whose} is {given!r}: {error.errors()[0]['msg']}") from None
+
+
+@cache
+def _kinds(kind: Any) -> dict[str, TypeAdapter[Any]]:
+    """What checks the fields that are more than a plain type."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: TypeAdapter(hint)
+        for name, hint in hints.items()
+        if any(get_origin(each) in (Annotated, Literal) for each in (hint, *get_args(hint)))
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +98,34 @@ class Upstream:
         Of a million tokens that the server's cache held; `input_price` by default.
     timeout : float
         Seconds until the peer counts as failed.
+    headers : mapping
+        Further headers of every call; no keys, which belong into `key_env`.
+    like, worth : str and float
+        The upstream from whose record it starts when it joins a memory that others were in before, and how
+        many labels that record counts for.
     """
 
     name: str
     base_url: str
     model: str = ""
     key_env: str = ""
-    key_header: str = ""
-    protocols: tuple[str, ...] = ("chat",)
+    key_header: Literal["", "authorization", "x-api-key"] = ""
+    protocols: Annotated[tuple[Speaks, ...], Field(min_length=1)] = ("chat",)
     may_lose: tuple[str, ...] = ()
     effort: str = ""
     system: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    input_price: float = 0.0
-    output_price: float = 0.0
-    cached_price: float | None = None
-    timeout: float = 60.0
+    input_price: Amount = 0.0
+    output_price: Amount = 0.0
+    cached_price: Amount | None = None
+    timeout: Seconds = 60.0
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    like: str = ""
+    worth: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = 20.0
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name) or self.name.split("/")[0] == "sigma-mem":
+        _checked(self, name=self.name)
+        if not NAME.fullmatch(self.name) or re.split("[/:]", self.name)[0] == "sigma-mem":
             raise InputError(
                 f"an upstream's name is {self.name!r}; expected letters, digits and . _ : / @ -, "
                 "not starting with sigma-mem, which names the memory itself"
@@ -83,19 +133,12 @@ class Upstream:
         _check_url(self)
         if self.key_env and not _VARIABLE.fullmatch(self.key_env):  # it may be the key itself
             raise InputError(f"key_env of {self.name!r} is not the name of an environment variable")
-        if self.key_header not in ("", "authorization", "x-api-key"):
-            raise InputError(
-                f"key_header of {self.name!r} is {self.key_header!r}; expected authorization or x-api-key"
-            )
-        if not self.protocols or not set(self.protocols) <= set(PROTOCOLS):
-            raise InputError(
-                f"protocols of {self.name!r} are {list(self.protocols)}; expected some of {list(PROTOCOLS)}"
-            )
-        for what in ("input_price", "output_price", "cached"):
-            if not 0.0 <= getattr(self, what) < float("inf"):
-                raise InputError(f"{what} of {self.name!r} is {getattr(self, what)!r}; expected 0 or more")
-        if not 0.0 < self.timeout <= 3600.0:
-            raise InputError(f"timeout of {self.name!r} is {self.timeout!r}; expected seconds, up to 3600")
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or not value.isprintable() or name.lower() in _OWN_HEADERS:
+                raise InputError(
+                    f"headers of {self.name!r} have {name!r}; expected names of letters, digits, -, values "
+                    f"of one line, and none of {list(_OWN_HEADERS)}: a key belongs into key_env"
+                )
         if not self.model:
             object.__setattr__(self, "model", self.name)
 
@@ -110,7 +153,7 @@ class Upstream:
         return self.input_price > 0.0 or self.output_price > 0.0
 
     def key(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The key to call it with; None where it needs none."""
+        """The key to call it with; None if it needs none."""
         if not self.key_env:
             return None
         key = environment.get(self.key_env, "").strip()
@@ -191,40 +234,195 @@ class RequestLimits:
         Most namespaces in the store.
     state_bytes : int
         Largest state that the peers and rank of one namespace may need.
+    unrecorded : int
+        Most decisions of the gateway that wait, in each namespace, until the store is back.
     """
 
-    body_bytes: int = 4_000_000
-    header_bytes: int = 16_384
-    batch: int = 1_000
-    rate: float = 0.0
-    refused_rate: float = 10.0
-    concurrency: int = 1_000
-    connections: int = 4_000
-    request_seconds: float = 30.0
-    threads: int = 4
-    waiting: int = 64
-    namespaces: int = 10_000
-    state_bytes: int = 256_000_000
+    body_bytes: Count = 4_000_000
+    header_bytes: Count = 16_384
+    batch: Count = 1_000
+    rate: Amount = 0.0
+    refused_rate: Amount = 10.0
+    concurrency: Count = 1_000
+    connections: Count = 4_000
+    request_seconds: Seconds = 30.0
+    threads: Count = 4
+    waiting: Count = 64
+    namespaces: Count = 10_000
+    state_bytes: Count = 256_000_000
+    unrecorded: Count = 10_000
 
     def __post_init__(self) -> None:
-        counts = ("body_bytes", "header_bytes", "batch", "concurrency", "connections", "threads", "waiting")
-        for what in (*counts, "namespaces", "state_bytes"):
-            if getattr(self, what) < 1:
-                raise InputError(f"limits.{what} is {getattr(self, what)!r}; expected 1 or more")
-        for what in ("rate", "refused_rate"):
-            if not 0.0 <= getattr(self, what) < float("inf"):
-                raise InputError(f"limits.{what} is {getattr(self, what)!r}; expected 0 or more a second")
-        if not 0.0 < self.request_seconds <= 3600.0:
-            raise InputError(f"limits.request_seconds is {self.request_seconds!r}; expected up to 3600")
+        _checked(self, "limits.")
 
 
 @dataclass(frozen=True, slots=True)
-class TopicMode:
-    """A topic with a mode of its own at the gateway; `peer` serves if a request names none."""
+class TopicRule:
+    """A topic of the gateway: which requests have it, and a mode of its own.
+
+    A request that names topics itself (in its body, a header or its model) has those. Any other has the topic
+    of every rule all of whose conditions hold; a rule without a condition names none.
+
+    Attributes
+    ----------
+    name : str
+        The topic.
+    mode, peer : str
+        As `mode` and `usual` of the gateway, for requests with this topic; empty for the gateway's own.
+    key, tool, path : str
+        Patterns as of a shell, with ``*``: of the API key's name, of a tool that the request offers, and
+        of the path that it came to.
+    system : str
+        A text that occurs in the system prompt, in upper or lower case.
+    """
 
     name: str
-    mode: str
+    mode: Mode | Literal[""] = ""
     peer: str = ""
+    key: str = ""
+    tool: str = ""
+    path: str = ""
+    system: str = ""
+
+    def __post_init__(self) -> None:
+        _checked(self, "the topic's ", self.name)
+        if not self.mode and not self.has_condition:
+            raise InputError(
+                f"topic {self.name!r} has no mode and no condition; expected mode, key, tool, path or system"
+            )
+
+    @property
+    def has_condition(self) -> bool:
+        """Whether it says which requests have the topic."""
+        return bool(self.key or self.tool or self.path or self.system)
+
+    def fits(self, key: str, path: str, system: str, tools: Sequence[str]) -> bool:
+        """Whether a request has the topic.
+
+        >>> TopicRule("code", tool="git_*").fits("ci", "/v1/messages", "", ["git_log"])
+        True
+        """
+        return (
+            self.has_condition
+            and (not self.key or fnmatchcase(key, self.key))
+            and (not self.path or fnmatchcase(path, self.path))
+            and (not self.system or self.system.casefold() in system.casefold())
+            and (not self.tool or any(fnmatchcase(tool, self.tool) for tool in tools))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """When the service raises an alarm.
+
+    Attributes
+    ----------
+    every : float
+        Seconds between looks at drift, sources and spending, and at what metrics say of them.
+    daily_budget : float
+        Spending in a namespace on one day (UTC) that is an alarm; 0 for none.
+    """
+
+    every: Annotated[float, Field(gt=0.0, le=86400.0)] = 60.0
+    daily_budget: Amount = 0.0
+
+    def __post_init__(self) -> None:
+        _checked(self, "alarms.")
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address that gets every alarm, signed as standardwebhooks.com says.
+
+    Attributes
+    ----------
+    url : str
+        Where alarms are sent, by POST.
+    secret_env : str
+        The environment variable that holds the secret they are signed with.
+    kinds : tuple of str
+        Which alarms: "drift", "circuit", "source", "budget", "store"; all by default.
+    """
+
+    url: str
+    secret_env: str
+    kinds: Annotated[tuple[AlarmKind, ...], Field(min_length=1)] = get_args(AlarmKind)
+
+    def __post_init__(self) -> None:
+        _checked(self, "a webhook's ")
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or is_no_servers(parts.hostname):
+            raise InputError("the url of a webhook is not http(s)://host/path; expected that")
+        if not _VARIABLE.fullmatch(self.secret_env):
+            raise InputError("secret_env of a webhook is not the name of an environment variable")
+
+    def secret(self, environment: Mapping[str, str] = os.environ) -> bytes:
+        """What its messages are signed with."""
+        secret = environment.get(self.secret_env, "").strip()
+        if not secret:
+            raise InputError(f"a webhook is signed with ${self.secret_env}, which is not set; set it first")
+        try:
+            return b64decode(secret.removeprefix("whsec_"), validate=True)
+        except ValueError:
+            raise InputError(f"${self.secret_env} is no base64; expected whsec_ and base64") from None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """A model that scores the answers of a vote; see `sigma_mem.judges.EndpointJudge`.
+
+    Attributes
+    ----------
+    name, base_url, model, key_env : str
+        As of an upstream.
+    instruction, template : str
+        What it is asked; the paper's words by default.
+    reads : str
+        "yes-no", or "number" if the template asks for one.
+    timeout : float
+        Seconds for all answers to one question together.
+    per_minute, budget : float, optional
+        Requests a minute, and what may be spent in 24 hours.
+    input_price, output_price : float
+        Of a million tokens, in the currency of the upstreams' prices.
+    """
+
+    name: str
+    base_url: str
+    model: str = ""
+    key_env: str = ""
+    instruction: str = ""
+    template: str = ""
+    reads: Literal["yes-no", "number"] = "yes-no"
+    timeout: float = 10.0
+    per_minute: float | None = None
+    budget: float | None = None
+    input_price: float = 0.0
+    output_price: float = 0.0
+
+    def opened(self, value: float) -> EndpointJudge:
+        """The judge, for whom a right answer is worth so much; 0 asks it whatever it costs."""
+        texts = {"instruction": self.instruction, "template": self.template}
+        return EndpointJudge(
+            self.name,
+            self.base_url,
+            self.model or self.name,
+            key_env=self.key_env or None,
+            reads=self.reads,
+            timeout=self.timeout,
+            per_minute=self.per_minute,
+            budget=self.budget,
+            price_in=self.input_price,
+            price_out=self.output_price,
+            value=value or None,
+            **{name: text for name, text in texts.items() if text},  # type: ignore[arg-type]
+        )
+
+
+def _known_encoder(name: str) -> str:
+    if name not in ENCODERS:
+        raise ValueError(f"expected one of {sorted(ENCODERS)}")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,31 +439,50 @@ class ServerConfig:
         The file of API keys (``sigma-mem keys add``).
     namespace : str
         Of requests to the gateway that name none. It is made at start, with the upstreams as peers.
-    trusted : tuple of str
+    trusted : tuple of str, optional
         Names of keys whose feedback is taken as it is in new namespaces; other keys weigh as much as they
         agree. Without any, no key is trusted more than another.
+    encoder : str, optional
+        What turns questions into φ in new namespaces: "static" (default), "hashed", "minilm".
+    memory : mapping
+        Other settings of new namespaces: the fields of `Settings`.
+    on_store_failure : str
+        What the gateway does while the store is away. "serve": it decides from the state in memory, marks the
+        responses, and records when the store is back. "refuse": 503.
     upstreams : tuple of Upstream
         What the gateway may call.
+    judges : tuple of JudgeSettings
+        Who scores the answers of a vote, if that may change it and is worth its price at `value`.
     keep_text : bool
         Whether questions and answers go into the ledger.
+    currency : str
+        What prices and costs are in, for people: "EUR", say. Empty for no name.
     explore : bool
-        Whether routes of the gateway explore where nothing is said.
+        Whether routes of the gateway explore if the request does not say.
     mode : str
         Of the gateway. "apply": the memory chooses. "observe": the peer that a request names serves, or
         `usual`, and what the memory would have chosen is recorded. "bypass": the same without a record.
     usual : str
         The peer that serves in "observe" and "bypass" if a request names none; the first by default.
-    topics : tuple of TopicMode
-        Topics with a mode of their own.
+    topics : tuple of TopicRule
+        Which requests have which topic, and topics with a mode of their own.
+    webhooks : tuple of Webhook
+        Who is told of alarms.
     value : float
         What a right answer is worth, in the unit of the prices: weighed against what it costs to take a
         conversation to another peer.
     switch_margin : float
         How much better than its peer another must be at least to take over a conversation.
+    signals : tuple of str
+        What of the gateway's traffic is a label: "rephrased", "regenerated", "retried", "tool_arguments",
+        "tool_loop", "tests". None by default.
+    metrics : tuple of str
+        Evaluations that count, of those that OpenTelemetry sends to ``/v1/logs``: "NAME", "NAME>=0.7",
+        "NAME<=0.2" or "NAME=word", each also with "*WEIGHT". None by default.
     deadline : float
         Seconds for one request to the gateway, over all peers it tries, until its stream has ended.
     allowed_hosts, allowed_origins : tuple of str
-        Names under which clients reach the service, beside its own address and localhost; and origins of
+        Names under which clients reach the service, besides its own address and localhost; and origins of
         other web pages that may call it.
     proxies : tuple of str
         Addresses of reverse proxies whose X-Forwarded-For header says who calls; nobody's by default.
@@ -279,62 +496,78 @@ class ServerConfig:
         Whether spans go to OpenTelemetry (extra ``[otel]``), as its own OTEL_ variables say.
     shutdown_seconds : float
         How long requests may still run after the signal to stop.
+    alarms : AlarmSettings
+        When an alarm is raised.
+    limits : RequestLimits
+        What one request, and one key, may ask for.
     """
 
     host: str = "127.0.0.1"
-    port: int = 8321
+    port: Annotated[int, Field(ge=0, le=65535)] = 8321
     path: str | None = None
     keys: str | None = None
     namespace: str = "default"
-    trusted: tuple[str, ...] = ()
-    upstreams: tuple[Upstream, ...] = ()
+    trusted: tuple[str, ...] | None = None
+    encoder: Annotated[str, AfterValidator(_known_encoder)] | None = None
+    memory: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    judges: tuple[JudgeSettings, ...] = ()
     keep_text: bool = False
+    on_store_failure: Literal["serve", "refuse"] = "serve"
+    upstreams: tuple[Upstream, ...] = ()
+    currency: str = ""
     explore: bool = True
-    mode: str = "apply"
+    mode: Mode = "apply"
     usual: str = ""
-    topics: tuple[TopicMode, ...] = ()
-    value: float = 0.0
-    switch_margin: float = 0.05
-    deadline: float = 600.0
+    topics: tuple[TopicRule, ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
+    value: Amount = 0.0
+    switch_margin: Share = 0.05
+    signals: tuple[Signal, ...] = ()
+    metrics: tuple[str, ...] = ()
+    deadline: Annotated[float, Field(gt=0.0, le=86400.0)] = 600.0
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
     audit: str | None = None
-    log: str = "json"
+    log: Literal["json", "text", "off"] = "json"
     access_log: bool = True
     telemetry: bool = False
-    shutdown_seconds: float = 20.0
+    shutdown_seconds: Annotated[float, Field(ge=0.0, le=3600.0)] = 20.0
+    alarms: AlarmSettings = field(default_factory=AlarmSettings)
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise InputError(f"port is {self.port!r}; expected 0 to 65535")
-        if self.log not in ("json", "text", "off"):
-            raise InputError(f"log is {self.log!r}; expected json, text or off")
+        _checked(self)
+        self.made_with(())  # its settings go together
         names = [upstream.name for upstream in self.upstreams]
-        if len(set(names)) < len(names):
-            raise InputError(f"upstreams are named {names}; expected every name once")
-        for mode, peer, of in [
-            (self.mode, self.usual, "the gateway"),
-            *((topic.mode, topic.peer, f"topic {topic.name!r}") for topic in self.topics),
-        ]:
-            if mode not in MODES:
-                raise InputError(f"mode of {of} is {mode!r}; expected one of {list(MODES)}")
+        for what, given in (("upstreams", names), ("judges", [judge.name for judge in self.judges])):
+            if len(set(given)) < len(given):
+                raise InputError(f"{what} are named {given}; expected every name once")
+        for each in self.upstreams:
+            if each.like and (each.like == each.name or each.like not in names):
+                raise InputError(
+                    f"upstream {each.name!r} is like {each.like!r}; expected another one of {names}"
+                )
+        named = [(self.usual, "the gateway"), *((each.peer, f"topic {each.name!r}") for each in self.topics)]
+        for peer, of in named:
             if peer and peer not in names:
                 raise InputError(f"the usual peer of {of} is {peer!r}; expected an upstream, one of {names}")
-        if not 0.0 <= self.value < float("inf") or not 0.0 <= self.switch_margin <= 1.0:
-            raise InputError("value or switch_margin is out of range; expected 0 or more, and 0 to 1")
-        if not 0.0 < self.deadline <= 86400.0 or not 0.0 <= self.shutdown_seconds <= 3600.0:
-            raise InputError("deadline or shutdown_seconds is out of range; expected seconds")
 
-    def mode_for(self, topic: str | list[str] | None) -> tuple[str, str]:
-        """The mode of a request with these topics, and the peer that serves if it names none."""
-        given = [topic] if isinstance(topic, str) else topic or []
-        usual = self.usual or (self.upstreams[0].name if self.upstreams else "")
-        for each in self.topics:
-            if each.name in given:
-                return each.mode, each.peer or usual
-        return self.mode, usual
+    def made_with(self, trusted: Sequence[str]) -> Settings:
+        """The settings of a new namespace, in which these sources are trusted unless others are named."""
+        return Settings(**self.memory, trusted=tuple(trusted if self.trusted is None else self.trusted))
+
+    def differs_from(self, opening: OpenLine) -> dict[str, tuple[Any, Any]]:
+        """Settings of a memory that this names and that the memory was made without: both values."""
+        wanted, held = self.made_with(()), opening.settings
+        said = {*self.memory, *(("gamma", "horizons") if {"gamma", "horizons"} & set(self.memory) else ())}
+        found = {f"memory.{name}": (getattr(wanted, name), getattr(held, name)) for name in sorted(said)}
+        if self.trusted is not None:
+            found["trusted"] = tuple(sorted(self.trusted)), tuple(sorted(held.trusted))
+        if self.encoder is not None:
+            found["encoder"] = self.encoder, opening.encoder["name"]
+        found["keep_text"] = self.keep_text, opening.keep_text
+        return {name: values for name, values in found.items() if values[0] != values[1]}
 
     @property
     def is_loopback(self) -> bool:
@@ -349,7 +582,13 @@ class ServerConfig:
     @property
     def needs_keys(self) -> bool:
         """Whether every request needs an API key: others can reach it, or an upstream costs money."""
-        return not self.is_loopback or any(upstream.key_env for upstream in self.upstreams)
+        return not self.is_loopback or bool(self.key_variables)
+
+    @property
+    def key_variables(self) -> list[str]:
+        """Environment variables that hold keys of upstreams and judges."""
+        named = [upstream.key_env for upstream in self.upstreams] + [judge.key_env for judge in self.judges]
+        return [variable for variable in named if variable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +597,15 @@ class LoadedConfig:
 
     config: ServerConfig
     origins: Mapping[str, str]  # "port" → "sigma-mem.toml", "environment SIGMA_MEM_PORT", "--port", "default"
+
+
+TABLES: dict[str, type] = {"memory": Settings, "alarms": AlarmSettings, "limits": RequestLimits}
+LISTS: dict[str, type] = {
+    "upstreams": Upstream,
+    "judges": JudgeSettings,
+    "topics": TopicRule,
+    "webhooks": Webhook,
+}
 
 
 def load_config(
@@ -370,11 +618,11 @@ def load_config(
     Parameters
     ----------
     file : path, optional
-        A TOML file; ``sigma-mem.toml`` in the working directory, where there is one, by default.
+        A TOML file; ``sigma-mem.toml`` in the working directory, if there is one, by default.
     environment : mapping
         Variables ``SIGMA_MEM_PORT`` and so on; lists are separated by commas.
     flags : mapping, optional
-        Values given on the command line; None where an option was not given.
+        Values given on the command line; None if an option was not given.
     """
     path = Path(FILE if file is None else file)
     if file is None and not path.is_file():
@@ -382,26 +630,26 @@ def load_config(
     else:
         table = _read(path)
     top, origins = _gathered(ServerConfig, table, path.name, "", environment, flags or {})
-    limits, of_limits = _gathered(
-        RequestLimits, table.pop("limits", {}), path.name, "limits.", environment, {}
-    )
-    upstreams = _entries(Upstream, "upstreams", ("name", "base_url"), table, path.name)
-    topics = _entries(TopicMode, "topics", ("name", "mode"), table, path.name)
+    for name, kind in TABLES.items():
+        values, found = _gathered(kind, table.pop(name, {}), path.name, f"{name}.", environment, {})
+        said = {key: value for key, value in values.items() if found[f"{name}.{key}"] != "default"}
+        top[name] = said if kind is Settings else kind(**values)
+        origins |= found
+    for name, kind in LISTS.items():
+        top[name] = _entries(kind, name, table, path.name)
+        origins[name] = path.name if top[name] else "default"
     unknown = [key for key in table if key not in top]
     if unknown:
         known = sorted({f.name for f in fields(ServerConfig)})
         raise InputError(f"{path} sets {', '.join(unknown)}; expected {', '.join(known)}")
-    config = ServerConfig(**top, upstreams=upstreams, topics=topics, limits=RequestLimits(**limits))
-    origins["upstreams"] = path.name if upstreams else "default"
-    origins["topics"] = path.name if topics else "default"
-    return LoadedConfig(config, origins | of_limits)
+    return LoadedConfig(ServerConfig(**top), origins)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"got the configuration {path}, where there is no file; make it first") from None
+        raise InputError(f"there is no configuration file {path}; make it first") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}") from error
 
@@ -415,9 +663,9 @@ def _gathered(
     flags: Mapping[str, object],
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Values of a dataclass's plain fields, each from the strongest origin that has it."""
-    hints, values, origins = get_type_hints(kind), {}, {}
+    hints, values, origins = get_type_hints(kind, include_extras=True), {}, {}
     for each in fields(kind):
-        if each.name in ("upstreams", "topics", "limits"):
+        if each.name in (*TABLES, *LISTS) or (kind is Settings and each.name == "trusted"):
             continue
         variable = PREFIX + (prefix + each.name).upper().replace(".", "_")
         if flags.get(each.name) is not None:
@@ -428,7 +676,9 @@ def _gathered(
             values[each.name], origin = table[each.name], file
         else:
             values[each.name], origin = each.default, "default"
-        values[each.name] = _converted(values[each.name], hints[each.name], f"{prefix}{each.name} ({origin})")
+        if origin != "default":
+            what = f"{prefix}{each.name} ({origin})"
+            values[each.name] = _converted(values[each.name], hints[each.name], what)
         origins[prefix + each.name] = origin
     for key in table:
         if prefix and key not in hints:
@@ -436,15 +686,14 @@ def _gathered(
     return values, origins
 
 
-def _entries(
-    kind: type[T], name: str, required: tuple[str, ...], table: dict[str, Any], file: str
-) -> tuple[T, ...]:
-    """The values of a list of tables: ``[[upstreams]]``, ``[[topics]]``."""
-    hints, found = get_type_hints(kind), []
+def _entries(kind: type, name: str, table: dict[str, Any], file: str) -> tuple[Any, ...]:
+    """The values of a list of tables: ``[[upstreams]]``, ``[[topics]]``, ``[[webhooks]]``."""
+    hints, found = get_type_hints(kind, include_extras=True), []
+    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
     for entry in table.pop(name, ()):
         if not isinstance(entry, dict):
             raise InputError(f"{file} has {name} {entry!r}; expected a table [[{name}]]")
-        if "key" in entry:
+        if name == "upstreams" and "key" in entry:
             raise InputError(
                 f"{file} has the key of an upstream in it; expected key_env, the variable that holds it"
             )
@@ -456,34 +705,22 @@ def _entries(
                 raise InputError(
                     f"{file} has {name} without {key}; expected {' and '.join(required)} at least"
                 )
-        values = {key: _converted(value, hints[key], f"{name}.{key}") for key, value in entry.items()}
+        whose = f" of {entry['name']!r}" if "name" in entry else ""
+        values = {key: _converted(value, hints[key], f"{name}.{key}{whose}") for key, value in entry.items()}
         found.append(kind(**values))
     return tuple(found)
 
 
 def _converted(value: Any, hint: Any, what: str) -> Any:
-    """A value of the file or the environment as its field's type."""
-    if get_origin(hint) is UnionType:  # str | None
-        return None if value is None or value == "" else _converted(value, get_args(hint)[0], what)
-    if get_origin(hint) is tuple:
-        items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-            raise InputError(f"{what} is {value!r}; expected a list of texts")
-        return tuple(item for item in items if item)
-    if get_origin(hint) is Mapping and isinstance(value, dict):
-        return value
-    if hint is bool and isinstance(value, str):
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if value.lower() not in words:
-            raise InputError(f"{what} is {value!r}; expected true or false")
-        return words[value.lower()]
-    if hint in (int, float) and not isinstance(value, bool) and isinstance(value, str | int | float):
-        try:
-            number = hint(value)
-        except ValueError:
-            number = None
-        if number is not None and (hint is float or isinstance(value, str) or number == value):
-            return number
-    elif isinstance(value, hint):
-        return value
-    raise InputError(f"{what} is {value!r}; expected {hint.__name__}")
+    """A value of the file or the environment as its field's type; a list may be a text with commas."""
+    is_text = isinstance(value, str)
+    one = get_args(hint)[0] if get_origin(hint) in (Annotated, Union, UnionType) else hint  # str | None
+    if one is not hint and value == "":
+        return None
+    if get_origin(one) is tuple:
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        value = tuple(part for part in parts if part != "") if isinstance(parts, list | tuple) else parts
+    try:
+        return TypeAdapter(hint).validate_python(value, strict=not is_text)
+    except ValidationError as error:
+        raise InputError(f"{what} is {value!r}: {error.errors()[0]['msg']}") from None

@@ -17,6 +17,7 @@ from sigma_mem.errors import (
     StoreError,
     UnknownDecisionError,
 )
+from sigma_mem.serve.telemetry import log_event
 
 # The first class that fits decides.
 _STATUSES: tuple[tuple[type[SigmaMemError], int, str], ...] = (
@@ -46,7 +47,7 @@ class UnknownNamespaceError(RefusedError):
         super().__init__(
             404,
             "unknown_namespace",
-            f"namespace {namespace!r} is not here; make it with PUT, or name another",
+            f"there is no namespace {namespace!r}; create it with PUT, or use another name",
         )
 
 
@@ -86,7 +87,11 @@ def refusal(error: SigmaMemError) -> tuple[int, dict[str, Any], dict[str, str]]:
     if isinstance(error, RefusedError):
         return error.status, error_body(str(error), error.code, error.status), error.headers
     status, code = next((s, c) for kind, s, c in _STATUSES if isinstance(error, kind))
-    return status, error_body(str(error), code, status), {}
+    message = str(error)
+    if isinstance(error, StoreError):  # it may name a file or a database
+        log_event("store", error=message)
+        message = "the store cannot be read or written now; try again later"
+    return status, error_body(message, code, status), {}
 
 
 async def on_sigma_mem_error(request: Request, error: Exception) -> JSONResponse:
@@ -100,7 +105,9 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     status = error.status_code if isinstance(error, HTTPException) else 500
     detail = str(error.detail) if isinstance(error, HTTPException) else "internal error"
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large"}.get(status, "http_error")
+    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 429: "rate_limit"}.get(
+        status, "http_error"
+    )
     path = request.url.path
     if status == 404 and path.startswith("/v1/"):
         routes = {route.path for route in request.app.routes if isinstance(route, Route)}
@@ -119,8 +126,10 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     )
     where = ".".join(str(part) for part in first["loc"])
     message = f"{where}: {first['msg']}" if where else str(first["msg"])
-    if where == "body" and "json" not in request.headers.get("content-type", ""):
-        message = "the body is not said to be JSON; expected the header Content-Type: application/json"
+    if first.get("type") == "json_invalid":
+        message = f"the body is not valid JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
+    elif where == "body" and "json" not in request.headers.get("content-type", ""):
+        message = "the body is not declared as JSON; expected the header Content-Type: application/json"
     return error_response(request.url.path, 422, error_body(message, "invalid_request", 422, where or None))
 
 

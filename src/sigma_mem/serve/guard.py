@@ -1,26 +1,151 @@
-"""In front of every route: Host and Origin, sizes and rates, who calls, and what is said of each request."""
+"""In front of every route: Host and Origin, sizes and rates, who calls, and who may call what.
+
+Every route declares a role; a route that declares none stops the start.
+"""
 
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from types import coroutine
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
+from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.failures import RefusedError, error_response, refusal
-from sigma_mem.serve.keys import LOCAL, KeyRing, Principal
-from sigma_mem.serve.logs import log_event
-from sigma_mem.serve.metrics import Metrics
+from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError, error_response, refusal
+from sigma_mem.serve.keys import EVERYWHERE, LOCAL, KeyRing, Principal, Role
+from sigma_mem.serve.telemetry import Metrics, log_event
+
+# ---- roles
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+Need = Role | Literal["nobody"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a route asks of who calls it.
+
+    Attributes
+    ----------
+    role : {"read", "write", "admin", "nobody"}
+        "nobody": anyone may call, also without a key.
+    everywhere : bool
+        Whether the role must hold in all namespaces. If not, it must hold in the namespace of the path
+        or, on a route without one, in some namespace: the route then looks itself.
+    """
+
+    role: Need
+    everywhere: bool = False
+
+
+def needs(role: Need, everywhere: bool = False) -> Callable[[F], F]:
+    """Declare what an endpoint, or an application that will be mounted, asks of its callers."""
+
+    def declare(endpoint: F) -> F:
+        endpoint.access = Access(role, everywhere)  # type: ignore[attr-defined]
+        return endpoint
+
+    return declare
+
+
+def principal_of(request: Request) -> Principal:
+    """The caller that makes this request."""
+    principal: Principal = request.scope["principal"]
+    return principal
+
+
+def require_role(principal: Principal | None, role: Role, namespace: str) -> None:
+    """Refuse who may not do this in a namespace; to who may not even read it, it is not there."""
+    if principal is None:
+        raise RefusedError(
+            401,
+            "no_key",
+            "no valid API key; send Authorization: Bearer KEY, from: sigma-mem keys add",
+            {"www-authenticate": "Bearer"},
+        )
+    if not principal.may(role, namespace):
+        if not principal.may("read", namespace):
+            raise UnknownNamespaceError(namespace)
+        raise RefusedError(
+            403, "forbidden", f"key {principal.name!r} may not {role} in {namespace!r}; use a key that may"
+        )
+
+
+def namespace_for(request: Request, named: str | None, usual: str) -> str:
+    """The namespace that a request to the gateway writes to; refuses who may not.
+
+    It is the one that the request names. If it names none it is the service's usual one or, for a key that
+    may write in one other namespace only, that one: so a team's key is all that its clients need.
+    """
+    who: Principal = request.scope["principal"]
+    namespace = named or usual
+    if not who.may("write", namespace):
+        own = [where for where in who.grants if where != EVERYWHERE and who.may("write", where)]
+        if named is not None or len(own) != 1:
+            require_role(who, "write", namespace)
+        namespace = own[0]
+    request.path_params["namespace"] = namespace  # for the log
+    return namespace
+
+
+class RoleGate:
+    """An application that only those who may can reach."""
+
+    def __init__(self, app: ASGIApp, access: Access, path: str) -> None:
+        self._app, self.access, self._path = app, access, path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or refuse it."""
+        scope["sigma_mem.route"] = self._path  # with names instead of values, for metrics and log
+        role, everywhere = self.access.role, self.access.everywhere
+        if role != "nobody":
+            principal: Principal | None = scope.get("principal")
+            namespace = scope["path_params"].get("namespace")
+            if principal is None or (namespace is not None and not everywhere):
+                require_role(principal, role, namespace)
+            elif not (principal.may(role, EVERYWHERE) if everywhere else principal.may_somewhere(role)):
+                where = "every namespace" if everywhere else "any namespace"
+                raise RefusedError(403, "forbidden", f"key {principal.name!r} may not {role} in {where}")
+        await self._app(scope, receive, send)
+
+
+def seal(app: FastAPI) -> None:
+    """Put a gate before every route; refuse to start with a route that declares no role."""
+    for route in app.routes:
+        declared = (
+            route.endpoint if isinstance(route, Route) else route.app if isinstance(route, Mount) else None
+        )
+        access = getattr(declared, "access", None)
+        if not isinstance(route, Route | Mount) or not isinstance(access, Access):
+            raise SigmaMemError(
+                f"route {getattr(route, 'path', route)!r} declares no role; put @needs(...) on its endpoint"
+            )
+        route.app = RoleGate(route.app, access, route.path)
+
+
+# ---- requests
+
 
 _MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgotten at once
+_LONG = 65_536  # bytes of a body that may take long to read
+_LONG_STEP = 0.01  # seconds of the processor for which a request may hold up others, as often as it likes
+_HELD = 10.0  # ms a second for which one key may do so for longer
+_HELD_UP = "the last long requests of this key took too much time to read; wait, or send less at once"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
 HEALTH = frozenset(("/healthz", "/readyz"))  # no load or rate may stop these: they say if the process lives
+PUBLIC = ("/", "/dashboard", "/docs")  # besides the page's files
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _OF_EVERY_RESPONSE = (
     (b"x-content-type-options", b"nosniff"),
@@ -61,6 +186,7 @@ class Guard:
         self._request_id = _RequestIds()
         self._rate = RateLimit(config.limits.rate, clock)
         self._refused = RateLimit(config.limits.refused_rate, clock)
+        self._held = RateLimit(_HELD, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
@@ -69,8 +195,8 @@ class Guard:
             return
         if scope["type"] != "http":  # there are no websockets here
             return
-        body = _LimitedBody(receive, self._limits.body_bytes)
         request_id, begun, status = self._request_id(scope), self._clock(), 0
+        scope["sigma_mem.request"] = request_id
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -78,16 +204,21 @@ class Guard:
                 status = message["status"]
                 headers = message["headers"]
                 there = dict(headers)
-                headers += [pair for pair in _OF_EVERY_RESPONSE if pair[0] not in there]
+                for pair in _OF_EVERY_RESPONSE:
+                    if pair[0] not in there:
+                        headers.append(pair)
                 headers.append((b"x-request-id", request_id.encode()))
             await send(message)
 
         self._metrics.running += 1
         try:
-            if scope["path"] not in HEALTH:
-                self._check_load()
+            if self._metrics.running > self._limits.concurrency and scope["path"] not in HEALTH:
+                wait = {"retry-after": "1"}
+                raise RefusedError(503, "overloaded", "too many requests at once; try again", wait)
             self._check(scope)
-            await self._app(scope, body, answer)
+            held_up = partial(self._held_up, scope["principal"])
+            body = _LimitedBody(receive, self._limits.body_bytes, held_up)
+            await _timed(self._app(scope, body, answer), partial(self._took, scope["principal"]))
         except SigmaMemError as error:
             if status:
                 raise
@@ -116,12 +247,8 @@ class Guard:
                 request=request_id,
             )
 
-    def _check_load(self) -> None:
-        if self._metrics.running > self._limits.concurrency:
-            wait = {"retry-after": "1"}
-            raise RefusedError(503, "overloaded", "too many requests at once; try again", wait)
-
     def _check(self, scope: Scope) -> None:
+        """Refuse a request, or find out who calls."""
         headers: dict[bytes, bytes] = {}
         size = len(scope["raw_path"] or b"") + len(scope["query_string"])
         for name, value in scope["headers"]:
@@ -160,6 +287,28 @@ class Guard:
             allowed = self._refused.take(address)
         if not allowed:
             raise RefusedError(429, "rate_limit", "too many requests; wait a second", {"retry-after": "1"})
+        is_long = not length.isdigit() or int(length) > _LONG or b"transfer-encoding" in headers
+        if is_long and self._held_up(principal):
+            raise RefusedError(429, "rate_limit", _HELD_UP, {"retry-after": "5"})
+        if principal is None and scope["path"] not in PUBLIC and not scope["path"].startswith(PAGE):
+            kind = headers.get(b"authorization", b"").partition(b" ")[0].lower()
+            if kind == b"bearer" or b"x-api-key" in headers:
+                raise RefusedError(
+                    401,
+                    "wrong_key",
+                    "the API key that was sent is not known here: it is misspelt, or was removed; "
+                    "list the keys with sigma-mem keys list, or make one with sigma-mem keys add",
+                    {"www-authenticate": "Bearer"},
+                )
+
+    def _held_up(self, principal: Principal | None) -> bool:
+        """Whether the last long bodies of a key held up everybody."""
+        return principal is not None and not self._held.take(principal.name, 0.0)
+
+    def _took(self, principal: Principal | None, seconds: float) -> None:
+        """Charge a key for having held up everybody."""
+        if principal is not None and seconds > _LONG_STEP:
+            self._held.take(principal.name, 1e3 * seconds)
 
     def _check_origin(self, origin: str, host: str) -> None:
         """A page of another site may not call: it could be any page that this machine's browser shows."""
@@ -195,8 +344,8 @@ class RateLimit:
         self._burst = max(2.0 * rate, 1.0)
         self._left: dict[str, tuple[float, float]] = {}  # caller → tokens, when
 
-    def take(self, caller: str) -> bool:
-        """Whether one more is allowed now."""
+    def take(self, caller: str, count: float = 1.0) -> bool:
+        """Whether one more is allowed now; one that counts for several is followed by a longer pause."""
         if not self._rate:
             return True
         now = self._clock()
@@ -204,12 +353,12 @@ class RateLimit:
         tokens = min(self._burst, tokens + (now - then) * self._rate)
         if len(self._left) >= _MOST_CALLERS and caller not in self._left:
             self._left.clear()
-        self._left[caller] = (tokens - 1.0 if tokens >= 1.0 else tokens, now)
+        self._left[caller] = (tokens - count if tokens >= 1.0 or count > 1.0 else tokens, now)
         return tokens >= 1.0
 
 
 class _RequestIds:
-    """Ids of requests: the caller's own where it is harmless, else one that no other request has."""
+    """Ids of requests: the caller's own if it is harmless, else one that no other request has."""
 
     def __init__(self) -> None:
         self._boot, self._count = secrets.token_hex(5), count(1)  # to ask for chance every time costs more
@@ -223,12 +372,9 @@ class _RequestIds:
 
 def allowed_hosts(config: ServerConfig) -> frozenset[str]:
     """Names under which the service answers: its own address, localhost, and what is allowed."""
-    own = () if config.host in ("0.0.0.0", "::") else (_bracketed(config.host),)
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    own = () if config.host in ("0.0.0.0", "::") else (host,)
     return frozenset(name.lower() for name in (*_LOOPBACK, *own, *config.allowed_hosts))
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _name_of(host: str) -> str:
@@ -243,15 +389,37 @@ def _too_large(limit: int) -> RefusedError:
 
 
 class _LimitedBody:
-    """`receive`, until more arrived than a body may hold."""
+    """`receive`, until more arrived than a body may hold; a long one may be refused once it is whole."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._left, self._limit = receive, limit, limit
+    def __init__(self, receive: Receive, limit: int, held_up: Callable[[], bool]) -> None:
+        self._receive, self._limit, self._held_up = receive, limit, held_up
+        self._bytes = 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
-        if message["type"] == "http.request":
-            self._left -= len(message.get("body", b""))
-            if self._left < 0:  # FastAPI lets only this kind of error pass while it reads a body
+        if message["type"] == "http.request":  # FastAPI lets only HTTPException pass while it reads a body
+            self._bytes += len(message.get("body", b""))
+            if self._bytes > self._limit:
                 raise HTTPException(413, str(_too_large(self._limit)))
+            if self._bytes > _LONG and not message.get("more_body", False) and self._held_up():
+                raise HTTPException(429, _HELD_UP, {"retry-after": "5"})
         return message
+
+
+@coroutine
+def _timed(running: Awaitable[None], took: Callable[[float], None]) -> Generator[Any, Any, None]:
+    """Await, and tell how long each step held up the event loop, in seconds of the processor."""
+    steps: Any = running.__await__()
+    step, value = steps.send, None
+    while True:
+        begun = time.thread_time()
+        try:
+            waits_for = step(value)
+        except StopIteration:
+            return
+        finally:
+            took(time.thread_time() - begun)
+        try:
+            value, step = (yield waits_for), steps.send
+        except BaseException as error:
+            value, step = error, steps.throw

@@ -21,7 +21,7 @@ from sigma_mem.files import replace_file
 
 Role = Literal["read", "write", "admin"]
 ROLES: tuple[Role, ...] = ("read", "write", "admin")  # each may do what those before it may
-EVERYWHERE = "*"  # in place of a namespace: all of them
+EVERYWHERE = "*"  # instead of a namespace: all of them
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _RESERVED = ("agreement", "default")  # sources with a meaning of their own
 _LOOK_EVERY = 1.0  # seconds between looks at the file
@@ -29,7 +29,7 @@ _LOOK_EVERY = 1.0  # seconds between looks at the file
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a request: the key's name, and what it may do where."""
+    """The caller that makes a request: the key's name, and what it may do where."""
 
     name: str
     grants: Mapping[str, Role]  # namespace or "*" → role
@@ -58,7 +58,7 @@ class ApiKey:
 
     @property
     def principal(self) -> Principal:
-        """Who holds it."""
+        """The holder."""
         return Principal(self.name, self.grants)
 
 
@@ -95,7 +95,7 @@ class KeyRing:
         return self._keys
 
     def find(self, key: str) -> Principal | None:
-        """Who holds this key. Takes the same time for a right key and for a wrong one.
+        """The holder of this key. Takes the same time for a right key and for a wrong one.
 
         InputError while the file cannot be read: then nobody does.
         """
@@ -129,7 +129,7 @@ class KeyRing:
 
 
 def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
-    """The keys of a file; none where there is no file."""
+    """The keys of a file; none if there is no file."""
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))["keys"]
         return tuple(

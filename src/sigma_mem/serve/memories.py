@@ -2,35 +2,98 @@
 
 import asyncio
 import re
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import fields
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import islice
 from threading import Thread
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from sigma_mem.encode import ENCODERS
-from sigma_mem.errors import ConflictError, InputError, StoreError
-from sigma_mem.ledger.lines import OpenLine
+from sigma_mem.errors import (
+    ConflictError,
+    InputError,
+    StoreEmptyError,
+    StoreError,
+    StoreUnavailableError,
+    UnrecordedError,
+)
+from sigma_mem.events import Decision
+from sigma_mem.ledger.lines import Body, Line, OpenLine
 from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
-from sigma_mem.serve.config import RequestLimits, ServerConfig
+from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream
 from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError
 from sigma_mem.serve.keys import LOCAL
+from sigma_mem.serve.telemetry import Metrics, log_event
 from sigma_mem.session import SigmaMem
-from sigma_mem.store.open import open_store
+from sigma_mem.session.task import Decided
+from sigma_mem.store.open import file_of, open_store
 
 T = TypeVar("T")
 _THREADS = 32  # for calls of all namespaces
+_PATIENCE = (
+    1.0  # seconds that a call waits for a database that went away, if the gateway can go on without it
+)
+_LOOK_SECONDS = 0.5  # between looks for a store that is away
+_TOGETHER = 64  # decisions that are recorded at once when it is back
+_NEWEST = 4096  # decisions whose lines are kept, in case that the store drops them
 _BYTES_OF_ENTRY = 32  # of a rank × rank matrix, for each peer: M and N at two rates, half of each
 _SETTINGS = TypeAdapter(Settings)
 NAMESPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
-class _NeverWaiting(SigmaMem):
-    """A memory that looks for advice in a thread, so that no decision waits for it."""
+@dataclass(slots=True)
+class Unrecorded:
+    """A decision that waits for the store: its lines, who served, and what that cost if it is known."""
+
+    decision: Decision
+    lines: tuple[Line[Body], ...]
+    peer: str
+    cost: float | None
+    waits: bool = True
+
+
+class _ServiceMem(SigmaMem):
+    """A memory that looks for advice in a thread, and has the lines of its newest decisions."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._newest: OrderedDict[str, tuple[Line[Body], ...]] = OrderedDict()
+        with self.journal:
+            self.journal.new_id()  # the first one asks the store
+
+    def _made(self, decided: Decided) -> Decision:
+        self._newest[decided.decision.id] = decided.lines
+        if len(self._newest) > _NEWEST:
+            self._newest.popitem(last=False)
+        return super()._made(decided)
+
+    def newest_lines(self, event: str) -> tuple[Line[Body], ...]:
+        """The lines of an event's decisions, as far as they are among the newest."""
+        return tuple(line for lines in list(self._newest.values()) for line in lines if line.event == event)
+
+    def record_late(self, items: Sequence[Unrecorded]) -> list[bool]:
+        """Append decisions that waited for the store, and return once they are durable: whether each was."""
+        done = []
+        for item in items:
+            done.append(self.journal.append_late(item.lines))
+            if done[-1] and (item.cost is not None or item.peer != item.decision.peer):
+                with suppress(InputError):  # another line that it needs was dropped
+                    self.served(item.decision, item.peer, cost=item.cost, wait=False)
+        self.store.flush(self.journal.namespace)
+        return done
+
+    def hold_state(self) -> None:
+        """Go on without the store: with the ledger's state, or the one at hand if it cannot be read."""
+        with suppress(StoreError), self.journal:
+            pass  # without what the store had to drop
+        self.journal.suspended = True
 
     def _advise(self) -> None:
         Thread(target=self._advise_if_open, name="sigma-mem-advice", daemon=True).start()
@@ -44,28 +107,161 @@ class ServedMemory:
     """One namespace. A call of some microseconds runs on the event loop, a long one in a thread.
 
     While a long call runs, which may hold the memory's lock, quick ones go to threads as well, so that the
-    event loop never waits for a lock. Where other processes write the same ledger, every call may wait for
+    event loop never waits for a lock. If other processes write the same ledger, every call may wait for
     them, so all go to threads.
+
+    While the store is away, calls are refused at once, except those of the gateway (`from_state`), which need
+    the state in memory only. Its decisions wait in a queue, and are appended in order when the store is back.
+
+    Attributes
+    ----------
+    unrecorded : deque of Unrecorded
+        Decisions that wait for the store.
     """
 
-    def __init__(self, namespace: str, mem: SigmaMem, threads: Executor, limits: RequestLimits) -> None:
+    def __init__(self, namespace: str, mem: _ServiceMem, memories: "Memories") -> None:
         self.namespace, self.mem = namespace, mem
-        self._threads, self._limits = threads, limits
-        self._turns = asyncio.Semaphore(limits.threads)
+        self.unrecorded: deque[Unrecorded] = deque()
+        self._memories, self._limits = memories, memories.config.limits
+        self._turns = asyncio.Semaphore(self._limits.threads)
         self._waiting = 0
         self._long = 1 if mem.store.shared else 0
+        self._holding: asyncio.Task[None] | None = None  # while the store is away
+        self._returning: asyncio.Task[None] | None = None
+        self._recording: asyncio.Task[None] | None = None  # of what waited when the store was back already
+        self._appending = asyncio.Lock()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the gateway goes on without the store."""
+        return self._holding is not None
 
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what takes microseconds and waits for no disk: decide, or write without waiting."""
+        self._refuse_away()
         if self._long:
             return await self._in_thread(call)
         return call(self.mem)
+
+    async def from_state(self, call: Callable[[SigmaMem], T], slow: bool = False) -> T:
+        """Run what needs the state only, also if the store is away; a decision is then an UnrecordedError."""
+        if self._holding is None:
+            try:
+                if slow:
+                    return await self.slow(call)
+                return await self._in_thread(call) if self._long else call(self.mem)
+            except UnrecordedError:
+                raise
+            except StoreError as error:
+                await self.lose(error)
+        if self._holding is not None:
+            await asyncio.shield(self._holding)
+        return await self._in_thread(call)
+
+    async def peers(self) -> tuple[str, ...]:
+        """The memory's peers, also if the store is away."""
+        if not self._long and self._holding is None:
+            with suppress(StoreError):  # then the state in memory has to do
+                return self.mem.peers
+        return await self.from_state(lambda mem: mem.peers)
+
+    async def lose(self, error: StoreError) -> None:
+        """Go on without the store, which failed; raises the error if the service is told to refuse."""
+        if not self._memories.serves_without_store:
+            raise error
+        if self._holding is None:
+            log_event("store", namespace=self.namespace, away=True, error=str(error))
+            self._memories.metrics.store_up.set(0)
+            self._memories.alarm(
+                "store", self.namespace, "", "the store is away; decisions are served unrecorded"
+            )
+            self._holding = asyncio.create_task(self._in_thread(lambda mem: self.mem.hold_state()))
+            self._returning = asyncio.create_task(self._return())
+        await asyncio.shield(self._holding)
+
+    def keep(self, item: Unrecorded) -> str:
+        """Take a decision to record later: "queued", or "dropped" if too many wait."""
+        is_full = len(self.unrecorded) >= self._limits.unrecorded
+        outcome = "dropped" if is_full or not item.lines else "queued"
+        item.waits = outcome == "queued"
+        if item.waits:
+            self.unrecorded.append(item)
+            if self._holding is None:  # the store came back while the peer was answering
+                self._recording = asyncio.create_task(self._record_rest())
+        self._memories.metrics.unrecorded.labels(outcome).inc()
+        log_event("unrecorded", namespace=self.namespace, decision=item.decision.id, outcome=outcome)
+        return outcome
+
+    async def _return(self) -> None:
+        """Wait for the store, and append what waits; then go on as usual."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._long += 1
+            try:
+                await self._memories.check_store()
+                self.mem.journal.suspended = False
+                await self._record_waiting()
+            except StoreError:
+                loop = asyncio.get_running_loop()
+                await loop.run_in_executor(self._memories.threads, self.mem.hold_state)
+                for item in self.unrecorded:
+                    item.waits = True
+                continue
+            finally:
+                self._long -= 1
+            break
+        self._holding = None
+        self._memories.metrics.store_up.set(1)
+        self._memories.alarm("store", self.namespace, "", "")
+        log_event("store", namespace=self.namespace, away=False)
+
+    async def _record_waiting(self) -> None:
+        """Append what waits, in order; one caller at a time."""
+        loop, metrics = asyncio.get_running_loop(), self._memories.metrics
+        async with self._appending:
+            while items := list(islice(self.unrecorded, _TOGETHER)):
+                for item in items:
+                    item.waits = False  # what is known of it from here on is a line of its own
+                done = await loop.run_in_executor(self._memories.threads, self.mem.record_late, items)
+                for recorded in done:
+                    self.unrecorded.popleft()
+                    metrics.unrecorded.labels("recorded" if recorded else "dropped").inc()
+
+    async def _record_rest(self) -> None:
+        """Append what came too late for `_return`; if the store is away again, that one goes on."""
+        try:
+            await self._record_waiting()
+        except StoreError as error:
+            for item in self.unrecorded:
+                item.waits = True
+            await self.lose(error)
+
+    def stop_looking(self) -> None:
+        """Look no longer for a store that is away."""
+        if self._returning is not None:
+            self._returning.cancel()
+
+    def close(self) -> None:
+        """Save derived state; count what the store never got."""
+        if self.is_away:
+            self._memories.metrics.unrecorded.labels("dropped").inc(len(self.unrecorded))
+            log_event("unrecorded", namespace=self.namespace, lost=len(self.unrecorded))
+            return
+        if self.unrecorded:
+            self.mem.record_late(list(self.unrecorded))
+        with self.mem.journal:
+            self.mem.journal.snapshot()
+
+    def _refuse_away(self) -> None:
+        if self._holding is not None:
+            raise StoreUnavailableError("the store is away; try again later")
 
     async def slow(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what reads the ledger or waits for the disk, in a thread.
 
         A namespace has a few threads at a time, so that its long calls leave some to others.
         """
+        self._refuse_away()
         self._long += 1
         running = asyncio.create_task(self._in_thread(call))
         running.add_done_callback(self._long_ended)
@@ -85,7 +281,7 @@ class ServedMemory:
         finally:
             self._waiting -= 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call, self.mem)
+            return await asyncio.get_running_loop().run_in_executor(self._memories.threads, call, self.mem)
         finally:
             self._turns.release()
 
@@ -96,17 +292,26 @@ class ServedMemory:
 
 
 class Memories:
-    """All namespaces of the configured store."""
+    """All namespaces of the configured store.
 
-    def __init__(self, config: ServerConfig) -> None:
-        self._config = config
-        self.trusted = config.trusted or (() if config.keys else (LOCAL.name,))
-        self.store = open_store(config.path)
+    Attributes
+    ----------
+    alarm : callable
+        Gets the kind of an alarm, the namespace, whom it is about, and a sentence; an empty one ends it.
+    """
+
+    def __init__(self, config: ServerConfig, metrics: Metrics | None = None) -> None:
+        self.config, self.metrics = config, metrics or Metrics()
+        self.metrics.waiting.set_function(lambda: sum(len(each.unrecorded) for each in self._opened.values()))
+        self.alarm: Callable[[str, str, str, str], None] = lambda kind, namespace, about, text: None
+        self.trusted = config.made_with(() if config.keys else (LOCAL.name,)).trusted
+        self.serves_without_store = bool(config.upstreams) and config.on_store_failure == "serve"
+        self.store = open_store(config.path, patience=_PATIENCE if self.serves_without_store else None)
         self._opened: dict[str, ServedMemory] = {}
         self._opening: dict[str, asyncio.Task[ServedMemory]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[Any, list[asyncio.Future[None]]] = {}  # by batch that is on its way to the disk
-        self._threads = ThreadPoolExecutor(_THREADS, "sigma-mem-call")
+        self.threads = ThreadPoolExecutor(_THREADS, "sigma-mem-call")
         self._looking = ThreadPoolExecutor(1, "sigma-mem-ready")  # so that no tenant's calls delay it
         self._look: asyncio.Task[None] | None = None
 
@@ -115,8 +320,21 @@ class Memories:
         names = await asyncio.to_thread(self.store.namespaces)
         return [name for name in names if re.match(NAMESPACE, name)]
 
+    def opened(self) -> list[ServedMemory]:
+        """The namespaces that are open."""
+        return list(self._opened.values())
+
+    async def is_new(self, namespace: str) -> bool:
+        """Whether a namespace is still to be made; RefusedError if the store has as many as it may."""
+        known = await self.names()
+        if namespace not in known and len(known) >= self.config.limits.namespaces:
+            raise RefusedError(
+                409, "too_many_namespaces", f"the store has {len(known)} namespaces, the most allowed"
+            )
+        return namespace not in known
+
     async def get(self, namespace: str) -> ServedMemory:
-        """An existing namespace; UnknownNamespaceError where there is none."""
+        """An existing namespace; UnknownNamespaceError if there is none."""
         found = self._opened.get(namespace)
         return found if found is not None else await self._once(namespace, lambda: self._open(namespace))
 
@@ -129,34 +347,47 @@ class Memories:
         encoder: str | None = None,
         settings: Settings | None = None,
     ) -> ServedMemory:
-        """A new namespace; ConflictError where there is one with other peers, rank, encoder or settings."""
+        """A new namespace; ConflictError if there is one with other peers, rank, encoder or settings."""
         if not re.match(NAMESPACE, namespace):
             raise InputError(f"namespace is {namespace!r}; expected letters, digits and . _ -, 64 at most")
-        known = await self.names()
-        if namespace not in known and len(known) >= self._config.limits.namespaces:
-            raise RefusedError(
-                409, "too_many_namespaces", f"the store has {len(known)} namespaces, the most allowed"
-            )
-
-        if namespace not in known:
-            check_size(len(peers), rank, self._config.limits)
-            made_with = Settings(trusted=self.trusted) if settings is None else settings
+        if await self.is_new(namespace):
+            check_size(len(peers), rank, self.config.limits)
+            made_with = self.config.made_with(self.trusted) if settings is None else settings
+            chosen = encoder if encoder is not None or rank is not None else self.config.encoder
             found = await self._once(
-                namespace, lambda: self._served(namespace, peers, rank, encoder, made_with, None)
+                namespace, lambda: self._served(namespace, peers, rank, chosen, made_with, None)
             )
         else:
             found = await self.get(namespace)
         _check_same(found.mem, namespace, peers, rank, encoder, settings)  # another request may have made it
         return found
 
-    async def prepare(self, namespace: str, peers: Sequence[str]) -> ServedMemory:
-        """A namespace that knows at least these peers; made where there is none."""
+    async def prepare(self, namespace: str, upstreams: Sequence[Upstream]) -> ServedMemory:
+        """A namespace that has at least these peers; made if there is none."""
         if namespace not in await self.names():
-            return await self.create(namespace, peers)
+            return await self.create(namespace, [upstream.name for upstream in upstreams])
         found = await self.get(namespace)
-        for peer in peers:
-            await found.slow(lambda mem, peer=peer: _add_missing(mem, peer))  # type: ignore[misc]
+        for upstream in upstreams:
+            await found.slow(partial(_add_missing, upstream=upstream))
         return found
+
+    def check_settings(self) -> None:
+        """Refuse to start if the memory in the service's own namespace was made otherwise than it is told.
+
+        A memory that keeps no texts goes on so, and the log explains it.
+        """
+        first = next(Ledger(self.store, self.config.namespace).lines(), None)
+        if first is None:
+            return
+        self._refuse_texts(first.body)
+        for name, (said, held) in self.config.differs_from(first.body).items():
+            if name == "keep_text":
+                log_event("setting", name=name, said=said, in_force=held, because="the memory was made so")
+                continue
+            raise InputError(
+                f"{name} is {said!r} in the configuration, and the memory {self.config.namespace!r} was made "
+                f"with {held!r}; leave it out, take another namespace, or make one from it: sigma-mem refold"
+            )
 
     def flush(self, namespace: str) -> asyncio.Future[Any]:
         """Have everything that a namespace recorded so far written from now on; done once it is on disk.
@@ -194,16 +425,17 @@ class Memories:
 
     async def close(self) -> None:
         """Write what is queued, save derived state, release the store."""
+        for served in self._opened.values():
+            served.stop_looking()
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         try:
             for served in self._opened.values():
-                with served.mem.journal:
-                    served.mem.journal.snapshot()
+                served.close()
         finally:
             self.store.close()
-            self._threads.shutdown(wait=False)
+            self.threads.shutdown(wait=False)
             self._looking.shutdown(wait=False)
 
     def _on_settled(self, batch: Any, error: StoreError | None) -> None:
@@ -245,10 +477,10 @@ class Memories:
     def refuse_unwanted(self, opening: OpenLine, n_peers: int) -> None:
         """Refuse a memory that this service would not open, or that would take too much of it."""
         self._refuse_texts(opening)
-        check_size(n_peers, opening.rank, self._config.limits)
+        check_size(n_peers, opening.rank, self.config.limits)
 
     def _refuse_texts(self, opening: OpenLine) -> None:
-        if opening.keep_text and not self._config.keep_text:
+        if opening.keep_text and not self.config.keep_text:
             raise RefusedError(
                 409,
                 "conflict",
@@ -265,18 +497,31 @@ class Memories:
         settings: Settings | None,
         keep_text: bool | None,
     ) -> ServedMemory:
-        mem = _NeverWaiting(
+        mem = _ServiceMem(
             peers,
             store=self.store,
             namespace=namespace,
             rank=rank,
             encoder=encoder,
             settings=settings,
-            keep_text=self._config.keep_text if keep_text is None else keep_text,
+            keep_text=self.config.keep_text if keep_text is None else keep_text,
         )
         if mem.encoder["name"] in ENCODERS:
             mem.decider.encode("")  # loads its data here, and not on the event loop at the first question
-        return ServedMemory(namespace, mem, self._threads, self._config.limits)
+        return ServedMemory(namespace, mem, self)
+
+
+def recorded_opening(config: ServerConfig) -> OpenLine | None:
+    """What the memory in the configured namespace was made of; None if there is none."""
+    file = None if config.path is None else file_of(config.path)
+    if config.path is None or (file is not None and not file.exists()):
+        return None
+    try:
+        with closing(open_store(config.path, readonly=True)) as store:
+            first = next(Ledger(store, config.namespace).lines(), None)
+    except StoreEmptyError:
+        return None
+    return None if first is None else first.body
 
 
 def check_size(n_peers: int, rank: int | None, limits: RequestLimits) -> None:
@@ -304,12 +549,13 @@ def settings_from(values: Mapping[str, Any], trusted: Sequence[str]) -> Settings
         raise InputError(f"{'.'.join(('settings', *map(str, fault['loc'])))}: {fault['msg']}") from error
 
 
-def _add_missing(mem: SigmaMem, peer: str) -> None:
-    if peer not in mem.peers:
+def _add_missing(mem: SigmaMem, upstream: Upstream) -> None:
+    if upstream.name not in mem.peers:
+        like = upstream.like if upstream.like in mem.peers else None
         try:
-            mem.add_peer(peer)
+            mem.add_peer(upstream.name, like=like, worth=upstream.worth)
         except InputError:
-            if peer not in mem.peers:  # no other process was quicker
+            if upstream.name not in mem.peers:  # no other process was quicker
                 raise
 
 

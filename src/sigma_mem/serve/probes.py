@@ -1,19 +1,26 @@
 """What operators ask of the service: is it alive, is it ready, what did it do, what does it offer."""
 
 import asyncio
+import json
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from sigma_mem.errors import StoreError
-from sigma_mem.serve.auth import needs
-from sigma_mem.serve.context import Context
-from sigma_mem.serve.examples import add_examples
+from sigma_mem.operations import TABLE
+from sigma_mem.serve.calls import Context, namespace_body
 from sigma_mem.serve.failures import error_body
-from sigma_mem.serve.responses import ErrorBody, result_definitions
+from sigma_mem.serve.guard import needs
+from sigma_mem.serve.schemas import ErrorBody, result_definitions
+from sigma_mem.session import SigmaMem
+from sigma_mem.wire import as_json, sent_arguments
 
 _READY_SECONDS = 5.0
 _REFUSALS = {
@@ -32,7 +39,7 @@ _REFUSALS = {
 
 
 def probe_routes(context: Context, app: FastAPI) -> APIRouter:
-    """``/healthz``, ``/readyz``, ``/metrics`` and ``/openapi.json``."""
+    """``/healthz``, ``/readyz``, ``/metrics``, ``/openapi.json`` and ``/docs``."""
     routes = APIRouter(tags=["operations"])
 
     @routes.get("/healthz", summary="Whether the process answers.")
@@ -42,7 +49,7 @@ def probe_routes(context: Context, app: FastAPI) -> APIRouter:
 
     @routes.get(
         "/readyz",
-        summary="Whether requests can be served: the store can be written.",
+        summary="Whether requests can be served: with the store, or by the gateway without it.",
     )
     @needs("nobody")
     async def readyz() -> JSONResponse:
@@ -50,6 +57,8 @@ def probe_routes(context: Context, app: FastAPI) -> APIRouter:
             async with asyncio.timeout(_READY_SECONDS):
                 await context.memories.check_store()
         except (StoreError, TimeoutError):
+            if context.memories.serves_without_store:
+                return JSONResponse({"status": "ready", "store": "away"})
             body = error_body("the store cannot be written", "store_unavailable", 503)
             return JSONResponse(body, 503)
         return JSONResponse({"status": "ready"})
@@ -63,8 +72,30 @@ def probe_routes(context: Context, app: FastAPI) -> APIRouter:
     async def openapi(request: Request) -> JSONResponse:
         return JSONResponse(_documented(app))
 
+    @needs("nobody")
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(_page(_documented(app)))
+
     routes.add_route("/openapi.json", openapi, include_in_schema=False)
+    routes.add_route("/docs", docs, include_in_schema=False)
     return routes
+
+
+def _page(schema: Mapping[str, Any]) -> str:
+    """The API as a page: a row for every operation. The framework's own pages load from other hosts."""
+    rows = [
+        f"<tr><td>{escape(verb.upper())}</td><td><code>{escape(path)}</code></td>"
+        f"<td>{escape(operation.get('summary', ''))}</td></tr>"
+        for path, verbs in schema["paths"].items()
+        for verb, operation in verbs.items()
+    ]
+    title = escape(f"{schema['info']['title']} {schema['info']['version']}")
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'
+        '<p>Parameters, bodies and examples: <a href="/openapi.json">/openapi.json</a>, with a key if there '
+        'are any. <a href="/dashboard/">Dashboard</a></p>'
+        f"<table>{''.join(rows)}</table></html>"
+    )
 
 
 def _documented(app: FastAPI) -> dict[str, Any]:
@@ -82,3 +113,60 @@ def _documented(app: FastAPI) -> dict[str, Any]:
             operation["security"] = [{"key": []}]
     schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     return schema
+
+
+# ---- examples of operations, made by calling them; of the rest, recorded
+
+
+_JSON = "application/json"
+_AT = "/v1/memory/{namespace}"
+
+
+def recorded_examples() -> list[dict[str, Any]]:
+    """What was recorded from a service: method, path, body, query and response of every call."""
+    text = files("sigma_mem.serve").joinpath("examples.json").read_text(encoding="utf-8")
+    calls: list[dict[str, Any]] = json.loads(text)
+    return calls
+
+
+@cache
+def _performed() -> list[dict[str, Any]]:
+    """The example of every operation, on a memory that begins empty: the table is in an order that works."""
+    mem = SigmaMem(["gemma", "phi", "coder"], encoder="hashed")
+    made = []
+    for operation in TABLE.values():
+        found = operation.method(mem, **operation.example)
+        sent = sent_arguments(operation.example)
+        body, query = (sent, {}) if operation.verb == "POST" else (None, sent)
+        answer = namespace_body("default", mem) if found is None else operation.body(found)
+        response = readable(json.loads(as_json(answer)))
+        path = f"{_AT}/{operation.path}"
+        made.append(
+            {"method": operation.verb, "path": path, "body": body, "query": query, "response": response}
+        )
+    return made
+
+
+def readable(value: Any) -> Any:
+    """The same, with φ cut short: its 683 characters say nothing to a person."""
+    if isinstance(value, list):
+        return [readable(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: f"{each[:16]}…" if key == "phi" and isinstance(each, str) else readable(each)
+        for key, each in value.items()
+    }
+
+
+def add_examples(schema: dict[str, Any]) -> None:
+    """Put the examples into an OpenAPI schema."""
+    for call in (*recorded_examples(), *_performed()):
+        operation = schema["paths"][call["path"]][call["method"].lower()]
+        if call["body"] is not None:
+            operation["requestBody"]["content"][_JSON]["example"] = call["body"]
+        for parameter in operation.get("parameters", ()):
+            if parameter["in"] == "query" and parameter["name"] in call["query"]:
+                parameter["example"] = call["query"][parameter["name"]]
+        answered = operation["responses"]["200"].setdefault("content", {}).setdefault(_JSON, {})
+        answered["example"] = call["response"]

@@ -15,7 +15,7 @@ import uvicorn
 from serve.gateway.upstreams import says, upstream
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig, Upstream
-from sigma_mem.serve.connection import BoundedProtocol
+from sigma_mem.serve.server import BoundedProtocol
 
 ASK = [{"role": "user", "content": "What is 17 * 23?"}]
 

@@ -1,6 +1,7 @@
 """A conversation stays on its peer, unless a switch is worth what it costs."""
 
 import itertools
+import random
 
 import httpx2
 import openai
@@ -9,9 +10,10 @@ import pytest
 from serve.gateway.conftest import memory_of
 from serve.gateway.speakers import speaks
 from serve.gateway.upstreams import fails, says
+from sigma_mem.admin import report
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.calls import CHAT, MESSAGES
-from sigma_mem.serve.gateway.conversation import Conversation, Conversations
+from sigma_mem.serve.gateway.conversation import Conversation, Conversations, Trail
+from sigma_mem.serve.gateway.turn import CHAT, MESSAGES
 
 NAMES = ["ann", "bob", "cat", "dan"]
 
@@ -33,7 +35,7 @@ def turns_of(gateway, count, first, model="sigma-mem", **options):
     return peers, held
 
 
-def test_a_conversation_stays_on_its_peer_and_the_header_says_why(start):
+def test_a_conversation_stays_on_its_peer_and_header_and_explain_say_why(start):
     gateway = start(four())
     seen = set()
     for number in range(8):
@@ -43,6 +45,12 @@ def test_a_conversation_stays_on_its_peer_and_the_header_says_why(start):
         assert all("would gain" in why for why in later)
         seen |= set(peers)
     assert len(seen) > 1  # new ones are explored
+    mem = memory_of(gateway)
+    *_, begun = mem.decisions(5)
+    why = mem.explain(next(iter(mem.decisions(1))))
+    assert why.note == later[-1]
+    assert later[-1] in str(why)
+    assert mem.explain(begun).note is None
 
 
 def test_each_turn_is_an_event_of_its_own_and_two_beginnings_are_two_conversations(start):
@@ -79,6 +87,34 @@ def test_a_peer_that_fails_is_left_and_the_next_one_goes_on(start):
     asked += [{"role": "assistant", "content": "bob"}, {"role": "user", "content": "z"}]
     broken.clear()
     assert create(model="sigma-mem", messages=asked).model == "bob"
+
+
+def test_nothing_is_tried_in_the_middle_of_a_conversation_whose_peer_is_away(start):
+    broken = []
+
+    async def breaks(server, body, writer):
+        await (fails() if broken else says("ann"))(server, body, writer)
+
+    gateway = start({"ann": breaks, "bob": says("bob"), "cat": says("cat")}, explore=True)
+    create, mem = gateway.client.chat.completions.create, memory_of(gateway)
+    first = [{"role": "user", "content": "x"}]
+    assert (
+        create(model="sigma-mem", messages=first, extra_body={"sigma_mem": {"among": ["ann"]}}).model == "ann"
+    )
+    broken.append(True)
+    for _ in range(3):  # its circuit opens
+        with pytest.raises(openai.InternalServerError):
+            create(
+                model="sigma-mem",
+                messages=[{"role": "user", "content": "other"}],
+                extra_body={"sigma_mem": {"among": ["ann"]}},
+            )
+    later = [*first, {"role": "assistant", "content": "ann"}, {"role": "user", "content": "y"}]
+    answer = create(model="sigma-mem", messages=later)
+    assert answer.model in ("bob", "cat")
+    assert mem.decision(answer.id).read == "calibrated-route"
+    fresh = create(model="sigma-mem", messages=[{"role": "user", "content": "z"}])
+    assert mem.decision(fresh.id).read == "exploring-route"
 
 
 def request(*contents, protocol=CHAT):
@@ -124,24 +160,27 @@ def test_what_a_peer_thought_holds_the_conversation():
 
 def test_the_longest_beginning_counts_and_marks_of_caching_do_not():
     known = kept()
-    known.remember("default", request("a"), "ann", 10)
-    known.remember("default", request("a", "b", "c"), "bob", 20)
-    assert known.find("default", request("a")) is None  # the same request again is no continuation
-    assert known.find("default", request("a", "x", "y")).peer == "ann"
-    assert known.find("default", request("a", "b", "c", "d", "e")) == Conversation("bob", 20)
-    assert known.find("other", request("a", "b", "c", "d", "e")) is None
+    known.remember(Trail("default", request("a")), "r1", "ann", 10)
+    known.remember(Trail("default", request("a", "b", "c")), "r2", "bob", 20)
+    assert known.find(Trail("default", request("a"))) is None  # the same request again is no continuation
+    assert known.find(Trail("default", request("a", "x", "y"))).peer == "ann"
+    assert known.find(Trail("default", request("a", "b", "c", "d", "e"))) == Conversation("bob", 20, "r2")
+    assert known.find(Trail("other", request("a", "b", "c", "d", "e"))) is None
     part = {"type": "text", "text": "a"}
-    known.remember("default", request([part | {"cache_control": {"type": "ephemeral"}}]), "cheap", 5)
-    assert known.find("default", request([part], "b", "c")).peer == "cheap"
+    known.remember(
+        Trail("default", request([part | {"cache_control": {"type": "ephemeral"}}])), "r3", "cheap", 5
+    )
+    assert known.find(Trail("default", request([part], "b", "c"))).peer == "cheap"
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.conversation._MOST", 10)
+    monkeypatch.setattr("sigma_mem.serve.gateway.conversation._MOST", 20)
     known = kept()
     for number in range(50):
-        known.remember("default", request(f"{number}"), "ann", None)
-    found = [number for number in range(50) if known.find("default", request(f"{number}", "b", "c"))]
+        known.remember(Trail("default", request(f"{number}")), f"r{number}", "ann", None)
+    found = [number for number in range(50) if known.find(Trail("default", request(f"{number}", "b", "c")))]
     assert found == list(range(40, 50))
+    assert [known.peer_of("default", f"r{number}") for number in (39, 40)] == [None, "ann"]
 
 
 # ---- modes
@@ -175,11 +214,11 @@ def test_bypass_decides_and_records_nothing(start):
 
 
 def test_a_topic_has_a_mode_of_its_own(start):
-    from sigma_mem.serve.config import TopicMode
+    from sigma_mem.serve.config import TopicRule
 
     gateway = start(
         {"ann": says("1"), "bob": says("2")},
-        topics=(TopicMode("law", "bypass", "bob"), TopicMode("sums", "observe", "ann")),
+        topics=(TopicRule("law", "bypass", "bob"), TopicRule("sums", "observe", "ann")),
     )
     mem, url = memory_of(gateway), f"{gateway.url}/v1/chat/completions"
     for topic, serves, events in (("law", "bob", 0), (["other", "sums"], "ann", 1), ("other", None, 2)):
@@ -191,3 +230,42 @@ def test_a_topic_has_a_mode_of_its_own(start):
         model = httpx2.post(url, json=body).json()["model"]
         assert model == serves or serves is None
         assert mem.events == events
+
+
+RATES = {("ann", "law"): 0.9, ("ann", "code"): 0.3, ("bob", "law"): 0.4, ("bob", "code"): 0.85}
+
+
+def is_right(peer, topic, number):
+    return random.Random(f"{peer} {topic} {number}").random() < RATES[peer, topic]
+
+
+def test_the_report_in_observe_says_what_happens_once_it_is_on(start, tmp_path):
+    path, peers = str(tmp_path / "memory.db"), {"ann": says("a"), "bob": says("b")}
+
+    def asked(gateway, number, model):
+        topic = ("law", "code")[number % 2]
+        answer = gateway.client.chat.completions.create(
+            model=model,
+            messages=[{"role": "user", "content": f"question {number} of {topic}"}],
+            extra_body={"sigma_mem": {"topic": topic, "explore": False}},
+        )
+        right = is_right(answer.model, topic, number)
+        said = httpx2.post(f"{gateway.url}/v1/feedback", json={"id": answer.id, "score": float(right)})
+        assert said.status_code == 200
+        return answer.model, right
+
+    with start.fresh() as begin:
+        gateway = begin(peers, mode="observe", path=path)
+        callers = [("ann", "bob")[number // 2 % 2] for number in range(120)]
+        served = [asked(gateway, number, model) for number, model in enumerate(callers)]
+        assert [peer for peer, _ in served] == callers
+        total, *topics = report(memory_of(gateway)).compared
+    assert total.right_before.value == pytest.approx(sum(right for _, right in served) / 120)
+    assert {each.topic for each in topics} == {"law", "code"}
+    gateway = start(peers, path=path)
+    on = [asked(gateway, number, "sigma-mem") for number in range(120, 220)]
+    low, high = total.right_after.interval
+    assert low <= sum(right for _, right in on) / 100 <= high
+    assert total.right_before.interval[1] < sum(right for _, right in on) / 100
+    moved = sum(peer != ("ann", "bob")[number // 2 % 2] for number, (peer, _) in enumerate(on, 120)) / 100
+    assert moved == pytest.approx(total.elsewhere / total.requests, abs=0.1)

@@ -134,6 +134,22 @@ def test_a_rate_limit_is_respected_at_once(start):
     assert [ask(gateway).sigma_mem["attempts"] for _ in range(3)] == [2, 1, 1]
 
 
+def test_a_peer_whose_streams_break_off_is_left_alone(start):
+    gateway = start({"bad": cuts_the_stream, "good": says("391")}, explore=False)
+    for _ in range(3):
+        with pytest.raises(openai.APIError):
+            list(gateway.client.chat.completions.create(model="bad", messages=ASK, stream=True))
+    text = httpx2.get(f"{gateway.url}/metrics").text
+    assert 'sigma_mem_upstream_calls_total{outcome="failed",peer="bad"} 3.0' in text
+    assert 'outcome="answered",peer="bad"' not in text
+    assert 'sigma_mem_circuit_open{peer="bad"} 1.0' in text
+    assert 'sigma_mem_alarms_total{kind="circuit"} 1.0' in text
+    assert ask(gateway).model == "good"
+    list(gateway.client.chat.completions.create(model="good", messages=ASK, stream=True))
+    counted = 'sigma_mem_upstream_calls_total{outcome="answered",peer="good"} 2.0'
+    assert counted in httpx2.get(f"{gateway.url}/metrics").text
+
+
 def test_a_client_that_leaves_ends_the_upstreams_stream(start):
     async def talks(server, body, writer):
         writer.write(EVENTS.encode())

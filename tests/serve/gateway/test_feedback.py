@@ -137,9 +137,9 @@ def test_a_key_of_one_namespace_needs_to_name_none(keyed):
         assert answer.model == "bob"
         assert client.chat.completions.create(model="bob", messages=ASK).model == "bob"
         assert client.embeddings.create(model="bob", input="x").model == "bob"
-        with pytest.raises(openai.NotFoundError, match="'ann' is not here"):  # no peer of that namespace
+        with pytest.raises(openai.NotFoundError, match="no model 'ann'"):  # no peer of that namespace
             client.chat.completions.create(model="ann", messages=ASK)
-        with pytest.raises(openai.NotFoundError, match="'ann' is not here"):
+        with pytest.raises(openai.NotFoundError, match="no model 'ann'"):
             client.embeddings.create(model="ann", input="x")
     taken = send(keyed, {"id": answer.id, "score": 1}, keyed.keys["stranger"])
     assert taken.json()["labels"] == {"bob": 1.0}

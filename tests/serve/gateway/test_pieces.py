@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.accounting import Circuit, price_of, summed_usage
-from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
-from sigma_mem.serve.gateway.message import Usage
-from sigma_mem.serve.gateway.protocol import Stamp, marked, response_in_loop, unmarked
-from sigma_mem.serve.gateway.upstream import Pool, words_in
-from sigma_mem.serve.gateway.wire import EventParser
+from sigma_mem.serve.gateway.message import Usage, summed_usage
+from sigma_mem.serve.gateway.protocol import Stamp, marked, without_marks
+from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.upstream import Circuit, EventParser, Pool, price_of, words_in
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
 
@@ -32,22 +30,22 @@ def test_a_circuit_opens_pauses_and_lets_one_trial_through():
     circuit = Circuit(clock)
     for _ in range(2):
         circuit.failed()
-    assert circuit.is_closed()
+    assert circuit.open_until <= clock()
     circuit.failed()
-    assert not circuit.is_closed()
+    assert circuit.open_until > clock()
     clock.now += 5.0
-    assert circuit.is_closed()
+    assert circuit.open_until <= clock()
     circuit.begin()  # the trial
-    assert not circuit.is_closed()
+    assert circuit.open_until > clock()
     circuit.failed()
     clock.now += 9.9
-    assert not circuit.is_closed()  # twice as long
+    assert circuit.open_until > clock()  # twice as long
     clock.now += 0.1
     circuit.begin()
     circuit.succeeded()
-    assert circuit.is_closed()
+    assert circuit.open_until <= clock()
     circuit.failed()
-    assert circuit.is_closed()  # it counts from the start again
+    assert circuit.open_until <= clock()  # it counts from the start again
 
 
 @given(st.integers(3, 10_000), st.floats(allow_nan=True, allow_infinity=True))
@@ -58,7 +56,7 @@ def test_no_pause_is_longer_than_five_minutes(failures, asked):
         circuit.failed()
     circuit.limited(asked)
     clock.now += 300.0
-    assert circuit.is_closed()
+    assert circuit.open_until <= clock()
 
 
 values = st.recursive(
@@ -120,18 +118,21 @@ def test_a_whole_completion_as_chunks():
 @given(st.text(min_size=1), st.sampled_from(["chatcmpl-", "msg_", "resp_"]))
 def test_marks_come_off_again(own, prefix):
     response = f"{prefix}5f2b8a9c0d1e2f3a4b5c6d7e"
-    id = marked(own, response)
-    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id}]}
+    call = marked({"type": "tool_use", "id": own}, response)
+    assert call["id"] == f"{own}--{response}"
+    result = {"type": "tool_result", "tool_use_id": call["id"]}
     for last in (
-        result,
-        {"role": "tool", "tool_call_id": id},
-        {"type": "function_call_output", "call_id": id},
+        {"role": "user", "content": [result]},
+        {"role": "tool", "tool_call_id": call["id"]},
+        {"type": "function_call_output", "call_id": call["id"]},
     ):
-        assert response_in_loop([{"role": "user"}, last]) == response
-    assert response_in_loop([{"type": "function_call", "call_id": id}]) is None
-    call = {"role": "assistant", "tool_calls": [{"id": id, "function": {}}]}
-    assert unmarked([call])[0]["tool_calls"][0]["id"] == own
-    assert unmarked([result])[0]["content"][0]["tool_use_id"] == own
+        sent, answered = without_marks([{"role": "user"}, last])
+        assert answered == response
+        assert response not in json.dumps(sent)
+        assert without_marks([last, {"role": "user"}])[1] is None  # only the last turn counts
+    assert without_marks([{"type": "function_call", "call_id": call["id"]}])[1] is None
+    said = {"role": "assistant", "tool_calls": [{"id": call["id"], "function": {}}]}
+    assert without_marks([said])[0][0]["tool_calls"][0]["id"] == own
 
 
 anything = st.recursive(
@@ -146,8 +147,7 @@ anything = st.recursive(
 
 @given(st.lists(anything, max_size=3))
 def test_messages_of_any_shape_are_looked_through(items):
-    assert len(unmarked(items)) == len(items)
-    response_in_loop(items)
+    assert len(without_marks(items)[0]) == len(items)
     for choices in (items, [{"message": item} for item in items]):
         CHAT.stamped({"choices": choices}, Stamp(ID, "ann"))
     MESSAGES.stamped({"content": items}, Stamp(ID, "ann"))
@@ -177,7 +177,7 @@ def test_no_connection_is_made_to_a_link_local_address(host):
     """Whatever its name is: a name of the configuration may come to mean another address."""
 
     async def call():
-        pool = Pool((), lambda peer, outcome: None)
+        pool = Pool((), lambda peer, outcome: None, lambda peer, cost: None)
         try:
             async with pool._session().get(f"http://{host}/latest"):
                 pass

@@ -17,7 +17,7 @@ import pytest
 from serve.gateway.conftest import starter
 from serve.gateway.upstreams import cuts_the_stream, fails, says, says_no_json
 from sigma_mem.center.errors import DownloadError
-from sigma_mem.center.pull import pull_default
+from sigma_mem.center.load import pull_default
 
 CAPITAL = "What is the capital of France?"
 ARITHMETIC = "What is 417 * 23?"

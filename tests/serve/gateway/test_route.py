@@ -9,10 +9,11 @@ import openai
 import pytest
 
 from serve.gateway.conftest import ASK, ask, memory_of
-from serve.gateway.upstreams import says
+from serve.gateway.upstreams import fails, says
 from sigma_mem import SigmaMem
-from sigma_mem.errors import StoreError, UnknownDecisionError
+from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
 from sigma_mem.ledger.fold import Fold
+from sigma_mem.serve.config import ServerConfig, Upstream
 
 
 def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
@@ -163,13 +164,26 @@ def test_a_decision_is_on_disk_before_its_id_leaves_and_holds_no_text(start, tmp
 
 def test_texts_are_kept_where_asked_for(start):
     gateway = start({"ann": says("391")}, keep_text=True)
-    assert memory_of(gateway).decision(ask(gateway).id).question == "What is 17 * 23?"
+    made = memory_of(gateway).decision(ask(gateway).id)
+    assert (made.question, made.answers) == ("What is 17 * 23?", {"ann": "391"})
+
+
+def test_the_answer_of_a_route_is_kept_with_its_stream_and_by_whoever_gave_it(start):
+    gateway = start({"ann": fails(), "bob": says("It is 391.")}, keep_text=True)
+    with gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True) as stream:
+        id, *_ = [chunk.id for chunk in stream]
+    made = memory_of(gateway).decision(id)
+    assert (made.served or made.peer, made.answers["bob"].strip()) == ("bob", "It is 391.")
+    voted = memory_of(gateway).decision(ask(gateway, "sigma-mem/vote").id)
+    assert voted.answers == {"bob": "It is 391."}
+    secret = start({"ann": says("391")})
+    assert memory_of(secret).decision(ask(secret).id).answers == {}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask"])
 def test_where_the_disk_fails_no_id_leaves(start, monkeypatch, model, stream):
-    gateway = start({"ann": says("391")})
+    gateway = start({"ann": says("391")}, on_store_failure="refuse")
 
     async def full_disk(namespace):
         raise StoreError("the disk is full; make room")
@@ -179,3 +193,21 @@ def test_where_the_disk_fails_no_id_leaves(start, monkeypatch, model, stream):
         gateway.client.chat.completions.create(model=model, messages=ASK, stream=stream)
     assert error.value.status_code == 503
     assert "chatcmpl" not in error.value.response.text
+
+
+def test_an_upstream_that_joins_starts_like_another(start, tmp_path):
+    path = str(tmp_path / "memory.db")
+    with start.fresh() as begin:
+        gateway = begin({"ann": says("391")}, path=path)
+        for _ in range(3):
+            feedback = {"id": ask(gateway).id, "score": 1.0}
+            gateway.client.post("/feedback", cast_to=object, body=feedback)
+    joined = {"like": "ann", "worth": 2.0}
+    mem = memory_of(start({"ann": says("391"), "low": says("381")}, peers={"low": joined}, path=path))
+    assert mem.state.labels_of("low") == pytest.approx(2.0)
+
+
+def test_an_upstream_is_like_another_one():
+    low = Upstream(name="low", base_url="http://host/v1", like="large")
+    with pytest.raises(InputError, match="like 'large'; expected another one of"):
+        ServerConfig(upstreams=(low,))

@@ -5,12 +5,17 @@ import json
 
 import pytest
 
-from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
-from sigma_mem.serve.gateway.message import Call, LossError, ModelReply, Text, TextDelta, Usage, losing
+from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.message import Call, ModelReply, Text, Usage
+from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES, sent_to
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
-NOTHING = losing(())
+
+
+def NOTHING(what):
+    raise AssertionError(f"{what} is lost")
+
 
 CHAT_BODY = {
     "model": "sigma-mem",
@@ -119,6 +124,7 @@ RESPONSES_BODY = {
     "include": ["reasoning.encrypted_content"],
     "prompt_cache_key": "7",
 }
+ASK = [{"role": "user", "content": "x"}]
 BODIES = {CHAT: CHAT_BODY, MESSAGES: MESSAGES_BODY, RESPONSES: RESPONSES_BODY}
 
 
@@ -209,11 +215,21 @@ LOSSES = [
 
 @pytest.mark.parametrize(("one", "other", "body", "what"), LOSSES, ids=[loss[-1] for loss in LOSSES])
 def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
-    with pytest.raises(LossError) as loss:
-        other.request(one.prompt(body, NOTHING), NOTHING)
-    assert str(loss.value) == what
-    for allowed in (losing([what]), losing(["*"])):
-        json.dumps(other.request(one.prompt(body, allowed), allowed))
+    lost = []
+    other.request(one.prompt(body, lost.append), lost.append)
+    assert lost == [what]
+    request = one.read({"model": "sigma-mem", **body, one.turns: body[one.turns] or ASK}, {})
+    for allowed, left in (((), [what]), ((what,), []), (("*",), [])):
+        peer = Upstream(name="a", base_url="http://127.0.0.1/v1", protocols=(other.name,), may_lose=allowed)
+        sent, lost = sent_to(peer, request)
+        assert (sent.protocol, lost) == (other, left)
+        json.dumps(sent.body)
+
+
+def test_a_request_that_cannot_be_read_is_lost_whatever_is_allowed():
+    request = CHAT.read({"model": "sigma-mem", "messages": [{"role": "user", "content": [{}]}]}, {})
+    peer = Upstream(name="a", base_url="http://127.0.0.1/v1", protocols=("messages",), may_lose=("*",))
+    assert sent_to(peer, request)[1] == ["what is no request of chat"]
 
 
 CALL = Call("call_1", "count", '{"a":1}')
@@ -242,7 +258,7 @@ def test_an_answer_comes_back_as_it_was_whole_and_streamed(protocol, reply):
     streamed, end = gathered(protocol, events)
     assert (streamed, end.stop, end.usage or Usage()) == (again.parts, again.stop, again.usage or Usage())
     writer = protocol.writer({"stream_options": {"include_usage": True}})
-    reader = protocol.reader()
+    reader = protocol.reader(protocol)
     deltas = [delta for event in events for delta in reader.feed(event)]
     written = [event for delta in [*deltas, end] for event in writer.write(delta)]
     assert gathered(protocol, written) == (streamed, end)
@@ -250,10 +266,10 @@ def test_an_answer_comes_back_as_it_was_whole_and_streamed(protocol, reply):
 
 def gathered(protocol, events):
     """The parts that a stream adds up to, and its end."""
-    texts, calls, reader = [], {}, protocol.reader()
+    texts, calls, reader = [], {}, protocol.reader(protocol)
     for event in events:
         for delta in reader.feed(event):
-            if isinstance(delta, TextDelta):
+            if isinstance(delta, Text):
                 texts.append(delta.text)
             else:
                 id, name, said = calls.get(delta.index, (delta.id, delta.name, ""))

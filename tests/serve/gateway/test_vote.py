@@ -1,6 +1,7 @@
 """``model="sigma-mem/vote"``: everyone is asked, and the memory votes among those that answered."""
 
 import asyncio
+import json
 import time
 
 import httpx2
@@ -8,7 +9,8 @@ import openai
 import pytest
 
 from serve.gateway.conftest import ASK, ask, memory_of
-from serve.gateway.upstreams import OK, breaks_off, fails, hangs, says, wait_until
+from serve.gateway.upstreams import OK, FakeUpstream, breaks_off, fails, hangs, says, wait_until
+from sigma_mem.serve.config import JudgeSettings
 
 VOTE = "sigma-mem/vote"
 
@@ -104,7 +106,7 @@ def test_a_streamed_vote_is_the_winner_in_chunks(start):
 
 
 def test_comments_come_while_a_vote_waits(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.delivery._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
     gateway = start({"ann": says("391", seconds=0.6)})
     headers, lines = events_of(gateway)
     assert headers["content-type"].startswith("text/event-stream")
@@ -116,14 +118,14 @@ def test_comments_come_while_a_vote_waits(start, monkeypatch):
 
 
 def test_a_vote_that_fails_after_its_first_comment_ends_in_an_error_event(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.delivery._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
     gateway = start({"ann": hangs}, peers={"ann": {"timeout": 0.4}})
     with pytest.raises(openai.APIError, match="no upstream answered"):
         list(gateway.client.chat.completions.create(model=VOTE, messages=ASK, stream=True))
 
 
 def test_a_client_that_leaves_ends_the_calls_of_a_vote(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.delivery._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
 
     async def dawdles(server, body, writer):
         writer.write(f"{OK}transfer-encoding: chunked\r\n\r\n".encode())
@@ -137,3 +139,32 @@ def test_a_client_that_leaves_ends_the_calls_of_a_vote(start, monkeypatch):
     with httpx2.stream("POST", f"{gateway.url}/v1/chat/completions", json=body) as response:
         assert next(response.iter_lines()).startswith(":")
     wait_until(lambda: gateway.servers["ann"].closed)
+
+
+def test_judges_are_asked_if_their_word_may_change_the_vote(start):
+    sees = FakeUpstream(judges("391"))
+    judge = JudgeSettings("seer", sees.url, timeout=5.0)
+    broken = JudgeSettings("broken", "http://127.0.0.1:9/v1", timeout=1.0)
+    gateway = start({"ann": says("381"), "bob": says("391")}, judges=(judge, broken), keep_text=True)
+    memory = memory_of(gateway)
+    first = memory.decision(ask(gateway, VOTE).id)
+    assert first.verdicts["seer"]["bob"] > first.verdicts["seer"]["ann"]
+    assert first.details["judges"]["broken"]["failures"]
+    assert "What is 17 * 23?" in sees.bodies[0]["messages"][-1]["content"]
+    for _ in range(30):  # labels say who is right here: nobody needs to ask
+        answer = ask(gateway, VOTE)
+        memory.feedback(answer.id, {"ann": False, "bob": True})
+    assert memory.decision(answer.id).verdicts == {}
+    assert len(sees.bodies) == 2  # the same question and answers are not asked about again
+    sees.stop()
+
+
+def judges(right):
+    """A judge that says Yes of answers with this text."""
+
+    async def behave(server, body, writer):
+        word = "Yes" if right in body["messages"][-1]["content"].split("Proposed answer:")[1] else "No"
+        data = json.dumps({"choices": [{"message": {"content": word}}]}).encode()
+        writer.write(f"{OK}content-length: {len(data)}\r\n\r\n".encode() + data)
+
+    return behave

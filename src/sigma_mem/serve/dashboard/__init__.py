@@ -4,7 +4,6 @@ The page is plain HTML, one style sheet and ES modules, without a build step. It
 memory's API, with the key that the person gave it. Everything that models wrote is set as text.
 """
 
-from sigma_mem.serve.dashboard.files import page_routes
-from sigma_mem.serve.dashboard.views import view_routes
+from sigma_mem.serve.dashboard.routes import page_routes, view_routes
 
 __all__ = ["page_routes", "view_routes"]

@@ -6,7 +6,7 @@ came, with fields that the gateway has never heard of; only for other upstreams 
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -16,25 +16,22 @@ from sigma_mem.answers.chat import question_text
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.serve.failures import RefusedError, error_body
-from sigma_mem.serve.gateway.message import (
-    Body,
-    Call,
-    Delta,
-    End,
-    Lose,
-    ModelReply,
-    ModelRequest,
-    Text,
-    Usage,
-)
-from sigma_mem.serve.gateway.wire import clean_unicode, decode_json, encode_json, event_bytes
+from sigma_mem.serve.gateway import message as m
+from sigma_mem.serve.gateway.message import Body, Lose, mapping
 
+ROUTE, VOTE, ASK = VIRTUAL = ("sigma-mem", "sigma-mem/vote", "sigma-mem/ask")
 Name = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+Fitting = Callable[[str, list[str]], list[str]]  # topics of rules that fit a system prompt and tools
 
 _MARK = re.compile(r"--((?:chatcmpl-|msg_|resp_)[0-9a-f]{1,64})\Z")  # at the end of a tool call's id
 _KEPT = re.compile(r"(resp_[0-9a-f]{24})--.+")
-_IDS = ("id", "call_id", "tool_call_id", "tool_use_id")  # fields of requests that hold the id of a call
-_IN_HEADERS = ("decision", "peer", "confidence", "attempts", "cost", "held")
+_IDS = m.names("id call_id tool_call_id tool_use_id")  # fields of requests that hold the id of a call
+_CALLS = ("tool_use", "function", "custom")  # types of calls whose id is in `id`
+_INSIDE = m.names("choices message delta tool_calls content content_block output item response")
+_OF_TOOL = m.names("type name description strict eager_input_streaming")
+_INSTRUCTS = ("system", "developer")
+_TRACE = ("traceparent", "tracestate", "x-request-id")
+_IN_HEADERS = ("decision", "peer", "confidence", "attempts", "cost", "held", "unrecorded")
 
 
 # ---- requests
@@ -81,6 +78,8 @@ class Request:
         The client's own name for the conversation.
     headers : mapping
         The client's headers that upstreams of the same protocol get.
+    trace : mapping
+        Headers by which every upstream can be traced back to the request.
     """
 
     protocol: "Protocol"
@@ -93,6 +92,7 @@ class Request:
     earlier: str | None
     conversation: str | None
     headers: Mapping[str, str]
+    trace: Mapping[str, str]
 
     def question(self) -> str:
         """The text that φ is made of; the kinds of parts that there are, if no message holds a text."""
@@ -102,7 +102,7 @@ class Request:
             contents = [each.get("content") for each in self.items if isinstance(each, dict)]
             parts = [part for content in contents if isinstance(content, list) for part in content]
             kinds = dict.fromkeys(str(part.get("type")) for part in parts if isinstance(part, dict))
-            return clean_unicode(" ".join(kinds)) or "no text"
+            return m.clean_unicode(" ".join(kinds)) or "no text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,33 +117,32 @@ class Stamp:
     summary: Body | None = None
     kept: bool = True
 
-    def on(self, body: Body) -> Body:
-        """A response with this id, model and summary."""
-        stamped = body | {"model": self.model}
-        if self.id is not None:
-            stamped["id"] = self.id
-        if self.summary is not None:
-            stamped["sigma_mem"] = self.summary
-        return stamped
-
 
 class EventReader(ABC):
     """Reads one stream of a protocol into deltas."""
 
-    @abstractmethod
-    def feed(self, event: Body) -> Iterator[Delta]:
-        """What an event says."""
+    def __init__(self, protocol: "Protocol") -> None:
+        self.protocol = protocol
+        self.stop: m.Stop = "end"
+        self.usage: m.Usage | None = None
 
     @abstractmethod
-    def end(self) -> End:
+    def feed(self, event: Body) -> Iterator[m.Delta]:
+        """What an event says."""
+
+    def end(self) -> m.End:
         """How the answer ended, after the last event."""
+        return m.End(self.stop, self.usage)
 
 
 class EventWriter(ABC):
-    """Writes deltas as the events of one stream of a protocol."""
+    """Writes deltas as the events of one stream of a protocol, to a client that sent this request."""
 
     @abstractmethod
-    def write(self, delta: Delta) -> Iterator[Body]:
+    def __init__(self, request: Body) -> None: ...
+
+    @abstractmethod
+    def write(self, delta: m.Delta) -> Iterator[Body]:
         """The events that say this."""
 
 
@@ -158,73 +157,150 @@ class Protocol(ABC):
         Of its endpoint, below the base URL.
     prefix : str
         Of the ids of its responses.
+    turns : str
+        The field of a request that holds the list of turns.
     answers : str
         The field of a whole response that holds the list of what was answered.
+    holder : str
+        The field of an event that holds the response; empty if an event is one itself.
+    fields : mapping
+        Plain field of a `ModelRequest` → field of a request, or ``"outer.inner"``.
+    known : frozenset of str
+        Other fields of a request that are read.
+    functions, schema : tuple and str
+        Types of tools that are functions, and the field of such a tool that has the schema of its arguments.
     headers : mapping
         Headers that its upstreams get; the client's own take their place.
     key_header : str
         The header that holds an upstream's key, unless its configuration names another.
     last : bytes
         What follows the last event of a stream.
+    reader, writer : type
+        Of one stream.
     """
 
     name: ClassVar[str]
     path: ClassVar[str]
     prefix: ClassVar[str]
+    turns: ClassVar[str] = "messages"
     answers: ClassVar[str]
+    holder: ClassVar[str] = ""
+    fields: ClassVar[Mapping[str, str]]
+    known: ClassVar[frozenset[str]]
+    functions: ClassVar[tuple[str | None, ...]] = ("function",)
+    schema: ClassVar[str] = "parameters"
     headers: ClassVar[Mapping[str, str]] = {}
     key_header: ClassVar[str] = "authorization"
     last: ClassVar[bytes] = b""
+    reader: ClassVar[type[EventReader]]
+    writer: ClassVar[type[EventWriter]]
 
-    def read(self, body: Body, headers: Mapping[str, str]) -> Request:
-        """Check what the gateway itself needs of a request; the rest is the upstream's to judge."""
-        items = self.items(body)
+    # requests
+
+    def read(self, body: Body, headers: Mapping[str, str], fitting: Fitting | None = None) -> Request:
+        """Check what the gateway itself needs of a request; the rest is the upstream's to judge.
+
+        Its topics are those of its body, else of a header, else of its model (``sigma-mem:law``), else of the
+        rules that fit (`fitting`).
+        """
+        items, model = self.items(body), model_of(body)
         stream = body.get("stream") or False
         if not isinstance(stream, bool):
             raise bad_request(f"stream is {stream!r:.80}; expected true or false (stream)")
-        options = options_in(body.get("sigma_mem"))
-        sent = {key: value for key, value in body.items() if key != "sigma_mem"}
-        forwarded = {name: headers.get(name, usual) for name, usual in self.headers.items()}
+        sent, in_loop = dict(body), None
+        if isinstance(body[self.turns], list):
+            sent[self.turns], in_loop = without_marks(items)
+        given = sent.pop("sigma_mem", None)
+        options = _NO_OPTIONS if given is None else options_in(given)
+        way, _, said = model.partition(":")
+        if options.topic is None:
+            said = headers.get("x-sigma-mem-topic") or (said if way in VIRTUAL else "")
+            topics = [name.strip() for name in said.split(",") if name.strip()] if said else []
+            if not topics and fitting is not None:
+                topics = fitting(_system_prompt(body, items), _tools(body))
+            if topics:
+                options = options_in({**options.model_dump(exclude_none=True), "topic": topics})
+        forwarded = {}
+        for name, usual in self.headers.items():
+            forwarded[name] = headers.get(name, usual)
         return Request(
             self,
-            self.unmarked(sent),
-            model_of(body),
+            sent,
+            way if way in VIRTUAL else model,
             items,
             stream,
             options,
-            response_in_loop(items),
-            self.earlier(body),
+            in_loop,
+            None,
             headers.get("x-sigma-mem-conversation"),
             forwarded,
+            trace_of(headers),
         )
 
-    @abstractmethod
     def items(self, body: Body) -> list[Any]:
         """The turns of a request; RefusedError if there are none."""
+        turns = body.get(self.turns)
+        if not isinstance(turns, list) or not turns:
+            raise bad_request(f"{self.turns} is missing or empty; expected a list of messages ({self.turns})")
+        return turns
 
     @abstractmethod
-    def unmarked(self, body: Body) -> Body:
-        """The request with the ids that upstreams gave their calls."""
-
-    @abstractmethod
-    def prompt(self, body: Body, lose: Lose) -> ModelRequest:
+    def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
         """A request of this protocol in no protocol's form."""
 
     @abstractmethod
-    def request(self, prompt: ModelRequest, lose: Lose) -> Body:
+    def request(self, prompt: m.ModelRequest, lose: Lose) -> Body:
         """A request of this protocol, without model."""
 
     @abstractmethod
-    def adjusted(self, body: Body, system: str, effort: str) -> Body:
-        """A request with the system prompt and the effort that an upstream adds; empty for none."""
+    def with_system(self, body: Body, system: str) -> Body:
+        """A request with a system prompt before its own."""
+
+    def with_field(self, body: Body, ours: str, value: object) -> Body:
+        """A request with the value of a plain field of `ModelRequest`."""
+        outer, _, inner = self.fields[ours].partition(".")
+        return body | {outer: mapping(body.get(outer)) | {inner: value} if inner else value}
+
+    def plain_fields(self, body: Body, lose: Lose) -> dict[str, Any]:
+        """The plain fields of a request, under the names of `ModelRequest`; reports what has no place."""
+        found: dict[str, Any] = {}
+        read: dict[str, set[str]] = {}
+        for ours, theirs in self.fields.items():
+            outer, _, inner = theirs.partition(".")
+            read.setdefault(outer, set()).add(inner)
+            found[ours] = mapping(body.get(outer)).get(inner) if inner else body.get(outer)
+        m.lose_others(body, self.known | read.keys(), lose)
+        for outer, inner_names in read.items():
+            if "" not in inner_names:
+                m.lose_others(mapping(body.get(outer)), inner_names, lose, f"{outer}.")
+        return found
+
+    def with_plain_fields(self, body: Body, prompt: m.ModelRequest, lose: Lose) -> Body:
+        """A request with the plain fields of a prompt; reports those that it has no field for."""
+        for ours in sorted(m.PLAIN):
+            value = getattr(prompt, ours)
+            if value is not None and ours not in self.fields:
+                lose(ours)
+            elif value is not None:
+                body = self.with_field(body, ours, value)
+        return m.present(body)
+
+    def tools(self, body: Body, lose: Lose) -> tuple[m.Tool, ...]:
+        """The functions that a request offers; reports other tools."""
+        found = []
+        for tool in body.get("tools") or ():
+            if tool.get("type") not in self.functions:
+                lose(f"tools.{tool['type']}")
+                continue
+            said = tool.get("function", tool)
+            m.lose_others(said, _OF_TOOL | {self.schema}, lose, "tools.")
+            schema = said.get(self.schema) or {}
+            found.append(m.Tool(said["name"], said.get("description"), schema, said.get("strict")))
+        return tuple(found)
 
     def streaming(self, body: Body, usage: bool) -> Body:
         """The request for a stream; `usage` asks for the tokens at its end, if that has to be said."""
         return body | {"stream": True}
-
-    def earlier(self, body: Body) -> str | None:
-        """The response that a request goes on from, if its peer keeps it."""
-        return None
 
     # whole responses
 
@@ -234,30 +310,35 @@ class Protocol(ABC):
             raise ValueError(f"JSON without {self.answers}")
 
     @abstractmethod
-    def reply(self, body: Body) -> ModelReply:
+    def reply(self, body: Body) -> m.ModelReply:
         """A whole response in no protocol's form."""
 
     @abstractmethod
-    def response(self, reply: ModelReply, request: Body) -> Body:
+    def response(self, reply: m.ModelReply, request: Body) -> Body:
         """A whole response of this protocol; `request` is the client's."""
 
-    @abstractmethod
     def stamped(self, body: Body, stamp: Stamp) -> Body:
         """A response under the gateway's names, with its mark on calls of tools."""
+        named = {**(body if stamp.id is None else marked(body, stamp.id)), "model": stamp.model}
+        if stamp.id is not None:
+            named["id"] = stamp.id
+        if stamp.summary is not None:
+            named["sigma_mem"] = stamp.summary
+        return named
 
     @abstractmethod
-    def usage(self, body: Body) -> Usage | None:
+    def usage(self, body: Body) -> m.Usage | None:
         """The tokens that a response, or an event, reports."""
 
     def answer(self, body: Body) -> Answer | str | None:
         """What a response says, to be voted on; calls of tools are equal if name and arguments are."""
         parts = self.reply(body).parts
-        calls = [part for part in parts if isinstance(part, Call)]
+        calls = [part for part in parts if isinstance(part, m.Call)]
         if calls:
-            canon = encode_json([[call.name, _arguments(call.arguments)] for call in calls]).decode()
+            canon = m.encode_json([[call.name, _arguments(call.arguments)] for call in calls]).decode()
             return Answer(canon, canon)
-        text = "\n".join(part.text for part in parts if isinstance(part, Text))
-        return clean_unicode(text) if text.strip() else None
+        text = "\n".join(part.text for part in parts if isinstance(part, m.Text))
+        return m.clean_unicode(text) if text.strip() else None
 
     # streams
 
@@ -265,17 +346,13 @@ class Protocol(ABC):
     def is_last(self, event: Body) -> bool:
         """Whether the answer is whole after this event; ValueError for an event that reports a failure."""
 
-    @abstractmethod
-    def reader(self) -> EventReader:
-        """For a stream of this protocol."""
-
-    @abstractmethod
-    def writer(self, request: Body) -> EventWriter:
-        """For a stream to a client; `request` is what it asked."""
-
-    @abstractmethod
     def stamped_event(self, event: Body, stamp: Stamp) -> Body:
         """An event under the gateway's names."""
+        if not self.holder:
+            return self.stamped(event, stamp)
+        if isinstance(inside := event.get(self.holder), dict):
+            return event | {self.holder: self.stamped(inside, stamp)}
+        return event if stamp.id is None else marked(event, stamp.id)
 
     @abstractmethod
     def events(self, body: Body) -> Iterator[Body]:
@@ -287,20 +364,24 @@ class Protocol(ABC):
 
     def event(self, body: Body) -> bytes:
         """One event as bytes."""
-        return event_bytes(body, str(body.get("type", "")))
-
-    def error(self, message: str, code: str, status: int) -> Body:
-        """The body of an error."""
-        return error_body(message, code, status)
+        return m.event_bytes(body, str(body.get("type", "")))
 
     def failure(self, message: str, code: str, status: int) -> Body:
         """The event that ends a stream which broke off."""
-        return self.error(message, code, status)
+        return error_body(message, code, status)
+
+
+def kind_of(event: Body, *failed: str) -> str:
+    """The type of an event that has one; ValueError if it reports a failure."""
+    kind = event.get("type")
+    if kind in ("error", *failed) or not isinstance(kind, str):
+        raise ValueError("an error in its stream" if kind else "events without a type")
+    return kind
 
 
 def _arguments(text: str) -> object:
     try:
-        return _sorted(decode_json(text))
+        return _sorted(m.decode_json(text))
     except ValueError:  # compared as the text that it is
         return text
 
@@ -314,7 +395,7 @@ def _sorted(value: object) -> object:
 def read_json(raw: bytes) -> Body:
     """A JSON object; refuses anything else, and says what it is."""
     try:
-        body = decode_json(raw)
+        body = m.decode_json(raw)
     except ValueError:
         raise bad_request("the body is not JSON") from None
     if not isinstance(body, dict):
@@ -340,6 +421,32 @@ def options_in(given: object) -> Options:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(["sigma_mem", *(str(part) for part in first["loc"])])
         raise bad_request(f"{where}: {first['msg']}") from None
+
+
+def trace_of(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request by which calls made for it can be found."""
+    found = {}
+    for name in _TRACE:
+        if name in headers:
+            found[name] = headers[name]
+    return found
+
+
+def _system_prompt(body: Body, items: Sequence[Any]) -> str:
+    """The instructions of a request, wherever its protocol has them."""
+    said = [body.get("system"), body.get("instructions")]
+    said += [item.get("content") for item in map(mapping, items) if item.get("role") in _INSTRUCTS]
+    parts = [part for content in said for part in (content if isinstance(content, list) else [content])]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _tools(body: Body) -> list[str]:
+    """The names of the tools that a request offers."""
+    tools = body.get("tools")
+    found = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    names = [tool.get("name") or mapping(tool.get("function") or {}).get("name") for tool in found]
+    return [name for name in names if isinstance(name, str)]
 
 
 def own_id(id: str) -> str:
@@ -376,50 +483,62 @@ def headers_of(summary: Mapping[str, Any], without: str = "") -> dict[str, str]:
 # ledger. The upstream sees its own ids.
 
 
-def marked(id: object, response: str | None) -> object:
-    """The id of a call with the response's behind it.
+def marked(body: Body, response: str) -> Body:
+    """A response, or an event of one, with its id behind that of every call.
 
-    >>> marked("call_1", "msg_7"), marked("call_1", None)
-    ('call_1--msg_7', 'call_1')
+    >>> marked({"content": [{"type": "tool_use", "id": "toolu_1"}]}, "msg_7")
+    {'content': [{'type': 'tool_use', 'id': 'toolu_1--msg_7'}]}
     """
-    return f"{id}--{response}" if isinstance(id, str) and id and response is not None else id
+    found = dict(body)
+    waiting = [found]
+    while waiting:
+        part = waiting.pop()
+        key = "call_id" if "call_id" in part else "id"
+        is_call = key == "call_id" or part.get("type") in _CALLS or "function" in part
+        if is_call and isinstance(part.get(key), str) and part[key]:
+            part[key] = f"{part[key]}--{response}"
+        for inner in _INSIDE.intersection(part):
+            if isinstance(part[inner], dict):
+                part[inner] = dict(part[inner])
+                waiting.append(part[inner])
+            elif isinstance(part[inner], list):
+                part[inner] = list(part[inner])
+                for place, each in enumerate(part[inner]):
+                    if isinstance(each, dict):
+                        part[inner][place] = dict(each)
+                        waiting.append(part[inner][place])
+    return found
 
 
-def unmarked(items: Sequence[Any]) -> list[Any]:
-    """Turns of a conversation with the ids that upstreams gave their calls."""
-    return [_unmarked_item(item) if isinstance(item, dict) else item for item in items]
+def without_marks(turns: Sequence[Any]) -> tuple[list[Any], str | None]:
+    """Turns with the ids that upstreams gave their calls, and the response whose calls the last one answers.
 
-
-def _unmarked_item(item: Body) -> Body:
-    sent = _unmarked_part(item)
-    for key in ("content", "tool_calls"):
-        if isinstance(parts := sent.get(key), list):
-            sent = {**sent, key: [_unmarked_part(p) if isinstance(p, dict) else p for p in parts]}
-    return sent
-
-
-def _unmarked_part(part: Body) -> Body:
-    found = {key: _MARK.sub("", id) for key in _IDS if isinstance(id := part.get(key), str) and "--" in id}
-    return {**part, **found} if found else part
-
-
-def response_in_loop(items: Sequence[Any]) -> str | None:
-    """The id of the response whose tool calls the last turn answers; None outside a loop.
-
-    >>> response_in_loop([{"role": "user"}, {"role": "tool", "tool_call_id": "call_1--chatcmpl-7"}])
-    'chatcmpl-7'
+    >>> without_marks([{"role": "user"}, {"role": "tool", "tool_call_id": "call_1--chatcmpl-7"}])
+    ([{'role': 'user'}, {'role': 'tool', 'tool_call_id': 'call_1'}], 'chatcmpl-7')
     """
-    last = items[-1] if items and isinstance(items[-1], dict) else {}
-    content = last.get("content")
-    for part in (last, *(content if isinstance(content, list) else ())):
-        if not isinstance(part, dict):
+    sent, answered = list(turns), None
+    for place, turn in enumerate(turns):
+        answered = None
+        if not isinstance(turn, dict):
             continue
-        is_output = str(part.get("type", "")).endswith("_output")
-        id = (
-            part.get("tool_call_id")
-            or part.get("tool_use_id")
-            or (part.get("call_id") if is_output else None)
-        )
-        if isinstance(id, str) and (found := _MARK.search(id)):
-            return found[1]
-    return None
+        if not _IDS.isdisjoint(turn):
+            turn, answered = _without_mark(turn)
+        for key in ("content", "tool_calls"):
+            if isinstance(parts := turn.get(key), list):
+                own = [_without_mark(part) for part in parts]
+                turn = turn | {key: [part for part, _ in own]}
+                answered = answered or next((response for _, response in own if response), None)
+        sent[place] = turn
+    return sent, answered
+
+
+def _without_mark(part: Any) -> tuple[Any, str | None]:
+    """A part with the upstream's own ids, and the response whose call it is the result of, if it is one."""
+    answered = None
+    for key in _IDS.intersection(part) if isinstance(part, dict) else ():
+        found = _MARK.search(part[key]) if isinstance(part[key], str) else None
+        if found is not None:
+            part = part | {key: part[key][: found.start()]}
+            if key.startswith("tool_") or (key == "call_id" and str(part.get("type")).endswith("_output")):
+                answered = found[1]
+    return part, answered

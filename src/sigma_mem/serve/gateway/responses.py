@@ -2,449 +2,69 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count as numbers
-from typing import Any
+from typing import Any, ClassVar
 
-from sigma_mem.serve.gateway.message import (
-    FAILED,
-    Body,
-    Call,
-    CallDelta,
-    Delta,
-    End,
-    Image,
-    Lose,
-    Message,
-    ModelReply,
-    ModelRequest,
-    Part,
-    Result,
-    Stop,
-    Text,
-    TextDelta,
-    Tool,
-    Usage,
-    count,
-    lose_others,
-    mapping,
-    names,
-    new_id,
-    text_of,
-)
+from sigma_mem.serve.gateway import message as m
+from sigma_mem.serve.gateway.message import Body, Lose, mapping
 from sigma_mem.serve.gateway.protocol import (
     EventReader,
     EventWriter,
+    Fitting,
     Protocol,
+    Request,
     Stamp,
     bad_request,
-    marked,
-    unmarked,
+    kind_of,
 )
 
 _OURS = re.compile(r"(resp_[0-9a-f]{24})(?:--(.+))?\Z")  # our id, and the upstream's behind it if it keeps it
-_KNOWN = names(
-    "input instructions tools tool_choice parallel_tool_calls max_output_tokens include temperature top_p "
-    "reasoning text truncation"
-)
-_ECHOED = names(
+_ECHOED = m.names(
     "instructions max_output_tokens metadata previous_response_id reasoning temperature text top_p user"
 )
 _ENDS = ("response.completed", "response.incomplete")
-_CUT: dict[str, Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
-
-
-class Responses(Protocol):
-    """``POST /v1/responses``."""
-
-    name, path, prefix, answers = "responses", "responses", "resp_", "output"
-
-    def items(self, body: Body) -> list[Any]:
-        """The items of the input; a text is the user's."""
-        given = body.get("input")
-        if isinstance(given, str) and given:
-            return [{"role": "user", "content": given}]
-        if not isinstance(given, list) or not given:
-            raise bad_request("input is missing or empty; expected a text or a list of items (input)")
-        if body.get("background"):
-            raise bad_request(
-                "background is true; expected false: the gateway keeps no responses (background)"
-            )
-        return given
-
-    def earlier(self, body: Body) -> str | None:
-        """The response that this request goes on from, if it is one of the gateway's."""
-        found = _OURS.match(str(body.get("previous_response_id")))
-        if found is None:
-            return None
-        if found[2] is None:
-            raise bad_request(
-                f"the peer of {found[1]} keeps no responses; expected the whole conversation in input "
-                "(previous_response_id)"
-            )
-        return found[1]
-
-    def unmarked(self, body: Body) -> Body:
-        """With the upstream's ids of calls and of the earlier response."""
-        sent = body | {"input": unmarked(body["input"])} if isinstance(body["input"], list) else body
-        if self.earlier(body) is not None:
-            sent = sent | {"previous_response_id": body["previous_response_id"].partition("--")[2]}
-        return sent
-
-    def prompt(self, body: Body, lose: Lose) -> ModelRequest:
-        """Read a request."""
-        lose_others(body, _KNOWN, lose)
-        reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
-        lose_others(reasoning, ("effort",), lose, "reasoning.")
-        lose_others(text, ("format", "verbosity"), lose, "text.")
-        for each in body.get("include") or ():
-            if each != "reasoning.encrypted_content":  # it only comes with reasoning
-                lose(f"include.{each}")
-        if body.get("truncation") not in (None, "disabled"):
-            lose("truncation")
-        choice, format = body.get("tool_choice"), text.get("format") or {"type": "text"}
-        if isinstance(choice, dict) and choice["type"] != "function":
-            lose(f"tool_choice.{choice['type']}")
-            choice = None
-        instructions = body.get("instructions")
-        first = (Message("system", (Text(instructions),)),) if instructions else ()
-        return ModelRequest(
-            (*first, *_turns(self.items(body), lose)),
-            tuple(_tools(body.get("tools") or (), lose)),
-            "named" if isinstance(choice, dict) else choice,
-            choice["name"] if isinstance(choice, dict) else "",
-            body.get("parallel_tool_calls"),
-            body.get("max_output_tokens"),
-            body.get("temperature"),
-            body.get("top_p"),
-            (),
-            reasoning.get("effort"),
-            text.get("verbosity"),
-            None if format["type"] == "text" else format,
-        )
-
-    def request(self, prompt: ModelRequest, lose: Lose) -> Body:
-        """Write a request; the upstream need not keep it, since the client cannot ask for it."""
-        if prompt.stop:
-            lose("stop")
-        body: Body = {"input": [item for m in prompt.messages for item in _items(m)], "store": False}
-        if prompt.tools:
-            body["tools"] = [_written_tool(tool) for tool in prompt.tools]
-        if prompt.choice is not None:
-            named = {"type": "function", "name": prompt.named}
-            body["tool_choice"] = named if prompt.choice == "named" else prompt.choice
-        text: Body = {}
-        if prompt.format is not None:
-            text["format"] = prompt.format
-        if prompt.verbosity is not None:
-            text["verbosity"] = prompt.verbosity
-        others = {
-            "parallel_tool_calls": prompt.parallel,
-            "max_output_tokens": prompt.max_tokens,
-            "temperature": prompt.temperature,
-            "top_p": prompt.top_p,
-            "reasoning": None if prompt.effort is None else {"effort": prompt.effort},
-            "text": text or None,
-        }
-        return body | {key: value for key, value in others.items() if value is not None}
-
-    def adjusted(self, body: Body, system: str, effort: str) -> Body:
-        """With an upstream's system prompt and effort."""
-        if system:
-            said = [system, body["instructions"]] if body.get("instructions") else [system]
-            body = body | {"instructions": "\n\n".join(said)}
-        if effort:
-            body = body | {"reasoning": mapping(body.get("reasoning")) | {"effort": effort}}
-        return body
-
-    def check(self, body: Body) -> None:
-        """Refuse what is no answer, a failed one included."""
-        super().check(body)
-        if body.get("status") in ("failed", "cancelled", "queued", "in_progress"):
-            raise ValueError(f"a response that is {body['status']}")
-
-    def reply(self, body: Body) -> ModelReply:
-        """Read a response; what the model thought is not part of its answer."""
-        parts: list[Text | Call] = []
-        stop: Stop = "end"
-        for item in map(mapping, body["output"]):
-            if item.get("type") == "function_call":
-                parts.append(_call(item))
-                stop = "tool"
-            for part in map(mapping, item.get("content") or () if item.get("type") == "message" else ()):
-                said = part.get("text") or part.get("refusal")
-                parts += [Text(said)] if isinstance(said, str) else []
-                stop = "refusal" if part.get("type") == "refusal" else stop
-        reason = mapping(body.get("incomplete_details")).get("reason")
-        return ModelReply(tuple(parts), _CUT.get(str(reason), stop), self.usage(body))
-
-    def response(self, reply: ModelReply, request: Body) -> Body:
-        """Write a response."""
-        output: list[Body] = [_call_item(part) for part in reply.parts if isinstance(part, Call)]
-        if text := text_of(reply.parts):
-            output = [_message_item(text), *output]
-        return _ended(_response(request), output, reply.stop, reply.usage)
-
-    def stamped(self, body: Body, stamp: Stamp) -> Body:
-        """Under the gateway's names; if the upstream keeps the response, its own id is behind ours."""
-        named = stamp.on(body)
-        if stamp.id is not None and stamp.kept and body.get("store") is not False:
-            named["id"] = f"{stamp.id}--{body['id']}"
-        return named | {"output": [_marked(item, stamp) for item in body.get("output") or ()]}
-
-    def usage(self, body: Body) -> Usage | None:
-        """Of a response or an event."""
-        found = mapping(body.get("response")).get("usage") or body.get("usage")
-        if not isinstance(found, dict):
-            return None
-        prompt = mapping(found.get("input_tokens_details"))
-        return Usage(
-            count(found.get("input_tokens")),
-            count(found.get("output_tokens")),
-            count(prompt.get("cached_tokens")),
-            count(prompt.get("cache_write_tokens")),
-            count(mapping(found.get("output_tokens_details")).get("reasoning_tokens")),
-        )
-
-    def is_last(self, event: Body) -> bool:
-        """Whether the response is whole."""
-        kind = event.get("type")
-        if kind in ("error", "response.failed") or not isinstance(kind, str):
-            raise ValueError("an error in its stream" if kind else "events without a type")
-        return kind in _ENDS
-
-    def reader(self) -> EventReader:
-        """For its events."""
-        return _ResponsesReader(self)
-
-    def writer(self, request: Body) -> EventWriter:
-        """For its events."""
-        return _ResponsesWriter(_response(request))
-
-    def stamped_event(self, event: Body, stamp: Stamp) -> Body:
-        """An event under the gateway's names."""
-        if isinstance(response := event.get("response"), dict):
-            return event | {"response": self.stamped(response, stamp)}
-        if "item" in event:
-            return event | {"item": _marked(event["item"], stamp)}
-        return event
-
-    def events(self, body: Body) -> Iterator[Body]:
-        """Every item at once, and the whole response."""
-        writer = _ResponsesWriter({**body, "status": "in_progress", "output": []})
-        yield from writer.begin()
-        for item in map(mapping, body["output"]):
-            yield from writer.whole(item)
-        yield writer.event(str(body.get("status", "completed")), response=body)
-
-    def failure(self, message: str, code: str, status: int) -> Body:
-        """The event of a response that failed."""
-        failed = {"status": "failed", "error": {"code": "server_error", "message": message}}
-        return {"type": "response.failed", "sequence_number": 0, "response": _response({}) | failed}
-
-
-def _marked(item: Any, stamp: Stamp) -> Any:
-    """An item with the response's id in its call."""
-    if not mapping(item).get("call_id"):
-        return item
-    return item | {"call_id": marked(item["call_id"], stamp.id)}
-
-
-# ---- items
-
-
-def _turns(items: Iterable[Any], lose: Lose) -> Iterator[Message]:
-    """Items as turns: what the model said and called in a row is one, and so are the results of its calls."""
-    role, parts = "", list[Part]()
-    for item in items:
-        kind = item.get("type") or "message"
-        match kind:
-            case "message":
-                whose, said = item["role"], list[Part](_parts(item["content"], lose))
-            case "function_call":
-                whose, said = "assistant", [_call(item)]
-            case "function_call_output":
-                whose, said = "results", [Result(item["call_id"], tuple(_parts(item["output"], lose)))]
-            case other:
-                lose("reasoning" if other == "reasoning" else f"input.{other}")
-                continue
-        if whose == role and role in ("assistant", "results"):
-            parts += said
-            continue
-        if parts:
-            yield Message("user" if role == "results" else role, tuple(parts))
-        role, parts = whose, said
-    if parts:
-        yield Message("user" if role == "results" else role, tuple(parts))
-
-
-def _parts(content: Any, lose: Lose) -> Iterator[Text | Image]:
-    if isinstance(content, str):
-        yield Text(content)
-        return
-    for part in content:
-        match part["type"]:
-            case "input_text" | "output_text" | "text":
-                if part.get("annotations"):
-                    lose("input.annotations")
-                yield Text(part["text"])
-            case "refusal":
-                yield Text(part["refusal"])
-            case "input_image" if part.get("image_url"):
-                yield Image(part["image_url"], part.get("detail") or "auto")
-            case other:
-                lose(f"input.{other}")
-
-
-def _call(item: Body) -> Call:
-    return Call(str(item.get("call_id")), str(item.get("name")), str(item.get("arguments", "")))
-
-
-def _tools(tools: Iterable[Body], lose: Lose) -> Iterator[Tool]:
-    for tool in tools:
-        if tool["type"] != "function":
-            lose(f"tools.{tool['type']}")
-            continue
-        lose_others(tool, ("type", "name", "description", "parameters", "strict"), lose, "tools.")
-        yield Tool(tool["name"], tool.get("description"), tool.get("parameters") or {}, tool.get("strict"))
-
-
-def _written_tool(tool: Tool) -> Body:
-    found: Body = {"type": "function", "name": tool.name, "parameters": tool.schema}
-    if tool.description is not None:
-        found["description"] = tool.description
-    return found | {"strict": bool(tool.strict)}  # true by default here, and false in other protocols
-
-
-def _items(message: Message) -> Iterator[Body]:
-    """The items that say what one turn says, in its order."""
-    said: list[Text | Image] = []
-    for part in (*message.parts, None):
-        if isinstance(part, Text | Image):
-            said.append(part)
-            continue
-        if said:
-            yield {"type": "message", "role": message.role, "content": _content(said, message.role)}
-            said = []
-        if isinstance(part, Call):
-            call = {"call_id": part.id, "name": part.name, "arguments": part.arguments}
-            yield {"type": "function_call", **call}
-        elif isinstance(part, Result):
-            given = [Text(FAILED), *part.parts] if part.failed else list(part.parts)
-            output = _content(given, "user") if given else ""
-            yield {"type": "function_call_output", "call_id": part.id, "output": output}
-
-
-def _content(parts: list[Text | Image], role: str) -> Any:
-    """One text as it is; several parts as a list."""
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text
-    kind = "output_text" if role == "assistant" else "input_text"
-    return [
-        {"type": kind, "text": part.text}
-        if isinstance(part, Text)
-        else {"type": "input_image", "image_url": part.url, "detail": part.detail}
-        for part in parts
-    ]
-
-
-# ---- responses
-
-
-def _response(request: Body) -> Body:
-    """A response in which nothing was said yet."""
-    return {
-        "id": new_id("resp_"),
-        "object": "response",
-        "created_at": int(time.time()),
-        "status": "in_progress",
-        "error": None,
-        "incomplete_details": None,
-        "model": "",
-        "output": [],
-        "parallel_tool_calls": request.get("parallel_tool_calls") is not False,
-        "store": False,
-        "tool_choice": request.get("tool_choice") or "auto",
-        "tools": request.get("tools") or [],
-        "usage": None,
-        **{key: request.get(key) for key in _ECHOED},
-    }
-
-
-def _ended(response: Body, output: list[Body], stop: Stop, usage: Usage | None) -> Body:
-    reason = next((reason for reason, cut in _CUT.items() if cut == stop), None)
-    return response | {
-        "status": "completed" if reason is None else "incomplete",
-        "incomplete_details": None if reason is None else {"reason": reason},
-        "output": output,
-        "usage": None if usage is None else _usage(usage),
-    }
-
-
-def _message_item(text: str) -> Body:
-    said = {"status": "completed", "content": [_text_part(text)]}
-    return {"id": new_id("msg_"), "type": "message", "role": "assistant", **said}
-
-
-def _text_part(text: str) -> Body:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _call_item(call: Call) -> Body:
-    said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
-    return {"id": new_id("fc_"), "type": "function_call", "status": "completed", **said}
-
-
-def _usage(usage: Usage) -> Body:
-    return {
-        "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.written},
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.input + usage.output,
-    }
+_CUT: dict[str, m.Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
 # ---- streams
 
 
 class _ResponsesReader(EventReader):
-    def __init__(self, protocol: Responses) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: Protocol) -> None:
+        super().__init__(protocol)
         self._calls: dict[object, int] = {}  # by the index of an item
         self._argued: set[object] = set()
-        self._last: ModelReply | None = None
 
-    def feed(self, event: Body) -> Iterator[Delta]:
+    def feed(self, event: Body) -> Iterator[m.Delta]:
         at, item = event.get("output_index"), mapping(event.get("item"))
         match event["type"]:
             case "response.output_text.delta" | "response.refusal.delta":
-                yield TextDelta(str(event.get("delta", "")))
+                yield m.Text(str(event.get("delta", "")))
             case "response.output_item.added" if item.get("type") == "function_call":
                 self._calls[at] = len(self._calls)
                 call = _call(item)
-                yield CallDelta(self._calls[at], call.id, call.name, "")
+                yield m.CallDelta(self._calls[at], call.id, call.name, "")
             case "response.function_call_arguments.delta" if at in self._calls:
                 self._argued.add(at)
-                yield CallDelta(self._calls[at], "", "", str(event.get("delta", "")))
+                yield m.CallDelta(self._calls[at], "", "", str(event.get("delta", "")))
             case "response.output_item.done" if at in self._calls and at not in self._argued:
-                yield CallDelta(self._calls[at], "", "", _call(item).arguments)
+                yield m.CallDelta(self._calls[at], "", "", _call(item).arguments)
             case "response.completed" | "response.incomplete":
-                self._last = self._protocol.reply(event["response"])
-
-    def end(self) -> End:
-        return End("end", None) if self._last is None else End(self._last.stop, self._last.usage)
+                ended = self.protocol.reply(event["response"])
+                self.stop, self.usage = ended.stop, ended.usage
 
 
 class _ResponsesWriter(EventWriter):
     """Opens an item when its first delta comes, and closes it when another begins."""
 
-    def __init__(self, response: Body) -> None:
-        self._response, self._numbers = response, numbers()
+    def __init__(self, request: Body) -> None:
+        self.begun, self._numbers = _response(request), numbers()  # the response before anything was said
         self._output: list[Body] = []
         self._item: Body | None = None  # the one that is open, and what was said of its text or arguments
         self._said = ""
-        self._call, self._begun = -1, False
+        self._call, self._began = -1, False
 
     def event(self, kind: str, **fields: Any) -> Body:
         """The next event."""
@@ -452,9 +72,9 @@ class _ResponsesWriter(EventWriter):
 
     def begin(self) -> Iterator[Body]:
         """The response has no items yet."""
-        self._begun = True
+        self._began = True
         for kind in ("created", "in_progress"):
-            yield self.event(kind, response=self._response)
+            yield self.event(kind, response=self.begun)
 
     def whole(self, item: Body) -> Iterator[Body]:
         """An item at once; the texts of a message and the arguments of a call are deltas."""
@@ -473,29 +93,29 @@ class _ResponsesWriter(EventWriter):
             yield self._arguments(item.get("arguments", ""))
         yield from self._close(item)
 
-    def write(self, delta: Delta) -> Iterator[Body]:
+    def write(self, delta: m.Delta) -> Iterator[Body]:
         """The events that say this."""
-        if not self._begun:
+        if not self._began:
             yield from self.begin()
         match delta:
-            case TextDelta(text):
+            case m.Text(text):
                 if text and (self._item is None or self._item["type"] != "message"):
                     yield from self._close()
                     yield from self._open(_message_item("") | {"status": "in_progress", "content": []})
                 if text:
                     yield from self._text(text)
-            case CallDelta(index, id, name, arguments):
+            case m.CallDelta(index, id, name, arguments):
                 if index < self._call:
                     raise ValueError("calls of tools that are mixed with each other")
                 if index > self._call:
                     self._call = index
                     yield from self._close()
-                    yield from self._open(_call_item(Call(id, name, "")) | {"status": "in_progress"})
+                    yield from self._open(_call_item(m.Call(id, name, "")) | {"status": "in_progress"})
                 if arguments:
                     yield self._arguments(arguments)
-            case End(stop, usage):
+            case m.End(stop, usage):
                 yield from self._close()
-                ended = _ended(self._response, self._output, stop, usage)
+                ended = _ended(self.begun, self._output, stop, usage)
                 yield self.event(ended["status"], response=ended)
 
     def _open(self, item: Body) -> Iterator[Body]:
@@ -538,3 +158,271 @@ class _ResponsesWriter(EventWriter):
         yield self.event("output_item.done", output_index=len(self._output), item=item)
         self._output.append(item)
         self._item = None
+
+
+# ---- the protocol
+
+
+class Responses(Protocol):
+    """``POST /v1/responses``."""
+
+    name, path, prefix, turns = "responses", "responses", "resp_", "input"
+    answers, holder = "output", "response"
+    known = m.names("input instructions tools tool_choice include truncation")
+    fields: ClassVar = {
+        "parallel": "parallel_tool_calls",
+        "max_tokens": "max_output_tokens",
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "effort": "reasoning.effort",
+        "verbosity": "text.verbosity",
+        "format": "text.format",
+    }
+    reader, writer = _ResponsesReader, _ResponsesWriter
+
+    def items(self, body: Body) -> list[Any]:
+        """The items of the input; a text is the user's."""
+        given = body.get("input")
+        if isinstance(given, str) and given:
+            return [{"role": "user", "content": given}]
+        if not isinstance(given, list) or not given:
+            raise bad_request("input is missing or empty; expected a text or a list of items (input)")
+        if body.get("background"):
+            raise bad_request(
+                "background is true; expected false: the gateway keeps no responses (background)"
+            )
+        return given
+
+    def read(self, body: Body, headers: Mapping[str, str], fitting: Fitting | None = None) -> Request:
+        """With the upstream's own id of the response that a request goes on from, if it is ours."""
+        request = super().read(body, headers, fitting)
+        found = _OURS.match(str(body.get("previous_response_id")))
+        if found is None:
+            return request
+        if found[2] is None:
+            raise bad_request(
+                f"the peer of {found[1]} keeps no responses; expected the whole conversation in input "
+                "(previous_response_id)"
+            )
+        return replace(request, earlier=found[1], body=request.body | {"previous_response_id": found[2]})
+
+    def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
+        """Read a request."""
+        found, choice = self.plain_fields(body, lose), body.get("tool_choice")
+        for each in body.get("include") or ():
+            if each != "reasoning.encrypted_content":  # it only comes with reasoning
+                lose(f"include.{each}")
+        if body.get("truncation") not in (None, "disabled"):
+            lose("truncation")
+        if isinstance(choice, dict) and choice["type"] != "function":
+            lose(f"tool_choice.{choice['type']}")
+            choice = None
+        if found["format"] and found["format"]["type"] == "text":
+            found["format"] = None
+        instructions = body.get("instructions")
+        first = (m.Message("system", (m.Text(instructions),)),) if instructions else ()
+        return m.ModelRequest(
+            (*first, *_turns(self.items(body), lose)),
+            self.tools(body, lose),
+            "named" if isinstance(choice, dict) else choice,
+            choice["name"] if isinstance(choice, dict) else "",
+            **found,
+        )
+
+    def request(self, prompt: m.ModelRequest, lose: Lose) -> Body:
+        """Write a request; the upstream need not keep it, since the client cannot ask for it."""
+        named = {"type": "function", "name": prompt.named}
+        body = {
+            "input": [item for message in prompt.messages for item in _items(message)],
+            "store": False,
+            "tools": [_written_tool(tool) for tool in prompt.tools] or None,
+            "tool_choice": named if prompt.choice == "named" else prompt.choice,
+        }
+        return self.with_plain_fields(body, prompt, lose)
+
+    def with_system(self, body: Body, system: str) -> Body:
+        """As the beginning of the instructions."""
+        said = [system, body["instructions"]] if body.get("instructions") else [system]
+        return body | {"instructions": "\n\n".join(said)}
+
+    def check(self, body: Body) -> None:
+        """Refuse what is no answer, a failed one included."""
+        super().check(body)
+        if body.get("status") in ("failed", "cancelled", "queued", "in_progress"):
+            raise ValueError(f"a response that is {body['status']}")
+
+    def reply(self, body: Body) -> m.ModelReply:
+        """Read a response; what the model thought is not part of its answer."""
+        parts: list[m.Text | m.Call] = []
+        stop: m.Stop = "end"
+        for item in map(mapping, body["output"]):
+            if item.get("type") == "function_call":
+                parts.append(_call(item))
+                stop = "tool"
+            for part in map(mapping, item.get("content") or () if item.get("type") == "message" else ()):
+                said = part.get("text") or part.get("refusal")
+                parts += [m.Text(said)] if isinstance(said, str) else []
+                stop = "refusal" if part.get("type") == "refusal" else stop
+        reason = mapping(body.get("incomplete_details")).get("reason")
+        return m.ModelReply(tuple(parts), _CUT.get(str(reason), stop), self.usage(body))
+
+    def response(self, reply: m.ModelReply, request: Body) -> Body:
+        """Write a response."""
+        output: list[Body] = [_call_item(part) for part in reply.parts if isinstance(part, m.Call)]
+        if text := m.text_of(reply.parts):
+            output = [_message_item(text), *output]
+        return _ended(_response(request), output, reply.stop, reply.usage)
+
+    def stamped(self, body: Body, stamp: Stamp) -> Body:
+        """Under the gateway's m.names; if the upstream keeps the response, its own id is behind ours."""
+        named = super().stamped(body, stamp)
+        if stamp.id is not None and stamp.kept and body.get("store") is not False:
+            named["id"] = f"{stamp.id}--{body['id']}"
+        return named
+
+    def usage(self, body: Body) -> m.Usage | None:
+        """Of a response or an event."""
+        return m.usage_in(mapping(body.get("response")).get("usage") or body.get("usage"), "input", "output")
+
+    def is_last(self, event: Body) -> bool:
+        """Whether the response is whole."""
+        return kind_of(event, "response.failed") in _ENDS
+
+    def events(self, body: Body) -> Iterator[Body]:
+        """Every item at once, and the whole response."""
+        writer = _ResponsesWriter({})
+        writer.begun = {**body, "status": "in_progress", "output": []}
+        yield from writer.begin()
+        for item in map(mapping, body["output"]):
+            yield from writer.whole(item)
+        yield writer.event(str(body.get("status", "completed")), response=body)
+
+    def failure(self, message: str, code: str, status: int) -> Body:
+        """The event of a response that failed."""
+        failed = {"status": "failed", "error": {"code": "server_error", "message": message}}
+        return {"type": "response.failed", "sequence_number": 0, "response": _response({}) | failed}
+
+
+# ---- items
+
+
+def _turns(items: Iterable[Any], lose: Lose) -> Iterator[m.Message]:
+    """Items as turns: what the model said and called in a row is one, and so are the results of its calls."""
+    role, parts = "", list[m.Part]()
+    for item in items:
+        kind = item.get("type") or "message"
+        match kind:
+            case "message":
+                whose, said = item["role"], list[m.Part](_parts(item["content"], lose))
+            case "function_call":
+                whose, said = "assistant", [_call(item)]
+            case "function_call_output":
+                whose, said = "results", [m.Result(item["call_id"], tuple(_parts(item["output"], lose)))]
+            case other:
+                lose("reasoning" if other == "reasoning" else f"input.{other}")
+                continue
+        if whose == role and role in ("assistant", "results"):
+            parts += said
+            continue
+        if parts:
+            yield m.Message("user" if role == "results" else role, tuple(parts))
+        role, parts = whose, said
+    if parts:
+        yield m.Message("user" if role == "results" else role, tuple(parts))
+
+
+def _parts(content: Any, lose: Lose) -> Iterator[m.Text | m.Image]:
+    for part in m.blocks_in(content):
+        match part["type"]:
+            case "input_text" | "output_text" | "text":
+                if part.get("annotations"):
+                    lose("input.annotations")
+                yield m.Text(part["text"])
+            case "refusal":
+                yield m.Text(part["refusal"])
+            case "input_image" if part.get("image_url"):
+                yield m.Image(part["image_url"], part.get("detail") or "auto")
+            case other:
+                lose(f"input.{other}")
+
+
+def _call(item: Body) -> m.Call:
+    return m.Call(str(item.get("call_id")), str(item.get("name")), str(item.get("arguments", "")))
+
+
+def _written_tool(tool: m.Tool) -> Body:
+    strict = bool(tool.strict)  # true by default here, and false in other protocols
+    return {"type": "function", **m.written_tool(tool, "parameters"), "strict": strict}
+
+
+def _items(message: m.Message) -> Iterator[Body]:
+    """The items that say what one turn says, in its order."""
+    said: list[m.Text | m.Image] = []
+    for part in (*message.parts, None):
+        if isinstance(part, m.Text | m.Image):
+            said.append(part)
+            continue
+        if said:
+            yield {"type": "message", "role": message.role, "content": _content(said, message.role)}
+            said = []
+        if isinstance(part, m.Call):
+            call = {"call_id": part.id, "name": part.name, "arguments": part.arguments}
+            yield {"type": "function_call", **call}
+        elif isinstance(part, m.Result):
+            given = [m.Text(m.FAILED), *part.parts] if part.failed else list(part.parts)
+            yield {"type": "function_call_output", "call_id": part.id, "output": _content(given, "user")}
+
+
+def _content(parts: Collection[m.Part], role: str) -> Any:
+    return m.content_of(
+        parts,
+        "output_text" if role == "assistant" else "input_text",
+        lambda image: {"type": "input_image", "image_url": image.url, "detail": image.detail},
+    )
+
+
+# ---- responses
+
+
+def _response(request: Body) -> Body:
+    """A response in which nothing was said yet."""
+    return {
+        "id": m.new_id("resp_"),
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "model": "",
+        "output": [],
+        "parallel_tool_calls": request.get("parallel_tool_calls") is not False,
+        "store": False,
+        "tool_choice": request.get("tool_choice") or "auto",
+        "tools": request.get("tools") or [],
+        "usage": None,
+        **{key: request.get(key) for key in _ECHOED},
+    }
+
+
+def _ended(response: Body, output: list[Body], stop: m.Stop, usage: m.Usage | None) -> Body:
+    reason = next((reason for reason, cut in _CUT.items() if cut == stop), None)
+    return response | {
+        "status": "completed" if reason is None else "incomplete",
+        "incomplete_details": None if reason is None else {"reason": reason},
+        "output": output,
+        "usage": usage and m.written_usage(usage, "input", "output"),
+    }
+
+
+def _message_item(text: str) -> Body:
+    said = {"status": "completed", "content": [_text_part(text)]}
+    return {"id": m.new_id("msg_"), "type": "message", "role": "assistant", **said}
+
+
+def _text_part(text: str) -> Body:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _call_item(call: m.Call) -> Body:
+    said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+    return {"id": m.new_id("fc_"), "type": "function_call", "status": "completed", **said}

@@ -1,78 +1,75 @@
-"""The gateway's routes, as the clients of OpenAI and Anthropic call them."""
+"""The gateway's routes, as the clients of OpenAI and Anthropic call them, and feedback by a response's id."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Header
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sigma_mem.serve.auth import namespace_for, needs, principal_of
-from sigma_mem.serve.context import Context
+from sigma_mem.serve.calls import Context, id_of_caller
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.calls import CHAT, MESSAGES, RESPONSES
-from sigma_mem.serve.gateway.feedback import ResponseFeedback, record_feedback
+from sigma_mem.serve.gateway.message import Body
 from sigma_mem.serve.gateway.policy import Policy, unknown_model
-from sigma_mem.serve.gateway.protocol import Options, Protocol, model_of, options_in, read_json
+from sigma_mem.serve.gateway.protocol import (
+    VIRTUAL,
+    Name,
+    Options,
+    Protocol,
+    model_of,
+    options_in,
+    own_id,
+    read_json,
+    trace_of,
+)
 from sigma_mem.serve.gateway.protocol import Request as GatewayRequest
+from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.guard import namespace_for, needs, principal_of
+from sigma_mem.serve.keys import Principal
+from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.serve.routes import PlainRoute
+from sigma_mem.session.peers import peers_that_said_it
 
 Answer = Callable[[str, GatewayRequest], Coroutine[Any, Any, Response]]
+_LIST = {"type": "array", "items": {}}
 _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobody knows it here
 
 
 def router(context: Context) -> APIRouter:
     """``/v1/chat/completions``, ``/v1/messages``, ``/v1/responses`` and what goes with them."""
-    policy, usual = Policy(context), context.config.namespace
+    policy, usual, topics = Policy(context), context.config.namespace, context.config.topics
     context.closing.append(policy.pool.close)
     routes = APIRouter(tags=["gateway"], route_class=PlainRoute)
 
-    async def answered(request: Request, protocol: Protocol, answer: Answer = policy.answer) -> Response:
-        asked = protocol.read(read_json(await request.body()), request.headers)
-        namespace = namespace_for(request, asked.options.namespace, usual)
-        return await _while_wanted(request, answer(namespace, asked))
+    def add(path: str, name: str, summary: str, protocol: Protocol, answer: Answer = policy.answer) -> None:
+        @needs("write")
+        async def respond(request: Request) -> Response:
+            def fitting(system: str, tools: list[str]) -> list[str]:
+                key, path = principal_of(request).name, request.url.path
+                return [rule.name for rule in topics if rule.fits(key, path, system, tools)]
 
-    @routes.post(
-        "/v1/chat/completions",
-        summary="Answer a chat, as OpenAI's endpoint does.",
-        response_class=Response,
-        openapi_extra=_body({"model": {"type": "string"}, "messages": {"type": "array", "items": {}}}),
-    )
-    @needs("write")
-    async def create_chat_completion(request: Request) -> Response:
-        return await answered(request, CHAT)
+            headers = {**request.headers, "x-request-id": request.scope["sigma_mem.request"]}
+            body = read_json(await request.body())
+            asked = protocol.read(body, headers, fitting if topics else None)
+            namespace = namespace_for(request, asked.options.namespace, usual)
+            return await _while_wanted(request, answer(namespace, asked))
 
-    @routes.post(
-        "/v1/messages",
-        summary="Answer a message, as Anthropic's endpoint does.",
-        response_class=Response,
-        openapi_extra=_body({"model": {"type": "string"}, "messages": {"type": "array", "items": {}}}),
-    )
-    @needs("write")
-    async def create_message(request: Request) -> Response:
-        return await answered(request, MESSAGES)
+        body = _body({"model": {"type": "string"}, protocol.turns: {} if protocol is RESPONSES else _LIST})
+        routes.post(path, name=name, summary=summary, response_class=Response, openapi_extra=body)(respond)
 
-    @routes.post(
+    add("/v1/chat/completions", "create_chat_completion", "Answer a chat, as OpenAI's endpoint does.", CHAT)
+    add("/v1/messages", "create_message", "Answer a message, as Anthropic's endpoint does.", MESSAGES)
+    add(
         "/v1/messages/count_tokens",
-        summary="Count the tokens of a message, if an upstream can.",
-        response_class=Response,
-        openapi_extra=_body({"model": {"type": "string"}, "messages": {"type": "array", "items": {}}}),
+        "count_message_tokens",
+        "Count the tokens of a message, if an upstream can.",
+        MESSAGES,
+        policy.count_tokens,
     )
-    @needs("write")
-    async def count_message_tokens(request: Request) -> Response:
-        return await answered(request, MESSAGES, policy.count_tokens)
-
-    @routes.post(
-        "/v1/responses",
-        summary="Answer an input, as OpenAI's endpoint does.",
-        response_class=Response,
-        openapi_extra=_body({"model": {"type": "string"}, "input": {}}),
-    )
-    @needs("write")
-    async def create_response(request: Request) -> Response:
-        return await answered(request, RESPONSES)
+    add("/v1/responses", "create_response", "Answer an input, as OpenAI's endpoint does.", RESPONSES)
 
     @routes.post(
         "/v1/embeddings",
@@ -85,7 +82,8 @@ def router(context: Context) -> APIRouter:
         body = read_json(await request.body())
         model, options = model_of(body), options_in(body.pop("sigma_mem", None))
         namespace = namespace_for(request, options.namespace, usual)
-        return await _while_wanted(request, policy.embed(namespace, model, body))
+        trace = trace_of({**request.headers, "x-request-id": request.scope["sigma_mem.request"]})
+        return await _while_wanted(request, policy.embed(namespace, model, body, trace))
 
     @routes.post("/v1/feedback", summary="Say how good a completion was, by its id.")
     @needs("write")
@@ -112,7 +110,7 @@ def router(context: Context) -> APIRouter:
     @routes.get("/v1/models/{model:path}", summary="One of them.")
     @needs("read")
     async def get_model(model: str) -> dict[str, Any]:
-        if model not in policy.models:
+        if model.partition(":")[0] not in VIRTUAL and model not in policy.models:
             raise unknown_model(model)
         return _model(model)
 
@@ -170,3 +168,60 @@ def _body(properties: dict[str, Any]) -> dict[str, Any]:
         "additionalProperties": True,
     }
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+# ---- feedback
+
+
+class ResponseFeedback(BaseModel):
+    """How good a response was: a score of what was served, or labels of several peers."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"id": "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e", "score": 1.0}]},
+    )
+
+    id: Name = Field(description="Of the response, or of the decision.")
+    score: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = Field(
+        None, description="How good the answer that was served is: 0 is wrong, 1 is right."
+    )
+    labels: Annotated[dict[Name, bool | int | float], Field(min_length=1, max_length=1000)] | None = Field(
+        None, description="Peer → true, false, or a number from -1 to 1."
+    )
+    comment: Annotated[str, StringConstraints(max_length=10_000)] | None = Field(
+        None, description="For readers of the audit."
+    )
+    amend: bool = Field(False, description="Replace what the same key said before.")
+    namespace: Name | None = Field(None, description="Where the response was decided.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.score is None) == (self.labels is None):
+            raise ValueError("expected either score or labels")
+        return self
+
+
+async def record_feedback(
+    memory: ServedMemory, given: ResponseFeedback, who: Principal, idempotency_key: str | None
+) -> Body:
+    """Take feedback, and return once it is on disk. The source is the key that was used.
+
+    UnknownDecisionError if no decision has this id, ConflictError if it contradicts what the same source
+    said, or what came under the same idempotency key.
+    """
+    id = id_of_caller(who, idempotency_key)
+    response = own_id(given.id)
+    labels: dict[str, Any] = dict(given.labels or {})
+    if given.score is not None:
+        decision = await memory.slow(lambda mem: mem.decision(response))
+        labels = dict.fromkeys(peers_that_said_it(decision), 2.0 * given.score - 1.0)
+    done = await memory.slow(
+        lambda mem: mem.feedback(response, labels, source=who.name, id=id, amend=given.amend)
+    )
+    return {
+        "object": "sigma_mem.feedback",
+        "id": done.id,
+        "event": done.event,
+        "labels": dict(done.labels),
+        "source": done.source,
+    }

@@ -3,8 +3,8 @@
 What an upstream says of a failure stays here. What it says of a request that it refuses is passed on, unless
 it quotes keys, addresses or headers.
 
-Addresses come from the configuration only. Redirects are not followed, a client's headers are not forwarded,
-and nothing that a request names (an image, a base URL) is fetched here.
+Addresses come from the configuration only. Redirects are not followed, and nothing that a request names (an
+image, a base URL) is fetched here. Of a client's headers only those of its protocol and its trace go on.
 
 The client is aiohttp: a call costs it a fifth of the processor time that httpx2 takes, and a gateway makes
 one or more for every request.
@@ -15,27 +15,34 @@ import errno
 import math
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from opentelemetry.propagate import inject
 
 from sigma_mem.errors import SigmaMemError
 from sigma_mem.serve.config import Upstream, is_no_servers
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.accounting import Circuit
-from sigma_mem.serve.gateway.message import Body, mapping
+from sigma_mem.serve.gateway.message import Body, Usage, clean_unicode, decode_json, encode_json, mapping
 from sigma_mem.serve.gateway.protocol import Protocol
-from sigma_mem.serve.gateway.wire import EventParser, clean_unicode, decode_json, encode_json
-from sigma_mem.serve.tracing import model_span, note_usage
+from sigma_mem.serve.telemetry import model_span, note_usage
+
+_LARGEST_EVENT = 4 * 2**20  # bytes
+_FAILURES = 3  # in a row, until the circuit opens
+_PAUSE = 5.0  # seconds; doubled with every further failure
+_LONGEST = 300.0
 
 _LARGEST = 32 * 2**20  # bytes of one answer
 _LONGEST_WORDS = 500  # characters of what an upstream says of a refusal
 _QUOTES = re.compile(
     r"authorization|bearer|api[-_ ]?key|cookie|://", re.IGNORECASE
 )  # of our headers, or a URL
+_SECRET = 4  # characters at least: a shorter one occurs in any text
 _CONNECTS_WITHIN = 10.0  # seconds
 _LIMIT_PAUSE = 5.0  # seconds after a 429 that does not say how long
 _REFUSALS = (400, 413, 415, 422)  # about the request; every other status is about the upstream or its key
@@ -119,7 +126,7 @@ class UpstreamPeer:
         self,
         upstream: Upstream,
         session: Callable[[], aiohttp.ClientSession],
-        count: Callable[[str, str], None],
+        count: Callable[[str, str, float], None],
     ) -> None:
         self.settings, self.name, self.has_price = upstream, upstream.name, upstream.has_price
         self.circuit = Circuit()
@@ -128,13 +135,14 @@ class UpstreamPeer:
         self._base = upstream.base_url.rstrip("/")
         self._proxy = _proxy_of(upstream.base_url)
         self._key = upstream.key()
-        self._secrets = [secret for secret in (self._key, urlsplit(upstream.base_url).netloc) if secret]
+        own = (self._key, urlsplit(upstream.base_url).netloc, *upstream.headers.values())
+        self._secrets = [secret for secret in own if secret and len(secret) >= _SECRET]
         seconds = upstream.timeout
         self._timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=min(seconds, _CONNECTS_WITHIN), sock_read=seconds
         )
 
-    async def post(self, path: str, sent: "Sent", check: Callable[[Body], None], seconds: float) -> Body:
+    async def post(self, path: str, sent: "Sent", check: Callable[[Body], None], ends: float) -> Body:
         """The JSON object that it answers with; UpstreamError if it does not, or not in time.
 
         Parameters
@@ -144,10 +152,12 @@ class UpstreamPeer:
         sent : Sent
         check : callable
             Raises ValueError for an object that is no answer.
-        seconds : float
-            What is left of the whole request's time; the upstream's own timeout may be shorter.
+        ends : float
+            When the whole request's time is over, by the event loop's clock; the upstream's own timeout may
+            be shorter.
         """
-        with model_span(self.settings, path) as span, _Watched(self, seconds):
+        seconds = ends - asyncio.get_running_loop().time()
+        with model_span(self.settings, path) as span, self.watched(seconds):
             async with asyncio.timeout(min(seconds, self.settings.timeout)):
                 response = await self._send(path, sent)
                 try:
@@ -157,13 +167,15 @@ class UpstreamPeer:
             if response.status != 200:
                 raise self._failure(response, raw)
             answer = _object(raw, check, self.name)
-            note_usage(span, answer)
+            if span.is_recording():
+                note_usage(span, answer)
             return answer
 
     async def stream(self, sent: "Sent", ends: float) -> "EventStream":
         """Its answer in events, until the event loop's clock says `ends`; returns once the first is there."""
-        path, seconds = sent.protocol.path, ends - asyncio.get_running_loop().time()
-        with model_span(self.settings, path), _Watched(self, seconds):
+        path, began = sent.protocol.path, asyncio.get_running_loop().time()
+        seconds = ends - began
+        with model_span(self.settings, path), self.watched(seconds, is_whole=False):
             async with asyncio.timeout(min(seconds, self.settings.timeout)):
                 response = await self._send(path, sent)
                 try:
@@ -172,15 +184,52 @@ class UpstreamPeer:
                     if response.content_type != "text/event-stream":
                         raise UpstreamError(self.name, "sent no stream")
                     events = EventStream(self, response, sent.protocol, ends)
-                    await events.read_first()
+                    await events.read_first(began)
                 except BaseException:
                     response.close()
                     raise
         return events
 
+    @contextmanager
+    def watched(self, seconds: float, is_whole: bool = True, waited: float | None = None) -> Iterator[None]:
+        """Report to the circuit how a call ended, and turn what went wrong into UpstreamError.
+
+        A call that had less than half of the upstream's own timeout, because others before it took the rest,
+        is not held against it. The beginning of a stream is no success yet (`is_whole`): it may break off.
+        The rest of a stream counts with what was `waited` for its first event.
+        """
+        self.circuit.begin()
+        outcome, began = "", time.monotonic()
+        try:
+            yield
+            outcome = "answered" if is_whole else ""
+        except GeneratorExit:  # the client may leave before the end of a stream
+            outcome = "answered"
+            raise
+        except UpstreamError as error:
+            outcome = "refused" if error.is_refusal else "limited" if error.status == 429 else "failed"
+            raise
+        except TimeoutError as error:  # aiohttp's are among them
+            outcome = "failed" if seconds >= 0.5 * self.settings.timeout else "limited"
+            raise UpstreamError(self.name, "took too long") from error
+        except (aiohttp.ClientError, OSError) as error:
+            outcome = "failed"
+            raise UpstreamError(self.name, "could not be reached, or broke off") from error
+        finally:
+            if outcome == "failed":
+                self.circuit.failed()
+            elif outcome in ("answered", "refused"):
+                self.circuit.succeeded()
+            if outcome:
+                self.count(self.name, outcome, time.monotonic() - began if waited is None else waited)
+
     async def _send(self, path: str, sent: "Sent") -> aiohttp.ClientResponse:
         headers = {"content-type": "application/json"}
-        headers |= {header: value for header, value in sent.headers.items() if value}
+        for header, value in sent.headers.items():
+            if value:
+                headers[header] = value
+        inject(headers)  # the span of this call, if calls are traced
+        headers |= self.settings.headers
         if self._key is not None:
             name = self.settings.key_header or sent.protocol.key_header
             headers[name] = f"Bearer {self._key}" if name == "authorization" else self._key
@@ -215,42 +264,6 @@ class Sent:
     headers: Mapping[str, str]
 
 
-class _Watched:
-    """Reports to the circuit how a call ended, and turns what went wrong into UpstreamError.
-
-    A call that had less than half of the upstream's own timeout, because others before it took the rest, is
-    not held against it.
-    """
-
-    def __init__(self, peer: UpstreamPeer, seconds: float) -> None:
-        self._peer = peer
-        self._had_time = seconds >= 0.5 * peer.settings.timeout
-
-    def __enter__(self) -> None:
-        self._peer.circuit.begin()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        failure = None
-        match error:
-            case None:
-                outcome = "answered"
-            case UpstreamError():
-                outcome = "refused" if error.is_refusal else "limited" if error.status == 429 else "failed"
-            case TimeoutError():  # aiohttp's are among them
-                outcome, failure = "failed" if self._had_time else "limited", "took too long"
-            case aiohttp.ClientError() | OSError():
-                outcome, failure = "failed", "could not be reached, or broke off"
-            case _:
-                return
-        if outcome in ("answered", "refused"):
-            self._peer.circuit.succeeded()
-        elif outcome == "failed":
-            self._peer.circuit.failed()
-        self._peer.count(self._peer.name, outcome)
-        if failure is not None:
-            raise UpstreamError(self._peer.name, failure) from error
-
-
 async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
     parts, size = [], 0
     async for part in response.content.iter_any():
@@ -269,7 +282,7 @@ def _object(raw: bytes | str, check: Callable[[Body], object], name: str) -> Bod
     except ValueError:
         raise UpstreamError(name, "sent what is no JSON") from None
     try:
-        check(body := mapping(found))
+        check(body := found if isinstance(found, dict) else {})
     except ValueError as error:
         raise UpstreamError(name, f"sent {error}") from None
     return body
@@ -291,16 +304,18 @@ class EventStream:
         self._response, self._protocol, self._ends = response, protocol, ends
         self._events = self._read()
         self._first: Body | None = None
+        self._waited: float | None = None
 
-    async def read_first(self) -> None:
-        """Wait for the first event; UpstreamError if there is none."""
+    async def read_first(self, began: float) -> None:
+        """Wait for the first event of a call that began then; UpstreamError if there is none."""
         self._first = await anext(self._events, None)
+        self._waited = asyncio.get_running_loop().time() - began
         if self._first is None:
             raise UpstreamError(self.peer.name, "sent an empty stream")
 
     async def __aiter__(self) -> AsyncIterator[Body]:
         """Every event; UpstreamError if the stream is cut, stalls, or goes on after its time."""
-        with _Watched(self.peer, math.inf):
+        with self.peer.watched(math.inf, waited=self._waited):
             event = self._first
             while event is not None:
                 yield event
@@ -337,8 +352,8 @@ class Pool:
     Parameters
     ----------
     upstreams : iterable of Upstream
-    count : callable
-        Gets an upstream's name and how a call ended.
+    count, paid : callable
+        Get an upstream's name and how a call ended, or what it cost.
 
     Attributes
     ----------
@@ -346,13 +361,23 @@ class Pool:
         In the order of the configuration.
     """
 
-    def __init__(self, upstreams: Iterable[Upstream], count: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        upstreams: Iterable[Upstream],
+        count: Callable[[str, str, float], None],
+        paid: Callable[[str, float], None],
+    ) -> None:
+        self.paid = paid
         self._opened: aiohttp.ClientSession | None = None
         self.peers = {each.name: UpstreamPeer(each, self._session, count) for each in upstreams}
 
     def usable(self, names: list[str]) -> list[str]:
         """Those whose circuit is closed; all, if no circuit is: a last try is better than none."""
-        return [name for name in names if self.peers[name].circuit.is_closed()] or names
+        now, closed = time.monotonic(), []
+        for name in names:
+            if self.peers[name].circuit.open_until <= now:
+                closed.append(name)
+        return closed or names
 
     async def close(self) -> None:
         """Close all connections."""
@@ -374,3 +399,96 @@ def _socket(info: aiohttp.AddrInfoType) -> socket.socket:
     if is_no_servers(str(address[0])):
         raise OSError(errno.EACCES, f"{address[0]} is a link-local, multicast or empty address")
     return socket.socket(family, kind, protocol)
+
+
+class EventParser:
+    r"""Cuts bytes into the data of server-sent events; comments and other fields are left out.
+
+    Examples
+    --------
+    >>> parser = EventParser()
+    >>> parser.feed(b": hello\ndata: 1\n\ndata: 2\r\n")
+    ['1']
+    >>> parser.feed(b"data:3\r\n\r\n")
+    ['2\n3']
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""  # a line that has not ended
+        self._data: list[str] = []
+        self._size = 0
+
+    def feed(self, part: bytes) -> list[str]:
+        """The data of events that end in this part; ValueError for an event that has grown too large."""
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        found = []
+        for raw in lines:
+            line = raw.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                self._size += len(line)
+                self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
+            elif not line and self._data:
+                found.append("\n".join(self._data))
+                self._data, self._size = [], 0
+        if self._size + len(self._rest) > _LARGEST_EVENT:
+            raise ValueError(f"an event of more than {_LARGEST_EVENT} bytes")
+        return found
+
+
+class Circuit:
+    """Whether one upstream should be called.
+
+    Closed while it answers. After three failures in a row it opens, for a pause that doubles with every
+    further failure; the first call after a pause is a trial, and the others wait for how that ends. A rate
+    limit opens it for as long as the upstream asks. None of this is evidence about the peer's answers.
+
+    Attributes
+    ----------
+    open_until : float
+        By the clock.
+
+    Examples
+    --------
+    >>> circuit = Circuit(clock=lambda: 7.0)
+    >>> for _ in range(3):
+    ...     circuit.failed()
+    >>> circuit.open_until
+    12.0
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures = 0
+        self.open_until = 0.0
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the upstream failed too often, and has not answered since."""
+        return self._failures >= _FAILURES
+
+    def begin(self) -> None:
+        """A call starts; if the circuit was open before, it is the only trial until it ends."""
+        if self._failures >= _FAILURES:
+            further = min(self._failures - _FAILURES, 10)
+            self.open_until = self._clock() + min(_PAUSE * 2.0**further, _LONGEST)
+
+    def succeeded(self) -> None:
+        """The upstream answered, whatever it said."""
+        self._failures, self.open_until = 0, 0.0
+
+    def failed(self) -> None:
+        """It could not be reached, took too long, or sent what is no answer."""
+        self._failures += 1
+        self.begin()
+
+    def limited(self, seconds: float) -> float:
+        """It asked to be left alone for some time; returns for how long it will be."""
+        wait = min(seconds, _LONGEST) if seconds > 1.0 else 1.0  # 1 for NaN too
+        self.open_until = self._clock() + wait
+        return wait
+
+
+def price_of(upstream: Upstream, usage: Usage) -> float:
+    """What a call cost at the upstream's prices, which are those of a million tokens."""
+    fresh = max(0, usage.input - usage.cached) * upstream.input_price
+    return (fresh + usage.cached * upstream.cached + usage.output * upstream.output_price) / 1e6

@@ -1,26 +1,248 @@
-"""The tools: the operations that an agent may call, and a panel's second step."""
+"""The tools: the operations that an agent may call, a panel's second step, and the memories they work on."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, Signature
 from secrets import token_hex
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
+from mcp.server.mcpserver import Context as Call
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from sigma_mem.errors import UnknownDecisionError
-from sigma_mem.events import Decision
+from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
+from sigma_mem.events import Decision, Feedback
 from sigma_mem.operations import ASK, TABLE, Operation
-from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.mcp.memories import AnyCall, ToolMemories
-from sigma_mem.serve.mcp.results import RESULTS, PanelStep, decision_summary, panel_step
-from sigma_mem.serve.panels import OpenPanels
-from sigma_mem.serve.requests import Name, Text, request_model
-from sigma_mem.session import SigmaMem
+from sigma_mem.serve.calls import Context, perform
+from sigma_mem.serve.failures import RefusedError, refusal
+from sigma_mem.serve.guard import principal_of, require_role
+from sigma_mem.serve.keys import Principal
+from sigma_mem.serve.routes import OpenPanels
+from sigma_mem.serve.schemas import Name, Text, request_model
+from sigma_mem.session import Explanation, SigmaMem, TrustByPeer
 from sigma_mem.session.panel import Panel
 from sigma_mem.wire import finite, to_plain
+
+# ---- memories: of a file, or the namespaces of the service that a key may use
+
+
+T = TypeVar("T")
+AnyCall = Call[Any, Any]
+
+
+class ToolMemories(Protocol):
+    """What tools work on."""
+
+    def namespace_of(self, given: str | None) -> str:
+        """The namespace that is meant; without a name, the default one."""
+
+    async def call(
+        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
+    ) -> T:
+        """Call an operation; returns once what it wrote is on disk."""
+
+    async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
+        """Write to a memory; returns once it is on disk."""
+
+
+class FileMemory:
+    """One memory, for the one agent that started the process."""
+
+    def __init__(self, mem: SigmaMem, namespace: str, source: str) -> None:
+        self._mem, self._namespace, self._source = mem, namespace, source
+
+    def namespace_of(self, given: str | None) -> str:
+        """The one that was opened."""
+        if given not in (None, self._namespace):
+            raise InputError(
+                f"namespace is {given!r}; expected {self._namespace!r}, which is open here; leave it out"
+            )
+        return self._namespace
+
+    async def call(
+        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
+    ) -> T:
+        """Call an operation, in a thread; feedback is from the source that the command line named."""
+        kept: dict[str, Any] = {"source": self._source, "wait": False, "judges": ()}
+        arguments = {**given, **{name: kept[name] for name in operation.kept}}
+        return await self.write(call, namespace, lambda mem: getattr(mem, operation.name)(**arguments))
+
+    async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
+        """Write and wait for the disk, in a thread."""
+
+        def written() -> T:
+            done = write(self._mem)
+            self._mem.store.flush()
+            return done
+
+        return await asyncio.to_thread(written)
+
+
+class ServiceMemories:
+    """All namespaces of a service, each for the keys that may use it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def namespace_of(self, given: str | None) -> str:
+        """The named one, or the service's own."""
+        return self._context.config.namespace if given is None else given
+
+    async def call(
+        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
+    ) -> T:
+        """Call an operation, if the key may, and wait for the disk; feedback is from the key."""
+        caller = _caller(call)
+        require_role(caller, operation.role, namespace)
+        running = perform(self._context, caller, operation, namespace, given)
+        with _without_address():
+            found, _ = await (
+                running if operation.role == "read" else self._context.memories.durable(namespace, running)
+            )
+        done: T = found
+        return done
+
+    async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
+        """Write, if the key may, and wait for the disk."""
+        require_role(_caller(call), "write", namespace)
+        with _without_address():
+            memory = await self._context.memories.get(namespace)
+            return await self._context.memories.durable(namespace, memory.slow(write))
+
+
+@contextmanager
+def _without_address() -> Iterator[None]:
+    """What the store says of a failure goes to the log."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(refusal(error)[1]["error"]["message"]) from None
+
+
+def _caller(call: AnyCall) -> Principal:
+    """The caller of the HTTP request that this call came in."""
+    request = call.request_context.request
+    if request is None:
+        raise InputError("the call came without an HTTP request; expected one, at /mcp")
+    return principal_of(request)
+
+
+# ---- tools
+
+
+class DecisionSummary(BaseModel):
+    """Whom to trust, and how far."""
+
+    decision: str = Field(description="The id of this decision, for feedback and explain.")
+    event: str = Field(description="The event: the id of its first decision.")
+    ref: str | None = Field(description="The caller's own name of the event.")
+    peer: str | None = Field(description="Whom to trust; null if the decision abstains.")
+    answer: str | None = Field(description="That peer's answer; null for a route.")
+    confidence: float = Field(description="How sure the decision is, from 0 to 1.")
+    probs: dict[str, float] = Field(description="Probability of being right here, by peer.")
+    evidence: dict[str, float] = Field(description="How many labelled events are behind that, by peer.")
+    read: str = Field(description="How it was chosen.")
+    cost: float | None = Field(description="What the event's calls cost, or are expected to.")
+    abstained: str | None = Field(None, description="Why nobody was chosen.")
+
+
+class PanelStep(BaseModel):
+    """Where a panel stands: whom to ask now, or the outcome."""
+
+    ref: str = Field(description="Names the panel, for add_answer.")
+    next: str | None = Field(description="The peer to ask now; null once the answers are enough.")
+    change: float = Field(description="The chance that the peers not asked would change the answer.")
+    asked: list[str] = Field(description="Peers whose answer is there.")
+    decision: DecisionSummary = Field(description="The choice among the answers so far.")
+
+
+class ExplanationBody(BaseModel):
+    """Why a peer had the score it had: terms of past events."""
+
+    model_config = ConfigDict(extra="allow")
+    decision: str
+    peer: str
+    chosen: str
+    score: float
+    prob: float
+    effective: float
+    text: str = Field(description="The same in words.")
+
+
+class TrustBody(BaseModel):
+    """How far each peer can be trusted."""
+
+    events: int
+    votes: float | None = Field(description="Independent votes that an agreement of all peers is worth.")
+    peers: dict[str, dict[str, Any]]
+    topics: dict[str, dict[str, dict[str, Any]]]
+
+
+class PeerBody(BaseModel):
+    """A peer, how often it is right, and on how many labels."""
+
+    name: str
+    prob: float
+    labels: int
+
+
+class PeersBody(BaseModel):
+    """The pool, in order."""
+
+    peers: list[PeerBody]
+
+
+class FeedbackBody(BaseModel):
+    """Feedback as it was taken; it is on disk."""
+
+    id: str
+    event: str
+    labels: dict[str, float]
+    source: str
+    time: float
+    amends: bool
+
+
+# What a tool's result looks like; any other is an object.
+RESULTS: Mapping[type, type[BaseModel]] = {
+    Decision: DecisionSummary,
+    Explanation: ExplanationBody,
+    TrustByPeer: TrustBody,
+    Feedback: FeedbackBody,
+}
+
+
+def decision_summary(decision: Decision) -> DecisionSummary:
+    """A decision without φ and what else only programs need."""
+    why: dict[str, Any] = decision.details.get("abstained", {})
+    return DecisionSummary(
+        decision=decision.id,
+        event=decision.event,
+        ref=decision.ref,
+        peer=decision.peer,
+        answer=decision.answer,
+        confidence=decision.confidence,
+        probs=dict(decision.probs),
+        evidence=dict(decision.effective),
+        read=decision.read,
+        cost=decision.cost,
+        abstained=why.get("because", "not sure enough") if decision.peer is None else None,
+    )
+
+
+def panel_step(ref: str, panel: Panel) -> PanelStep:
+    """Where a panel stands."""
+    return PanelStep(
+        ref=ref,
+        next=panel.next,
+        change=panel.change,
+        asked=list(panel.answers),
+        decision=decision_summary(panel.decision),
+    )
+
 
 Run = Callable[[AnyCall, str, dict[str, Any]], Awaitable[Any]]
 Namespace = Annotated[Name | None, Field(description="Which memory; leave it out for the default one.")]
@@ -34,6 +256,7 @@ def add_tools(server: MCPServer[Any], memories: ToolMemories) -> None:
     for operation in TABLE.values():
         if operation.tool:
             _add_operation(server, memories, operation)
+    _add_peers(server, memories)
     _add_panels(server, memories)
 
 
@@ -87,6 +310,14 @@ def _hints(name: str, looks: bool) -> ToolAnnotations:
     )
 
 
+def _add_peers(server: MCPServer[Any], memories: ToolMemories) -> None:
+    @server.tool(annotations=_hints("peers", True))
+    async def peers(call: AnyCall, namespace: Namespace = None) -> PeersBody:
+        """The peers that can be chosen: how often each is right whatever the task, and on how many labels."""
+        found = await memories.call(call, TABLE["trust"], memories.namespace_of(namespace), {})
+        return PeersBody(peers=[PeerBody(name=x, prob=found[x].prob, labels=found[x].labels) for x in found])
+
+
 def _add_panels(server: MCPServer[Any], memories: ToolMemories) -> None:
     panels = OpenPanels()
 
@@ -102,7 +333,7 @@ def _add_panels(server: MCPServer[Any], memories: ToolMemories) -> None:
     async def add_answer(
         call: AnyCall,
         ref: Annotated[Name, Field(description="The panel, as ask named it.")],
-        peer: Annotated[Name, Field(description="Who answered.")],
+        peer: Annotated[Name, Field(description="The peer that answered.")],
         answer: Annotated[Text | None, Field(description="Its answer; null if it failed.")],
         namespace: Namespace = None,
     ) -> PanelStep:

@@ -1,27 +1,25 @@
 // The page: which view is shown, for which namespace, with which key; and live updates.
 
-import { key, memory, namespaces } from "./api.js";
-import { el } from "./dom.js";
-import * as cost from "./cost.js";
-import * as decision from "./decision.js";
-import * as decisions from "./decisions.js";
+import { call, el, empty, key, memory, setCurrency } from "./lib.js";
+import { decision, decisions } from "./decisions.js";
 import * as inbox from "./inbox.js";
-import * as relation from "./relation.js";
-import * as sources from "./sources.js";
-import * as topics from "./topics.js";
-import * as trust from "./trust.js";
+import * as overview from "./overview.js";
+import { cost, relation, sources, topics, trust } from "./records.js";
+import * as report from "./report.js";
 
-const VIEWS = { trust, topics, relation, cost, decisions, inbox, sources, decision };
+const VIEWS = { overview, inbox, decisions, trust, topics, relation, cost, sources, report, decision };
 const LISTED = Object.keys(VIEWS).filter((name) => name !== "decision");
 const SECONDS = 2;
 const ANYWAY = 5; // every so many looks the view is loaded even if the table of trust is as before
 const [main, live, message, select, pause] = ["main", "live", "message", "namespace", "pause"].map((id) => document.getElementById(id));
 const dialog = document.getElementById("key-dialog");
-let place = { namespace: "", view: "trust", argument: "" };
+let place = { namespace: "", view: "overview", argument: "" };
+let roles = {}; // of the key, by namespace
 let shown = ""; // what the view shows, as JSON
 let seen = ""; // the table of trust at the last look: cheap to ask for, and it changes with every event and label
 let looks = 0;
 let turn = 0; // answers to older questions are thrown away
+let pending = false; // whether something that was asked for is on its way: no live update takes its place
 
 function say(text) {
   message.textContent = text;
@@ -43,7 +41,7 @@ function decoded(part) {
 
 function placeFromAddress(names) {
   const [namespace, view, argument = ""] = location.hash.replace(/^#\//, "").split("/").map(decoded);
-  return { namespace: names.includes(namespace) ? namespace : names[0], view: Object.hasOwn(VIEWS, view) ? view : "trust", argument };
+  return { namespace: names.includes(namespace) ? namespace : names[0], view: Object.hasOwn(VIEWS, view) ? view : "overview", argument };
 }
 
 function showPlace(names) {
@@ -63,24 +61,41 @@ function replaceMain(nodes) {
   if (focused) document.getElementById(focused)?.focus();
 }
 
+// Whether somebody is about to fill something in, which a live update must not take away.
+function inUse() {
+  const changed = (control) => (control.matches("select") ? control.selectedIndex !== Math.max(0, [...control.options].findIndex((each) => each.defaultSelected))
+    : control.value !== control.defaultValue || control.checked !== control.defaultChecked);
+  return main.querySelector("form:focus, form:focus-within") !== null || [...main.querySelectorAll("input, select")].some(changed);
+}
+
 async function refresh({ force = false } = {}) {
   const view = VIEWS[place.view];
-  const api = memory(place.namespace);
-  if (!force && view.busy?.(main)) return;
+  const api = memory(place.namespace, roles[place.namespace]);
+  if (!force && (pending || inUse())) return;
   const mine = (turn += 1);
-  const data = await view.load(api, place.argument);
+  pending = force;
+  let data;
+  try {
+    data = await view.load(api, place.argument);
+  } finally {
+    if (mine === turn) pending = false;
+  }
   const text = JSON.stringify(data);
-  if (mine !== turn || (!force && (text === shown || view.busy?.(main)))) return;
+  if (mine !== turn || (!force && (text === shown || inUse()))) return;
   shown = text;
   replaceMain(view.render(data, api, () => attempt(() => refresh({ force: true })), say));
   main.dataset.shown = place.view;
 }
 
 async function open() {
-  const names = await namespaces();
+  const found = await call("/v1/memory");
+  const names = found.namespaces;
+  roles = found.roles;
+  setCurrency(found.currency);
   if (!names.length) {
-    live.textContent = "no namespace";
-    main.replaceChildren(el("h1", {}, "No memory yet"), el("p", {}, "Make a namespace: PUT /v1/memory/NAME with its peers."));
+    live.textContent = "no memory";
+    main.replaceChildren(el("h1", {}, "No memory yet"), empty("A memory is made when a service with [[upstreams]] in sigma-mem.toml starts, or by your program: ",
+      `sigma_mem.Client("${location.origin}").namespace("default", ["peer-1", "peer-2"]). This page finds it by itself.`));
     return;
   }
   const before = place;
@@ -108,10 +123,12 @@ async function attempt(action) {
 }
 
 async function look() {
-  const table = JSON.stringify(await memory(place.namespace).post("trust", {}));
   looks += 1;
-  if (table === seen && looks % ANYWAY) return;
-  seen = table;
+  if (place.view !== "overview") {
+    const table = JSON.stringify(await memory(place.namespace).post("trust", {}));
+    if (table === seen && looks % ANYWAY) return;
+    seen = table;
+  } else if (looks % ANYWAY) return; // it reads the end of the ledger
   await refresh();
 }
 

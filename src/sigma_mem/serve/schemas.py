@@ -1,8 +1,8 @@
-"""What requests hold: models that follow from the parameters of an operation."""
+"""What requests and responses hold: models and schemas that follow from the table of operations."""
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from functools import reduce
+from functools import cache, reduce
 from inspect import Parameter
 from operator import or_
 from types import NoneType, UnionType
@@ -14,9 +14,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
-from sigma_mem.operations import Operation
+from sigma_mem.operations import TABLE, Operation
 from sigma_mem.session import Budget
+from sigma_mem.wire import json_schemas
 
+_MOST = 4_096  # peers, or numbers of a φ, in one request: the rest of a longer list is not looked at
 _REQUEST = ConfigDict(extra="forbid")  # so that a misspelt option is not silently ignored
 
 
@@ -64,8 +66,8 @@ Moment = Annotated[float | Annotated[str, Field(max_length=64)], BeforeValidator
 # What JSON holds for parameters whose type in Python says too little, or too much, of it.
 _SENT: dict[str, Any] = {
     "question": Text | list[dict[str, Any]],
-    "phi": Annotated[list[float] | Text, AfterValidator(_phi)],
-    "answers": dict[Name, SomeAnswer],
+    "phi": Annotated[Annotated[list[float], Field(max_length=_MOST)] | Text, AfterValidator(_phi)],
+    "answers": Annotated[dict[Name, SomeAnswer], Field(max_length=_MOST)],
     "canon": Kind,
     "topic": Name | list[Name],
     "among": Annotated[list[Name], Field(min_length=1)],
@@ -74,11 +76,13 @@ _SENT: dict[str, Any] = {
     "id": Name,
     "after": Name,
     "before": Name,
-    "labels": Annotated[dict[Name, Label], Field(min_length=1)],
-    "scores": Annotated[dict[Name, Score], Field(min_length=1)],
+    "labels": Annotated[dict[Name, Label], Field(min_length=1, max_length=_MOST)],
+    "scores": Annotated[dict[Name, Score], Field(min_length=1, max_length=_MOST)],
     "text": Text,
+    "served.answer": Text,
     "forget.decision": Name | list[Name],
     "forget.before": Moment,
+    "decisions.topic": Name,
     "decisions.since": Moment,
     "decisions.until": Moment,
     "history.peer": list[Name],
@@ -117,6 +121,8 @@ def request_model(
         if name in _EXAMPLES:
             limits["examples"] = [_EXAMPLES[name]]
         fields[name] = (kind, Field(default, description=operation.described(name) or None, **limits))
+        if name == "last":
+            fields["limit"] = (int | None, Field(None, ge=0, le=most, description="The same as `last`."))
     title = "".join(part.capitalize() for part in operation.name.split("_"))
     return create_model(f"{title}Request", __config__=_REQUEST, __doc__=operation.summary, **fields)
 
@@ -132,7 +138,9 @@ def _limited(hint: Any) -> Any:
 
 def arguments_of(request: BaseModel) -> dict[str, Any]:
     """A request as arguments of the method; what was left out has the method's own default."""
-    return dict(request)
+    given = dict(request)
+    limit = given.pop("limit", None)
+    return given if limit is None else given | {"last": limit}
 
 
 class AddRequest(BaseModel):
@@ -156,3 +164,75 @@ class NamespaceRequest(BaseModel):
         description="Decay, step sizes, prior; recorded with the memory.",
         examples=[{"trusted": ["ci"]}],
     )
+
+
+@cache
+def _schemas() -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    told = {name: each.returns for name, each in TABLE.items() if each.returns is not NoneType}
+    schemas, definitions = json_schemas(told.values())
+    return dict(zip(told, schemas, strict=True)), definitions
+
+
+def result_definitions() -> dict[str, Any]:
+    """The schemas that those of results refer to, by name."""
+    return _schemas()[1]
+
+
+def result_schema(operation: Operation[Any, Any]) -> dict[int | str, dict[str, Any]]:
+    """The successful response to an operation, as OpenAPI describes it; nothing if it has a model."""
+    schema = _schemas()[0].get(operation.name)
+    if schema is None:
+        return {}
+    if operation.result is not None:
+        name = operation.result
+        schema = {"type": "object", "properties": {name: schema}, "required": [name]}
+    return {200: {"description": operation.summary, "content": {"application/json": {"schema": schema}}}}
+
+
+class ErrorDetail(BaseModel):
+    """What went wrong: a line for people, a word for programs."""
+
+    message: str
+    type: str
+    code: str
+    param: str | None
+
+
+class ErrorBody(BaseModel):
+    """The body of every refusal."""
+
+    error: ErrorDetail
+
+
+class BatchResult(BaseModel):
+    """One item of a batch: the feedback that was taken, or why it was not."""
+
+    feedback: dict[str, Any] | None = None
+    error: ErrorDetail | None = None
+
+
+class BatchBody(BaseModel):
+    """Results in the order of the items."""
+
+    results: list[BatchResult]
+
+
+class NamespaceBody(BaseModel):
+    """A namespace's memory."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str
+    peers: list[str]
+    events: int
+    rank: int
+    encoder: dict[str, str]
+    settings: dict[str, Any]
+    keep_text: bool
+
+
+class NamesBody(BaseModel):
+    """Namespaces that the key may read, its role in each, and what amounts are in."""
+
+    namespaces: list[str]
+    roles: dict[str, str]
+    currency: str
