@@ -1,5 +1,7 @@
-"""A real PostgreSQL server for the tests of the product."""
+"""A real PostgreSQL server and a real small disk, for the tests of the product."""
 
+import os
+import subprocess
 from itertools import count
 
 import pytest
@@ -14,6 +16,18 @@ def postgres_server():
     server = PostgresServer()
     yield server
     server.close()
+
+
+@pytest.fixture
+def small_disk(request, tmp_path):
+    """A disk of the size that the test's parameter says; skipped where this system does not let us mount."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", disk]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let us mount")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
 
 
 _schemas = count(1)

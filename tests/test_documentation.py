@@ -44,10 +44,25 @@ def test_every_command_that_a_page_names_is_there() -> None:
 
 def test_every_read_is_explained_and_no_other() -> None:
     decisions = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
-    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    benchmarks = (ROOT / "docs" / "lab" / "benchmarks.md").read_text(encoding="utf-8")
     for read in READS:
         assert f"`{read.name}`" in decisions or f"mem.{read.name}(" in decisions, read.name
     for read in READS.in_tables():
         assert f"`{read.name}`" in benchmarks, read.name
-    table = re.findall(r"^\| (`[^|]*) \|", decisions, re.MULTILINE)
-    assert {name for row in table for name in re.findall(r"`([^`]+)`", row)} == set(READS.votes)
+    listed = decisions.split("| read | weight of a peer's vote |")[1].partition("\n\n")[0]
+    names = [row.partition(" (")[0] for row in re.findall(r"^\| (`[^|]*) \|", listed, re.MULTILINE)]
+    assert {name for row in names for name in re.findall(r"`([a-z-]+)`", row)} == set(READS.votes)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda page: page.name)
+def test_every_link_of_a_front_page_leads_somewhere(page: Path) -> None:
+    """Those of docs/ are checked when the site is built."""
+    for target, anchor in re.findall(
+        r"(?:\]\(|srcset=\"|src=\")(?!https?:)([^)\"#]*)(?:#([^)\"]*))?[)\"]", page.read_text("utf-8")
+    ):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in titles}
+            assert anchor in slugs, f"{target}#{anchor}"

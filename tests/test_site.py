@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -70,16 +71,16 @@ def test_the_site_is_built_and_has_every_public_name_and_needs_no_other_host(tmp
     reference = {page.stem: page.read_text("utf-8") for page in (tmp_path / "reference").glob("*.html")}
     entries = set(re.findall(r'id="(sigma_mem[\w.]*)"', "".join(reference.values())))
     assert public_names() <= entries, sorted(public_names() - entries)
-    assert missing_rows(reference["asynchronous"], AsyncSigmaMem) == []
-    assert missing_rows(reference["client"], Client) == []
-    assert missing_rows(reference["client"], AsyncClient) == []
+    assert missing_rows(reference["clients"], AsyncSigmaMem) == []
+    assert missing_rows(reference["clients"], Client) == []
+    assert missing_rows(reference["clients"], AsyncClient) == []
     pages = {page.name: page.read_text("utf-8") for page in tmp_path.rglob("*.html")}
     assert [name for name, text in pages.items() if FETCHED.search(text)] == []
 
 
-def drawing() -> ModuleType:
-    """`docs/hooks/draw.py`, which is no part of the package."""
-    spec = importlib.util.spec_from_file_location("draw", DOCS / "hooks" / "draw.py")
+def hook(name: str) -> ModuleType:
+    """A script of `docs/hooks`, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "hooks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -88,11 +89,30 @@ def drawing() -> ModuleType:
 
 
 def test_the_pictures_are_those_that_the_script_draws_and_each_is_shown() -> None:
-    draw = drawing()
-    text = (DOCS / "pictures.md").read_text("utf-8")
+    draw = hook("draw")
+    text = (DOCS / "memory.md").read_text("utf-8")
     assert {path.stem for path in draw.FOLDER.glob("*.svg")} == set(draw.PICTURES)
     for name, picture in draw.PICTURES.items():
         assert f"(pictures/{name}.svg)" in text
         assert (draw.FOLDER / f"{name}.svg").read_text("utf-8") == picture(), (
             f"run docs/hooks/draw.py: {name}"
         )
+
+
+def test_no_page_but_the_reference_is_long() -> None:
+    pages = [ROOT / "README.md", *(page for page in DOCS.rglob("*.md") if page.parent.name != "reference")]
+    words = {page.name: len(page.read_text("utf-8").split()) for page in pages}
+    assert {name: count for name, count in words.items() if count > 2000} == {}
+
+
+def test_the_page_of_the_demo_has_its_run_and_asks_nobody(tmp_path: Path) -> None:
+    made = {file.name: file.read_text("utf-8") for file in hook("demo").write(tmp_path, tasks=60)}
+    assert set(made) == {"demo-light.svg", "demo-dark.svg", "demo.html"}
+    for name, text in [*made.items(), *((name, (DOCS / name).read_text("utf-8")) for name in made)]:
+        addresses = set(re.findall(r"[a-z]+://[^\"' >]+", text))
+        assert addresses <= {"http://www.w3.org/2000/svg"}, name
+        assert not FETCHED.search(text)
+    run = json.loads(re.search(r"^const run = (\{.*\});$", made["demo.html"], re.MULTILINE)[1])  # type: ignore[index]
+    assert run["tasks"][-1] == 60
+    assert len(run["trust"][-1]) == len(run["peers"]) == 6
+    assert all(len(shares) == len(run["tasks"]) for shares in run["right"].values())

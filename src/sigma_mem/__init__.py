@@ -36,7 +36,7 @@ __version__ = "0.2.0.dev0"
 
 
 def __getattr__(name: str) -> Any:
-    # The session and asyncio are imported when first asked for: `import sigma_mem` stays quick.
+    # The session and asyncio are imported on first use, so that `import sigma_mem` stays quick.
     if name in ("Budget", "Price", "SigmaMem"):
         from sigma_mem import session
 

@@ -83,6 +83,8 @@ class AsyncSigmaMem(Awaited):
 
     close = _wrapping(SigmaMem.close, lambda nothing: nothing)
 
+    encode = _wrapping(SigmaMem.encode, lambda phi: phi)
+
     peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
     events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)
     rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
 
 from sigma_mem.answers.canon import Canon
@@ -28,7 +28,7 @@ from sigma_mem.errors import (
 )
 from sigma_mem.events import Answer, Decision, Feedback
 from sigma_mem.extras import require
-from sigma_mem.files import replace_file
+from sigma_mem.files import refuse_taken, replace_file
 from sigma_mem.memory import Settings
 from sigma_mem.operations import ASK, Awaited, Called, Operation
 from sigma_mem.session import SigmaMem
@@ -62,91 +62,52 @@ class ServiceError(SigmaMemError):
 class ServiceCall(Generic[T]):
     """A request, and how to read its response."""
 
-    verb: str
+    verb: str  # "" if there is nothing to send
     path: str  # below the namespace
     read: Callable[[Any], T]
     body: Any = None
     query: Mapping[str, Any] | None = None
     is_file: bool = False  # whether the response is bytes to keep, and no JSON
+    namespace: str | None = None  # the client's own by default
 
 
-def _of_operation(
-    operation: Operation[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> ServiceCall[T]:
-    given = operation.arguments(args, kwargs)
-    sent = sent_arguments(given)
-    query, body = (None, sent) if operation.verb == "POST" else (sent, None)
-    return ServiceCall(
-        operation.verb, operation.path, lambda found: operation.read(found, given), body, query
-    )
+class _Request(Generic[P, T]):
+    """A method of both clients, written once: the request that one of them sends and the other awaits."""
 
+    def __init__(self, make: Callable[Concatenate[Any, P], ServiceCall[T]]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
 
-def _batch(items: Sequence[tuple[str | Decision, Mapping[str, object]]]) -> ServiceCall[list[Feedback | str]]:
-    sent = [sent_arguments({"decision": decision, "labels": labels}) for decision, labels in items]
+    @overload
+    def __get__(self, owner: None, kind: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, owner: Client | ServedPanel, kind: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, owner: AsyncClient | AsyncServedPanel, kind: type
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, owner: Any, kind: type) -> Any:
+        if owner is None:
+            return self._make
 
-    def read(body: Any) -> list[Feedback | str]:
-        return [
-            from_plain(each["feedback"], Feedback) if "feedback" in each else each["error"]["message"]
-            for each in body["results"]
-        ]
+        @wraps(self._make)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return owner._send(self._make(owner, *args, **kwargs))
 
-    return ServiceCall("POST", "feedback/batch", read, {"items": sent})
-
-
-def _export(path: str | os.PathLike[str]) -> ServiceCall[int]:
-    def keep(content: bytes) -> int:
-        lines = gzip.decompress(content)
-        _keep_file(content if os.fspath(path).endswith(".gz") else lines, path)
-        return int(json.loads(lines.splitlines()[-1])["lines"])
-
-    return ServiceCall("GET", "export", keep, is_file=True)
-
-
-def _backup(path: str | os.PathLike[str]) -> ServiceCall[None]:
-    return ServiceCall("GET", "backup", lambda content: _keep_file(content, path), is_file=True)
+        return call
 
 
 def _keep_file(content: bytes, path: str | os.PathLike[str]) -> None:
-    if Path(path).exists():
-        raise InputError(f"{os.fspath(path)} is there already; expected the path of a new file")
+    refuse_taken(Path(path))
     with replace_file(path, private=True) as temporary:
         temporary.write_bytes(content)
-
-
-def _relation() -> ServiceCall[dict[str, Any]]:
-    return ServiceCall("GET", "relation", dict)
-
-
-def _description() -> ServiceCall[dict[str, Any]]:
-    return ServiceCall("GET", "", dict)
-
-
-def _made_of(**made: Any) -> ServiceCall[None]:
-    return ServiceCall("PUT", "", lambda body: None, sent_arguments(made))
-
-
-def _restored(file: str | os.PathLike[str]) -> ServiceCall[None]:
-    return ServiceCall("POST", "restore", lambda body: None, Path(file).read_bytes())
-
-
-def _beginning(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ServiceCall[SentPanel]:
-    sent = sent_arguments(ASK.arguments(args, kwargs))
-    return ServiceCall(ASK.verb, ASK.path, lambda found: from_plain(found, SentPanel), sent)
-
-
-def _addition(
-    panel: SentPanel, canon: Canon, peer: str, answer: str | Answer | None
-) -> ServiceCall[SentPanel]:
-    sent = sent_arguments({"answers": {peer: answer}, "canon": canon})["answers"][peer]
-    body = {"panel": panel.panel, "peer": peer, "answer": sent}
-    return ServiceCall("POST", f"{ASK.path}/add", lambda found: from_plain(found, SentPanel), body)
 
 
 # --- clients -----------------------------------------------------------------------------
 
 
 class _Connection:
-    """Where the service is, and how a request to it is made; the parameters are those of `Client`."""
+    """The address of a service, and every request to it; the parameters are those of `Client`."""
 
     _kind: str
 
@@ -161,7 +122,6 @@ class _Connection:
     ) -> None:
         self._library = require("httpx2", extra="client", purpose="the client of a service")
         self.url, self.name, self._timeout = url.rstrip("/"), namespace, timeout
-        self._at = f"{self.url}/v1/memory/{quote(namespace, safe='')}"
         self._owns = http is None
         if http is None:
             key = os.environ.get("SIGMA_MEM_KEY") if key is None else key
@@ -169,9 +129,92 @@ class _Connection:
             http = getattr(self._library, self._kind)(headers=headers, timeout=timeout)
         self._http = http
 
+    @_Request
+    def describe(self) -> ServiceCall[Mapping[str, Any]]:
+        """What the namespace's memory is: peers, events, rank, encoder, settings."""
+        return ServiceCall("GET", "", dict)
+
+    @_Request
+    def relation(self) -> ServiceCall[Mapping[str, Any]]:
+        """G: its peers, its matrix, and the independent votes that an agreement of all is worth."""
+        return ServiceCall("GET", "relation", dict)
+
+    @_Request
+    def feedback_batch(
+        self, items: Sequence[tuple[str | Decision, Mapping[str, object]]]
+    ) -> ServiceCall[list[Feedback | str]]:
+        """Record which peers were right in several events, with one wait for the disk.
+
+        Each is taken or refused on its own: the result has, in order, what was taken or why not.
+        """
+        sent = [sent_arguments({"decision": decision, "labels": labels}) for decision, labels in items]
+
+        def read(body: Any) -> list[Feedback | str]:
+            return [
+                from_plain(each["feedback"], Feedback) if "feedback" in each else each["error"]["message"]
+                for each in body["results"]
+            ]
+
+        return ServiceCall("POST", "feedback/batch", read, {"items": sent})
+
+    @_Request
+    def namespace(
+        self,
+        name: str,
+        peers: Sequence[str] | None = None,
+        *,
+        rank: int | None = None,
+        encoder: str | None = None,
+        settings: Settings | None = None,
+    ) -> ServiceCall[Self]:
+        """Another memory of the same service; with peers, it is made if there is none."""
+        made = sent_arguments({"peers": peers, "rank": rank, "encoder": encoder, "settings": settings})
+        verb = "" if peers is None else "PUT"
+        return ServiceCall(verb, "", lambda body: self._beside(name), made, namespace=name)
+
+    @_Request
+    def export(self, path: str | os.PathLike[str]) -> ServiceCall[int]:
+        """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
+
+        def keep(content: bytes) -> int:
+            lines = gzip.decompress(content)
+            _keep_file(content if os.fspath(path).endswith(".gz") else lines, path)
+            return int(json.loads(lines.splitlines()[-1])["lines"])
+
+        return ServiceCall("GET", "export", keep, is_file=True)
+
+    @_Request
+    def backup(self, path: str | os.PathLike[str]) -> ServiceCall[None]:
+        """Copy the service's whole store, with all its namespaces, into a new file here."""
+        return ServiceCall("GET", "backup", lambda content: _keep_file(content, path), is_file=True)
+
+    @_Request
+    def restore(self, file: str | os.PathLike[str], *, namespace: str) -> ServiceCall[Self]:
+        """Make another memory of the same service from a file that `export` wrote."""
+        content = Path(file).read_bytes()
+        return ServiceCall(
+            "POST", "restore", lambda body: self._beside(namespace), content, namespace=namespace
+        )
+
+    def _beside(self, namespace: str) -> Self:
+        return type(self)(self.url, namespace=namespace, timeout=self._timeout, http=self._http)
+
+    def _of_operation(
+        self, operation: Operation[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> ServiceCall[T]:
+        given = operation.arguments(args, kwargs)
+        sent = sent_arguments(given)
+        query, body = (None, sent) if operation.verb == "POST" else (sent, None)
+        return ServiceCall(
+            operation.verb, operation.path, lambda found: operation.read(found, given), body, query
+        )
+
+    def _url(self, call: ServiceCall[Any]) -> str:
+        at = f"{self.url}/v1/memory/{quote(call.namespace or self.name, safe='')}"
+        return f"{at}/{call.path}" if call.path else at
+
     def _request(self, call: ServiceCall[Any]) -> dict[str, Any]:
-        url = f"{self._at}/{call.path}" if call.path else self._at
-        request = {"method": call.verb, "url": url, "params": call.query or {}}
+        request = {"method": call.verb, "url": self._url(call), "params": call.query or {}}
         if isinstance(call.body, bytes):
             return {**request, "content": call.body}
         return request if call.body is None else {**request, "json": call.body}
@@ -189,7 +232,7 @@ class _Connection:
         except ValueError:
             body = None
         if response.status_code >= 400 or body is None:
-            raise _error(response.status_code, body, f"{self._at}/{call.path}")
+            raise _error(response.status_code, body, self._url(call))
         return call.read(body)
 
 
@@ -205,63 +248,47 @@ def _error(status: int, body: Any, path: str) -> SigmaMemError:
     return ServiceError(message, status, code) if kind is None else kind(message)
 
 
-class _PanelView:
-    """What a panel shows; see `sigma_mem.session.panel.Panel`."""
+class _ServedPanel:
+    """A panel in a service; see `sigma_mem.session.panel.Panel`."""
 
-    def __init__(self, state: SentPanel, canon: Canon) -> None:
-        self._state, self._canon = state, canon
+    def __init__(self, state: SentPanel, canon: Canon, client: Any) -> None:
+        self._state, self._canon, self._send = state, canon, client._send
 
     next = property(lambda self: self._state.next, doc="The peer to ask now; None once it is enough.")
     change = property(lambda self: self._state.change, doc="The chance that the rest change the answer.")
     answers = property(lambda self: self._state.answers, doc="The answers so far, by peer.")
     decision = property(lambda self: self._state.decision, doc="The outcome so far.")
 
+    @_Request
+    def add(self, peer: str, answer: str | Answer | None) -> ServiceCall[bool]:
+        """Take an answer (None if the peer failed); return whether it is enough."""
+        sent = sent_arguments({"answers": {peer: answer}, "canon": self._canon})["answers"][peer]
 
-class ServedPanel(_PanelView):
+        def read(found: Any) -> bool:
+            self._state = from_plain(found, SentPanel)
+            return self._state.next is None
+
+        body = {"panel": self._state.panel, "peer": peer, "answer": sent}
+        return ServiceCall("POST", f"{ASK.path}/add", read, body)
+
+
+class ServedPanel(_ServedPanel):
     """A panel in a service; made by `Client.ask`."""
 
-    def __init__(self, state: SentPanel, canon: Canon, client: Client) -> None:
-        super().__init__(state, canon)
-        self._client = client
 
-    def add(self, peer: str, answer: str | Answer | None) -> bool:
-        """Take an answer (None if the peer failed); return whether it is enough."""
-        self._state = self._client._send(_addition(self._state, self._canon, peer, answer))
-        return self._state.next is None
+class AsyncServedPanel(_ServedPanel):
+    """A panel in a service, whose `add` is awaited; made by `AsyncClient.ask`."""
 
 
-class AsyncServedPanel(_PanelView):
-    """A panel in a service; made by `AsyncClient.ask`."""
-
-    def __init__(self, state: SentPanel, canon: Canon, client: AsyncClient) -> None:
-        super().__init__(state, canon)
-        self._client = client
-
-    async def add(self, peer: str, answer: str | Answer | None) -> bool:
-        """Take an answer (None if the peer failed); return whether it is enough."""
-        self._state = await self._client._send(_addition(self._state, self._canon, peer, answer))
-        return self._state.next is None
-
-
-def _asked(
-    method: Callable[Concatenate[SigmaMem, P], Panel],
-) -> Callable[Concatenate[Client, P], ServedPanel]:
+def _asked(method: Callable[Concatenate[SigmaMem, P], Panel], kind: Callable[..., T]) -> _Request[P, T]:
     @wraps(method)
-    def ask(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> ServedPanel:
-        return ServedPanel(self._send(_beginning(args, kwargs)), kwargs.get("canon", "auto"), self)  # type: ignore[arg-type]
+    def ask(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> ServiceCall[T]:
+        def read(found: Any) -> T:
+            return kind(from_plain(found, SentPanel), kwargs.get("canon", "auto"), self)
 
-    return ask
+        return ServiceCall(ASK.verb, ASK.path, read, sent_arguments(ASK.arguments(args, kwargs)))
 
-
-def _asked_later(
-    method: Callable[Concatenate[SigmaMem, P], Panel],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, AsyncServedPanel]]:
-    @wraps(method)
-    async def ask(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncServedPanel:
-        begun = await self._send(_beginning(args, kwargs))
-        return AsyncServedPanel(begun, kwargs.get("canon", "auto"), self)  # type: ignore[arg-type]
-
-    return ask
+    return _Request(ask)
 
 
 # What the description of a namespace holds, as `SigmaMem` has it.
@@ -275,16 +302,17 @@ _DESCRIBED: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _described(name: str) -> Any:
-    return property(lambda self: _DESCRIBED[name](self.describe()[name]), doc=getattr(SigmaMem, name).__doc__)
+def _described(name: str) -> Callable[[Any], ServiceCall[Any]]:
+    def ask(self: Any) -> ServiceCall[Any]:
+        return ServiceCall("GET", "", lambda body: _DESCRIBED[name](body[name]))
+
+    ask.__doc__ = getattr(SigmaMem, name).__doc__
+    return ask
 
 
-def _described_later(name: str) -> Callable[[AsyncClient], Coroutine[Any, Any, Any]]:
-    async def found(self: AsyncClient) -> Any:
-        return _DESCRIBED[name]((await self.describe())[name])
-
-    found.__doc__ = getattr(SigmaMem, name).__doc__
-    return found
+def _property(name: str) -> Any:
+    ask = _described(name)
+    return property(lambda self: self._send(ask(self)), doc=ask.__doc__)
 
 
 class Client(_Connection, Called):
@@ -304,70 +332,26 @@ class Client(_Connection, Called):
     timeout : float
         Seconds for one request.
     http : httpx2.Client or httpx2.AsyncClient, optional
-        To send with, instead of one of its own; it brings its own headers.
+        A client to send with, instead of one of its own. It brings its own headers.
     """
 
     _kind = "Client"
 
     def _call(self, operation: Operation[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> T:
-        return self._send(_of_operation(operation, args, kwargs))
+        return self._send(self._of_operation(operation, args, kwargs))
 
     def _send(self, call: ServiceCall[T]) -> T:
+        if not call.verb:
+            return call.read(None)
         try:
             response = self._http.request(**self._request(call))
         except self._library.HTTPError as error:
             raise self._failed(error) from error
         return self._read(call, response)
 
-    ask = _asked(SigmaMem.ask)
-    peers, events, rank = _described("peers"), _described("events"), _described("rank")
-    settings, encoder, keep_text = _described("settings"), _described("encoder"), _described("keep_text")
-
-    def describe(self) -> Mapping[str, Any]:
-        """What the namespace's memory is: peers, events, rank, encoder, settings."""
-        return self._send(_description())
-
-    def relation(self) -> Mapping[str, Any]:
-        """G: its peers, its matrix, and the independent votes that an agreement of all is worth."""
-        return self._send(_relation())
-
-    def feedback_batch(
-        self, items: Sequence[tuple[str | Decision, Mapping[str, object]]]
-    ) -> list[Feedback | str]:
-        """Record who was right in several events, with one wait for the disk.
-
-        Each is taken or refused on its own: the result has, in order, what was taken or why not.
-        """
-        return self._send(_batch(items))
-
-    def namespace(
-        self,
-        name: str,
-        peers: Sequence[str] | None = None,
-        *,
-        rank: int | None = None,
-        encoder: str | None = None,
-        settings: Settings | None = None,
-    ) -> Client:
-        """Another memory of the same service; with peers, it is made if there is none."""
-        other = Client(self.url, namespace=name, timeout=self._timeout, http=self._http)
-        if peers is not None:
-            other._send(_made_of(peers=peers, rank=rank, encoder=encoder, settings=settings))
-        return other
-
-    def export(self, path: str | os.PathLike[str]) -> int:
-        """Write this memory as JSON lines, compressed for ``.gz``; return how many lines. Nothing is lost."""
-        return self._send(_export(path))
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the service's whole store, with all its namespaces, into a new file here."""
-        self._send(_backup(path))
-
-    def restore(self, file: str | os.PathLike[str], *, namespace: str) -> Client:
-        """Make another memory of the same service from a file that `export` wrote."""
-        other = self.namespace(namespace)
-        other._send(_restored(file))
-        return other
+    ask = _asked(SigmaMem.ask, ServedPanel)
+    peers, events, rank = _property("peers"), _property("events"), _property("rank")
+    settings, encoder, keep_text = _property("settings"), _property("encoder"), _property("keep_text")
 
     def close(self) -> None:
         """Close the connections, if they are this client's own; idempotent."""
@@ -384,69 +368,28 @@ class Client(_Connection, Called):
 
 
 class AsyncClient(_Connection, Awaited):
-    """`Client` for asyncio programs: every method is awaited, and so are `peers()`, `rank()` and the like."""
+    """`Client` for asyncio programs: every method is awaited, also `peers()`, `rank()` and so on."""
 
     _kind = "AsyncClient"
 
     async def _call(
         self, operation: Operation[Any, T], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> T:
-        return await self._send(_of_operation(operation, args, kwargs))
+        return await self._send(self._of_operation(operation, args, kwargs))
 
     async def _send(self, call: ServiceCall[T]) -> T:
+        if not call.verb:
+            return call.read(None)
         try:
             response = await self._http.request(**self._request(call))
         except self._library.HTTPError as error:
             raise self._failed(error) from error
         return self._read(call, response)
 
-    ask = _asked_later(SigmaMem.ask)
-    peers, events, rank = _described_later("peers"), _described_later("events"), _described_later("rank")
-    settings, encoder = _described_later("settings"), _described_later("encoder")
-    keep_text = _described_later("keep_text")
-
-    async def describe(self) -> Mapping[str, Any]:
-        """What the namespace's memory is: peers, events, rank, encoder, settings."""
-        return await self._send(_description())
-
-    async def relation(self) -> Mapping[str, Any]:
-        """`Client.relation`."""
-        return await self._send(_relation())
-
-    async def feedback_batch(
-        self, items: Sequence[tuple[str | Decision, Mapping[str, object]]]
-    ) -> list[Feedback | str]:
-        """`Client.feedback_batch`."""
-        return await self._send(_batch(items))
-
-    async def namespace(
-        self,
-        name: str,
-        peers: Sequence[str] | None = None,
-        *,
-        rank: int | None = None,
-        encoder: str | None = None,
-        settings: Settings | None = None,
-    ) -> AsyncClient:
-        """`Client.namespace`."""
-        other = AsyncClient(self.url, namespace=name, timeout=self._timeout, http=self._http)
-        if peers is not None:
-            await other._send(_made_of(peers=peers, rank=rank, encoder=encoder, settings=settings))
-        return other
-
-    async def export(self, path: str | os.PathLike[str]) -> int:
-        """`Client.export`."""
-        return await self._send(_export(path))
-
-    async def backup(self, path: str | os.PathLike[str]) -> None:
-        """`Client.backup`."""
-        await self._send(_backup(path))
-
-    async def restore(self, file: str | os.PathLike[str], *, namespace: str) -> AsyncClient:
-        """`Client.restore`."""
-        other = await self.namespace(namespace)
-        await other._send(_restored(file))
-        return other
+    ask = _asked(SigmaMem.ask, AsyncServedPanel)
+    peers, events = _Request(_described("peers")), _Request(_described("events"))
+    rank, settings = _Request(_described("rank")), _Request(_described("settings"))
+    encoder, keep_text = _Request(_described("encoder")), _Request(_described("keep_text"))
 
     async def close(self) -> None:
         """Close the connections, if they are this client's own; idempotent."""

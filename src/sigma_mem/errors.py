@@ -2,8 +2,10 @@
 
 Bad arguments raise ValueError (the classes below that stand for bad arguments are
 ValueErrors too); everything else that goes wrong while running is a SigmaMemError.
-A message says what was got, what was expected and what to do.
+A message has what was got, what was expected and what to do.
 """
+
+from typing import Any
 
 
 class SigmaMemError(Exception):
@@ -44,6 +46,25 @@ class StoreBusyError(StoreError):
 
 class StoreUnavailableError(StoreError):
     """The database cannot be reached; it may be back later."""
+
+
+class UnrecordedError(StoreError):
+    """A decision was made, and the store could not take it.
+
+    Attributes
+    ----------
+    decision : Decision
+    lines : tuple of Line
+        What the ledger should hold of it; `Journal.append_late` takes them once the store is back.
+    """
+
+    def __init__(self, message: str, decision: Any = None, lines: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.decision, self.lines = decision, lines
+
+
+class StoreEmptyError(StoreError):
+    """A store that has no tables yet was opened to be read."""
 
 
 class StoreCorruptError(StoreError):

@@ -12,7 +12,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One peer's answer: its text and its canonical form (None where none could be read)."""
+    """One peer's answer: its text and its canonical form (None if none could be read)."""
 
     text: str
     canon: str | None
@@ -24,7 +24,7 @@ class Event:
 
     ``correct`` maps a peer to c ∈ [−1, 1] (recorded booleans become ±1). ``topics`` are what a caller would
     know of the task's kind; a recorded stream has none until they are taken from its domains. ``costs`` and
-    ``latency`` map a peer to what its call cost, in any unit of money, and to the seconds it took, where that
+    ``latency`` map a peer to what its call cost, in any unit of money, and to the seconds it took, if that
     was recorded.
     """
 
@@ -51,35 +51,38 @@ class Decision:
     read : str
         Which read chose: ``"calibrated-route"``, ``"calibrated-vote"``, ``"m-route"``, ``"select"`` …
     peer, answer : str | None
-        The trusted peer and its answer (None for a route, made before anyone answers); both None where
-        the decision abstains.
+        The trusted peer and its answer (None for a route, made before anyone answers); both None if the
+        decision abstains.
     scores, probs, effective : mapping by peer
         φᵀM_pφ, calibrated competence p̂ and the effective sample size behind it.
     confidence : float
-        Probability that the choice is right, calibrated by earlier decisions where there are answers.
+        Probability that the choice is right, calibrated by earlier decisions if there are answers.
     propensity : float
         Probability with which this peer was chosen, of those it was chosen among (1 unless the read
-        explores); 0 where the caller took another one (`served`).
+        explores); 0 if the caller took another one (`served`).
     tick : float
-        Where the event stands on the memory's decay axis.
+        The place of the event on the memory's decay axis.
     canons : mapping by peer
         Canonical answers that were voted on.
     features : mapping by peer
         Text features of each answer (`sigma_mem.answers.features`).
-    reads : mapping
-        For an adaptive decision, the peer that every single read would have chosen.
     details : mapping
         What a read wants kept: the center's utilities U, z, yes+no mass; cost terms …
     ref : str, optional
         The caller's own name of the event.
     served : str, optional
-        Who really answered, where the caller said so.
+        The peer that really answered, if the caller reported it.
     topics : tuple of str
         What the caller knew of the task's kind, sorted.
     cost : float, optional
-        What the calls of the event are expected to cost, or cost where `served` said so; None without prices.
+        What the calls of the event are expected to cost, or really cost, if `served` reported it; None
+        without prices.
     labels : mapping by peer
         The labels c that the event has, as far as they were known when the decision was read from the ledger.
+    verdicts : mapping
+        The verdicts of judges: judge → peer → score; `details` has the log-odds that this was worth.
+    answers : mapping by peer
+        What peers wrote, as far as the ledger keeps texts; empty until the decision is read from there.
     """
 
     id: str
@@ -98,13 +101,14 @@ class Decision:
     question: str | None = None
     canons: Mapping[str, str | None] = field(default_factory=dict)
     features: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    reads: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     ref: str | None = None
     served: str | None = None
     topics: tuple[str, ...] = ()
     cost: float | None = None
     labels: Mapping[str, float] = field(default_factory=dict)
+    verdicts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, φ as a list."""
@@ -119,16 +123,16 @@ class Decision:
         }
 
     def __eq__(self, other: object) -> bool:
-        """Whether all of it is equal, φ to the bit."""
+        """Whether all of it is equal, φ to the bit; `answers` aside, which only the ledger adds."""
         if not isinstance(other, Decision):
             return NotImplemented
-        return self.id == other.id and self.to_dict() == other.to_dict()
+        return self.id == other.id and self.to_dict() | {"answers": {}} == other.to_dict() | {"answers": {}}
 
     def __hash__(self) -> int:
         return hash(self.id)
 
     def __repr__(self) -> str:
-        """One line: who was chosen, by which read, and how sure."""
+        """One line: which peer was chosen, by which read, and how sure."""
         answer = "" if self.answer is None else f" says {shortened(self.answer)!r}"
         chosen = "nobody" if self.peer is None else f"{self.peer}{answer}"
         return f"<Decision {self.id}: {chosen}, {self.confidence:.0%} sure, by {self.read}>"
@@ -150,3 +154,23 @@ class Feedback:
     source: str
     time: float
     amends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of a judge on the answers to one question.
+
+    Attributes
+    ----------
+    scores : mapping
+        Peer → score; a peer that the judge did not score is left out.
+    cost, seconds : float
+        What the requests cost, and how long it took.
+    failures : tuple of str
+        Why scores are missing.
+    """
+
+    scores: Mapping[str, float]
+    cost: float = 0.0
+    seconds: float = 0.0
+    failures: tuple[str, ...] = ()

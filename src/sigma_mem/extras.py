@@ -1,4 +1,4 @@
-"""Optional dependencies: the one place that asks for them."""
+"""Optional dependencies: the one place that imports them."""
 
 from importlib import import_module
 from typing import Any

@@ -14,9 +14,9 @@ def replace_file(target: str | os.PathLike[str], *, private: bool = False) -> It
     """Yield a temporary path in the target's folder; on success it atomically replaces the target.
 
     The data is on the disk before the name changes. If the block raises, the target is left as it was
-    and the temporary file is removed. Where the target is a link, the file that it leads to is replaced; a
-    device, pipe or folder is refused, since replacing it would remove it, and so is a database, such as a
-    memory. With ``private`` only its owner may read the file.
+    and the temporary file is removed. If the target is a link, the file that it leads to is replaced. A
+    device, pipe or folder is refused, since replacing it would remove it. So is a database, such as a memory.
+    With ``private`` only its owner may read the file.
 
     Examples
     --------
@@ -46,6 +46,14 @@ def replace_file(target: str | os.PathLike[str], *, private: bool = False) -> It
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def refuse_taken(path: Path) -> None:
+    """InputError unless a new file can be made at the path."""
+    if path.exists():
+        raise InputError(f"got {path}, which exists; expected the path of a new file")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
 
 
 def make_private(path: Path) -> None:

@@ -1,9 +1,9 @@
 """One table of what can be done with a memory: the async wrapper, HTTP, both clients and MCP follow from it.
 
 An `Operation` names a method of `SigmaMem`, whose signature and docstring are its parameters, and adds what
-the method does not say: the role that a caller needs, verb and path, and how a response holds the result. The
-table is the class `Operations`; its attributes are methods of every class that derives from it and says how
-a call is made (`Called`, `Awaited`), with the signatures of `SigmaMem`.
+the method does not define: the role that a caller needs, verb and path, and how a response holds the result.
+The table is the class `Operations`; its attributes are methods of every class that derives from it and
+defines how a call is made (`Called`, `Awaited`), with the signatures of `SigmaMem`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Operation(Generic[P, T]):
     returns : type, optional
         Of the result in a response; the method's own by default.
     write : callable, optional
-        From the result to what is sent, where fields alone do not say it.
+        From the result to what is sent, if its fields alone are not enough.
     quick : bool
         Whether it takes microseconds and waits for no disk.
     kept : tuple of str
@@ -147,7 +147,7 @@ class Operation(Generic[P, T]):
         return found  # type: ignore[no-any-return]
 
     def described(self, name: str) -> str:
-        """What the docstring says of a parameter; "As for `route`." is looked up there."""
+        """The docstring's text on a parameter; "As for `route`." is looked up there."""
         own = _parameters_in(self.doc).get(name, "")
         for other in re.findall(r"`(\w+)`", own) if own.startswith("As for") else ():
             if other in TABLE and name in TABLE[other].parameters:
@@ -178,6 +178,7 @@ class Operations:
         SigmaMem.vote,
         "write",
         quick=True,
+        kept=("judges",),
         tool=True,
         example={"question": None, "answers": _ANSWERS, "ref": "trace-7"},
     )
@@ -185,6 +186,7 @@ class Operations:
         SigmaMem.decide,
         "write",
         quick=True,
+        kept=("judges",),
         tool=True,
         example={**_ASKED, "answers": _ANSWERS, "ref": "trace-8"},
     )
@@ -201,7 +203,7 @@ class Operations:
         SigmaMem.served,
         "write",
         quick=True,
-        kept=("wait",),
+        kept=("source", "wait"),
         noted=("decision", "served", "cost"),
         example={"decision": "trace-7", "peer": "phi", "cost": 0.001, "latency": 0.4},
     )
@@ -245,7 +247,11 @@ class Operations:
     )
     forget = Operation(SigmaMem.forget, "admin", result="events", noted=(), example={"decision": ["trace-8"]})
     add_peer = Operation(
-        SigmaMem.add_peer, "admin", path="peers", noted=("peer", "returning"), example={"peer": "qwen"}
+        SigmaMem.add_peer,
+        "admin",
+        path="peers",
+        noted=("peer", "returning", "like"),
+        example={"peer": "qwen", "like": "phi", "worth": 20.0},
     )
     rename_peer = Operation(
         SigmaMem.rename_peer,
@@ -259,7 +265,7 @@ class Operations:
     )
 
 
-# A panel goes on after the call, so that every caller has a panel of its own kind.
+# A panel continues after the call, so that every caller has a panel of its own kind.
 ASK = Operation(
     SigmaMem.ask,
     "write",

@@ -57,7 +57,7 @@ class SentHistory:
 
 @dataclass(frozen=True, slots=True)
 class SentPanel:
-    """Where a panel stands; `panel` names it, by the id of its event."""
+    """The state of a panel; `panel` names it, by the id of its event."""
 
     panel: str
     next: str | None
@@ -67,7 +67,7 @@ class SentPanel:
 
 
 def sent_panel(panel: Panel) -> SentPanel:
-    """Where a panel stands."""
+    """The state of a panel."""
     return SentPanel(panel.decision.event, panel.next, panel.change, panel.answers, panel.decision)
 
 

@@ -115,7 +115,6 @@ PROGRAM = "def f(x):\n    if x:\n        x += 1\n    return x\n"
                 "Eiffel tower。",
             ],
         ),
-        ("math", ["x^2+1", "x²+1", "\\boxed{1+x^{2}}", "<think>x</think>$x^2+1$"]),
     ],
 )
 def test_these_are_equal(kind, equal):

@@ -1,7 +1,6 @@
 """Whatever a peer writes is read: no exception, in time linear in its length, through every canon."""
 
 import random
-import sys
 import time
 from contextlib import suppress
 from itertools import chain, islice
@@ -11,18 +10,11 @@ import pytest
 from sigma_mem.answers import canon, text_features
 from sigma_mem.answers.canon import KINDS
 from sigma_mem.answers.chat import question_text
-from sigma_mem.answers.latex import MathWorker
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from soup import attacks, soups
 
 LIMIT = 0.05  # seconds of processor time per 10 kB in UTF-8, or for any shorter text
-
-
-@pytest.fixture(autouse=True)
-def _without_math_verify(monkeypatch):
-    """Its process has a time limit of its own: here only what runs in this process is read and timed."""
-    monkeypatch.setattr(sys.modules["sigma_mem.answers.canon"], "simplify_math", lambda answer: None)
 
 
 def seconds(text, kind):
@@ -99,31 +91,3 @@ def test_chat_messages_of_any_shape_are_text_or_an_input_error():
         with suppress(InputError):
             text = question_text(rng.choice([messages, *shapes, [rng.choice(shapes)]]))
             assert text is None or isinstance(text, str)
-
-
-def test_math_soup_through_the_worker():
-    """Short texts of LaTeX and numbers; each is read or given up within the time limit."""
-    rng, worker = random.Random(4), MathWorker(timeout=1.0)
-    parts = [
-        "\\frac",
-        "{",
-        "}",
-        "1",
-        "x",
-        "^",
-        "\\sqrt",
-        "(",
-        ")",
-        "\\ud800",
-        "\ud800",
-        "\x00",
-        "=",
-        "\n",
-        "9^9",
-    ]
-    try:
-        for _ in range(25):
-            form = worker.simplify("".join(rng.choices(parts, k=rng.randint(1, 12))))
-            assert form is None or isinstance(form, str)
-    finally:
-        worker.close()

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the extra [center]")
 
 from sigma_mem.center.center import Center  # noqa: E402
 from sigma_mem.center.errors import DownloadError  # noqa: E402
-from sigma_mem.center.pull import pull_default  # noqa: E402
+from sigma_mem.center.load import pull_default  # noqa: E402
 
 from .families import VOCAB, tiny  # noqa: E402
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import resource
 import threading
 from pathlib import Path
@@ -294,3 +295,15 @@ def test_a_prompt_longer_than_the_model_reads_is_cut_to_fit(tokenizer: Any) -> N
     row = center.writer.row("why " * 3000, "so " * 3000)
     assert len(row.ids) <= 256
     assert np.isfinite(center.judge("why " * 3000, ["so " * 3000]).utility).all()
+
+
+def test_half_precision_takes_the_fast_way_and_reads_the_verdict_in_float32(tokenizer: Any) -> None:
+    model = copy.deepcopy(tiny("llama")).to(torch.bfloat16)
+    model.get_output_embeddings().weight.data *= 300.0  # logits of real size, whose rounding is not small
+    half = Center(model, tokenizer)
+    assert half.fast
+    last = torch.randn(64, half.hidden, generator=torch.Generator().manual_seed(0)).bfloat16()
+    exact = half.verdict.utility(last)
+    weight = model.get_output_embeddings().weight.float()
+    logits = last.float() @ weight.T
+    torch.testing.assert_close(exact, half.verdict.from_logits(logits)[0], atol=1e-3, rtol=1e-4)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sigma_mem.center.center import Center
-from sigma_mem.center.pull import default_dir
+from sigma_mem.center.load import default_dir
 from sigma_mem.cli.center import app
 
 from .families import tiny

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from sigma_mem.center.errors import ModelShapeError
-from sigma_mem.center.judge import yes_no_tokens
-from sigma_mem.center.prompt import JudgePrompt, PromptWriter, cut_middle
+from sigma_mem.center.prompt import JudgePrompt, PromptWriter, cut_middle, yes_no_tokens
 from sigma_mem.errors import InputError
 
 from .conftest import make_tokenizer

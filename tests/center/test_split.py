@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from sigma_mem.center.batches import pad_ids
-from sigma_mem.center.blocks import find_decoder
+from sigma_mem.center.blocks import find_decoder, steered
 from sigma_mem.center.lower_half import LowerHalf
 from sigma_mem.center.prompt import PromptRow
 from sigma_mem.center.split import Split, at_ends
-from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
 
 from .families import BLOCKS, EVERY_FAMILY, VOCAB, WIDTH, tiny, token_ids

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sigma_mem.center.blocks import find_decoder
+from sigma_mem.center.blocks import find_decoder, steered
 from sigma_mem.center.errors import ModelShapeError
-from sigma_mem.center.steer import steered
 from sigma_mem.errors import InputError
 
 from .families import BLOCKS, EVERY_FAMILY, WIDTH, tiny, token_ids

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from importlib.metadata import EntryPoints
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.main import get_command
 
 from shown import check_help, every_command
 from sigma_mem import __version__
-from sigma_mem.cli.app import build_app, run
-from sigma_mem.cli.commands import LABORATORY
-from sigma_mem.decide import READS, Choice
+from sigma_mem.cli.app import LABORATORY, build_app, run
+from sigma_mem.decide import READS
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError, StoreBusyError
 
 Capture = pytest.CaptureFixture[str]
 HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
 ALONE = "import importlib.metadata as m; m.entry_points = lambda **_: m.EntryPoints()"
+COMPLETED = {"bash": "COMP_WORDS=sigma-mem ro|COMP_CWORD=1", "zsh": "_TYPER_COMPLETE_ARGS=sigma-mem ro"}
 PANELS = {
     "Start": ["demo"],
-    "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "learn"],
-    "Look": ["trust", "inspect", "decisions", "explain", "pool"],
+    "Decide and teach": ["route", "vote", "decide", "ask", "feedback", "scores", "learn"],
+    "Look": ["trust", "inspect", "decisions", "explain", "report", "evaluate", "pool"],
     "Keep": [
         *("prices", "sources", "forget", "check", "backup", "export", "restore", "refold", "merge"),
         *("peers", "db"),
@@ -154,31 +153,11 @@ def test_a_command_of_the_laboratory_names_what_to_install(
     assert err.count("\n") == 1
 
 
-def test_a_read_more_is_in_the_help_and_can_be_asked_for(tmp_path: Path, capsys: Capture) -> None:
-    toy = replace(READS["majority"], name="toy-vote", choose=lambda view: Choice(1, -1, np.zeros(0)))
-    reads = READS.with_read(toy)
-    memory = str(tmp_path / "memory.db")
-    vote = [
-        "vote",
-        "--memory",
-        memory,
-        "--peers",
-        "a,b",
-        "--encoder",
-        "hashed",
-        "Q",
-        "-a",
-        "a=1",
-        "-a",
-        "b=2",
-    ]
-    assert run([*vote, "--read", "toy-vote", "--json"], reads) == 0
-    assert json.loads(capsys.readouterr().out)["peer"] == "b"
-    assert run([*vote, "--read", "toy-vote"]) == 2
-    assert "toy-vote" in capsys.readouterr().err
-    for known, shown in ((reads, True), (READS, False)):
-        assert run(["vote", "--help"], known) == 0
-        assert ("toy-vote" in capsys.readouterr().out) is shown
+def test_every_read_is_in_the_help(capsys: Capture) -> None:
+    for command, reads in (("route", READS.routes), ("vote", READS.votes)):
+        assert run([command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert [read for read in reads if read not in shown] == []
 
 
 def test_the_package_runs_as_a_module() -> None:
@@ -186,3 +165,22 @@ def test_the_package_runs_as_a_module() -> None:
         [sys.executable, "-m", "sigma_mem", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == f"sigma-mem {__version__}"
+
+
+@pytest.mark.parametrize("shell", COMPLETED)
+def test_a_shell_completes_commands(shell: str) -> None:
+    given = dict(pair.split("=", 1) for pair in COMPLETED[shell].split("|"))
+    environment = {**os.environ, "_SIGMA_MEM_COMPLETE": f"complete_{shell}", **given}
+    done = subprocess.run(
+        [sys.executable, "-m", "sigma_mem"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "route" in done.stdout, done.stderr
+
+
+def test_the_memory_may_be_named_by_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("SIGMA_MEM_MEMORY", str(tmp_path / "memory.db"))
+    assert run(["route", "2 + 2?", "--peers", "ann,bob", "--encoder", "hashed"]) == 0
+    assert run(["decisions", "--limit", "1", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["decisions"]) == 1

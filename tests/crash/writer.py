@@ -20,7 +20,7 @@ import numpy as np
 
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, MissingExtraError
-from sigma_mem.store.postgres.connections import psycopg
+from sigma_mem.store.postgres.tables import psycopg
 
 PEERS = ["ann", "bob", "cyd"]
 RANK = 8

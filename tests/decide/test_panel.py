@@ -16,7 +16,9 @@ def view_of(prob, groups, alternatives=3.0, relation=None, labelled=1000.0):
     n = len(prob)
     zero, one = np.zeros(n), np.ones(n)
     matrix = np.eye(n) if relation is None else relation
-    return View(zero, np.array(prob), np.array(groups), zero, alternatives, one, lambda: matrix, labelled)
+    return View(
+        zero, np.array(prob), np.array(groups), zero, alternatives, one, lambda: matrix, labelled, None
+    )
 
 
 def test_nothing_left_to_ask_changes_nothing():

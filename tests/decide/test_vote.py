@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sigma_mem.decide import READS, View
 from sigma_mem.decide.read import NOBODY
-from sigma_mem.decide.vote import calibrated_vote, expert_vote, group_answers, m_vote, majority, tally
-from sigma_mem.decide.weights import calibrated_weights, tempered
+from sigma_mem.decide.vote import expert_totals, group_answers, m_vote, majority, tally, winner
+from sigma_mem.decide.weights import calibrated_weights, group_totals, tempered
 
 from . import naive
 
@@ -71,6 +71,15 @@ def test_majority_is_the_papers(ballot):
     if any(c is not None for c in canons):
         assert canons[vote.peer] == naive.winner(canons, [1 / 8] * len(canons))
         assert vote.totals.sum() == pytest.approx(sum(c is not None for c in canons) / len(canons))
+
+
+def calibrated_vote(groups, prob, weights, votes=1.0):
+    return tally(groups, votes * weights, prob)
+
+
+def expert_vote(groups, prob, weights, votes=None):
+    totals = group_totals(groups, weights if votes is None else votes * weights)
+    return winner(groups, expert_totals(groups, totals, prob, votes), prob)
 
 
 @given(ballot=ballots, alternatives=st.sampled_from([1.0, 3.0, 9.0]))
@@ -197,7 +206,7 @@ def test_copies_of_a_peer_are_worth_one_vote_together():
         plain, worth_one = vote(groups, prob, few), vote(groups, prob, few, np.ones(5))
         assert plain.totals.tobytes() == worth_one.totals.tobytes()
     # A majority counts heads; only its ties ask what they are worth.
-    view = View(prob, prob, groups, np.zeros(5), 3.0, np.ones(5), lambda: np.eye(5), 0.0, votes=votes)
+    view = View(prob, prob, groups, np.zeros(5), 3.0, np.ones(5), lambda: np.eye(5), 0.0, None, votes=votes)
     assert READS["majority"].choose(view).group == 0
     tied = view._replace(groups=np.array([0, 0, -1, 1, 1]))
     assert READS["majority"].choose(tied).group == 1

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from sigma_mem.demo.agents import PEERS, almanac, calculator, generalist, reader, runner, team
-from sigma_mem.demo.interpreter import Interpreter, Unsupported
+from sigma_mem.demo.interpreter import Unsupported, run_program
 from sigma_mem.demo.tasks import DOMAINS, draw, is_right
 
 TASKS = draw(800, seed=4)
@@ -145,23 +145,24 @@ def test_almanac(question: str, answer: str) -> None:
         "x = {}\nprint(len(x))",
         "while 1 < 2:\n    x = 1",
         "def f(n):\n    return f(n)\nf(1)",
-        "x = 'ab' * 100000000\nprint(1)",
+        "s = 'ab'\nwhile 1 < 2:\n    s = s + s",
+        "a = [1]\nwhile 1 < 2:\n    a = a + a",
+        "print('{0.__class__}'.format(1))",
+        "print(" + "-" * 3000 + "1)",
         "x = 9\nfor i in range(200):\n    x = x * x\nprint(x)",
         "for i in range(10000000000):\n    x = i",
-        "print(sum(range(10000000000)))",
         "print('a' + 1)",
         "this is not python",
     ],
 )
-def test_the_interpreter_refuses(program: str) -> None:
+def test_a_program_is_given_up(program: str) -> None:
     with pytest.raises(Unsupported):
-        Interpreter().run(program)
+        run_program(program)
 
 
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("```python\nprint(1 + 1)\nx = {}\n```", "2"),  # what it had printed before it gave up
         ("```python\nx = {}\nprint(len(x))\n```", ""),
         ("What is 2 + 3 * 4?", "14"),
         ("Evaluate 2 plus 3 times 4 and say it.", "14"),

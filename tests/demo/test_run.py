@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from sigma_mem.demo.agents import FAULTY, PEERS, team
-from sigma_mem.demo.picture import draw_picture
 from sigma_mem.demo.run import play_tasks, run
-from sigma_mem.demo.screen import bar, result, screen, table
+from sigma_mem.demo.screen import result, screen, table
 from sigma_mem.demo.story import (
     CEILING,
     QUIET,
@@ -96,11 +94,8 @@ def test_result_is_json_without_nan(story: Story) -> None:
     assert set(values["trust"]["before"]) == set(PEERS)
 
 
-def test_even_two_tasks_make_a_run(tmp_path: Path) -> None:
-    tiny = run(tasks=2, seed=0)
-    json.dumps(result(tiny, 0), allow_nan=False)
-    draw_picture(tiny, tmp_path / "tiny.png")
-    assert (tmp_path / "tiny.png").stat().st_size > 1000
+def test_even_two_tasks_make_a_run() -> None:
+    json.dumps(result(run(tasks=2, seed=0), 0), allow_nan=False)
 
 
 def test_table_has_every_row(story: Story) -> None:
@@ -117,7 +112,7 @@ def test_the_screen_fits_a_small_terminal(story: Story) -> None:
     assert len(lines) <= 24
     text = ["".join(part.text for part in line) for line in lines]
     assert max(map(cell_len, text)) <= 80
-    for word in (*PEERS, *DOMAINS, "route", "vote", "majority", "best fixed peer", "is recent", "Why:"):
+    for word in (*PEERS, *DOMAINS, "route", "vote", "majority", "best fixed peer", "Why:"):
         assert any(word in line for line in text)
 
 
@@ -129,19 +124,7 @@ def test_a_terminal_gets_frames_and_a_pipe_gets_lines() -> None:
     assert "\x1b" not in pipe.getvalue()
     lines = pipe.getvalue().splitlines()
     assert sum(line.startswith("task ") and "route" in line for line in lines) == 15
-    assert sum("version 2" in line for line in lines) == 1
-
-
-def test_without_matplotlib_the_picture_names_the_extra(
-    story: Story, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    import sys
-
-    from sigma_mem.errors import MissingExtraError
-
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"sigma-mem\[plot\]"):
-        draw_picture(story, tmp_path / "p.png")
+    assert sum("has a bug now" in line for line in lines) == 1
 
 
 def test_why_tells_of_past_tasks() -> None:
@@ -212,8 +195,3 @@ def test_trust_is_the_mean_of_the_last_tasks_of_a_domain() -> None:
         trust.add(Step(1, step.task, {}, step.right, step.chosen, known, known, "d"))
     assert trust.means()[:, 0, DOMAINS.index("code")] == pytest.approx(0.6)
     assert np.isnan(trust.means()[:, 0, DOMAINS.index("reading")]).all()
-
-
-@pytest.mark.parametrize(("share", "text"), [(0.0, "    "), (1.0, "████"), (2.0, "████"), (0.53, "██▏ ")])
-def test_bar(share: float, text: str) -> None:
-    assert bar(share, 4) == text

@@ -9,15 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx2
 import pytest
 
 from sigma_mem import Client, Settings, SigmaMem
 from sigma_mem.demo.agents import PEERS
-from sigma_mem.demo.run import UNGRADED, play_tasks, run
-from sigma_mem.demo.service import running_service
+from sigma_mem.demo.run import UNGRADED, play_tasks, run, running_service
 from sigma_mem.demo.tasks import DOMAINS, draw
 
 TASKS = 60
@@ -53,10 +51,10 @@ def test_a_service_ends_with_its_block() -> None:
         httpx2.get(f"{url}/healthz")
 
 
-def test_on_a_terminal_it_stays_until_ctrl_c_and_says_so(tmp_path: Path) -> None:
+def test_on_a_terminal_it_stays_until_ctrl_c_and_says_so() -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*COMMAND, "--tasks", "8", "--picture", str(tmp_path / "demo.png")],
+        [*COMMAND, "--tasks", "8"],
         stdin=theirs,
         stdout=theirs,
         stderr=subprocess.STDOUT,

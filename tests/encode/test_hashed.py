@@ -1,20 +1,21 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
-from sigma_mem.encode.hashed import HashedEncoder
+from sigma_mem.encode.base import HashedEncoder
 
 
 def test_the_same_in_another_process_whatever_the_hash_seed() -> None:
     code = (
-        "from sigma_mem.encode.hashed import HashedEncoder\n"
+        "from sigma_mem.encode.base import HashedEncoder\n"
         "print(HashedEncoder().encode(['What is 2 + 2?']).tolist())"
     )
     outs = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={"PYTHONHASHSEED": seed},
+            env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             check=True,
             text=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sigma_mem import SigmaMem
-from sigma_mem.encode.hashed import HashedEncoder
+from sigma_mem.encode.base import HashedEncoder
 from sigma_mem.errors import EncoderMismatchError
 
 

@@ -83,6 +83,9 @@ class World:
             made.append((decision, right))
         return made
 
+    def before_the_end(self) -> None:
+        """For a test that looks at the memory before it is closed."""
+
     def end(self) -> dict[str, Any]:
         """Every decision, and what the memory has learned."""
         with self.mem.journal as fold:
@@ -102,8 +105,10 @@ class World:
                 "alternatives": round(state.alternatives(phi), DIGITS),
                 "labelled": round(state.labelled, DIGITS),
                 "text": rounded(state.text_effects()),
-                "reads": rounded(fold.reads.read(phi).prob),
+                "joint": rounded(state.ballots().joint),
+                "likelihood": rounded(state.ballots().likelihood),
             }
+        self.before_the_end()
         self.mem.close()
         return {"decisions": self.said, "learned": learned}
 

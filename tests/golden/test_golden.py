@@ -2,8 +2,11 @@
 
 import pytest
 
+from learned import assert_alike
+from sigma_mem.ledger.journal import Journal
+
 from .record import recorded
-from .scenarios import SCENARIOS
+from .scenarios import SCENARIOS, World
 
 TOLERANCE = 1e-6  # sums in another order round otherwise, and claims are recorded as float16
 
@@ -24,6 +27,16 @@ def assert_close(now, then, where):
         assert now == then, where
 
 
+def learned_the_same_by_a_replay_and_a_restart(world):
+    mem, journal = world.mem, world.mem.journal
+    with journal as live:
+        assert_alike(live, journal.replayed())
+        journal.snapshot()
+        with Journal(mem.store, "default", mem.opening, 1) as reopened:
+            assert_alike(live, reopened)
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_decision_is_as_recorded(name):
+def test_every_decision_is_as_recorded(name, monkeypatch):
+    monkeypatch.setattr(World, "before_the_end", learned_the_same_by_a_replay_and_a_restart)
     assert_close(SCENARIOS[name](), recorded()[name], name)

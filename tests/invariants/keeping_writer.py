@@ -3,7 +3,7 @@ r"""Does operations of `keeping` to memories in files, and notes each in a log, 
 Two handles on one namespace take turns, and every third operation may be interrupted.
 
 Imports everything once, then forks a writer per line of its input, ``path\tlog\tseed\tseconds``,
-kills it with SIGKILL after so many seconds, and answers ``killed`` or ``done``.
+kills it with SIGKILL so many seconds later, and answers ``killed`` or ``done``.
 """
 
 import os
@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
 from invariants.keeping import FIRST, RANK, SETTINGS, START, NaiveMemory, drawn, interrupted_step
 from sigma_mem import SigmaMem
@@ -30,6 +31,11 @@ def write(path: str, log: str, seed: int) -> None:
             os.write(out, b"done\n" if done else b"not done\n")
 
 
+def has_begun(log: str) -> bool:
+    """Whether an operation is noted."""
+    return Path(log).exists() and Path(log).stat().st_size > 0
+
+
 for request in sys.stdin:
     path, log, seed, seconds = request.rstrip("\n").split("\t")
     child = os.fork()
@@ -40,6 +46,9 @@ for request in sys.stdin:
         except BaseException:
             traceback.print_exc()
             os._exit(1)
+    ends = time.monotonic() + 60.0
+    while int(seed) % 2 and not has_begun(log) and time.monotonic() < ends:
+        time.sleep(0.005)  # on a busy machine nothing would be done yet; every other kill may be that early
     time.sleep(float(seconds))
     os.kill(child, signal.SIGKILL)  # not reaped yet, so its pid is still its own
     _, status = os.waitpid(child, 0)

@@ -89,9 +89,10 @@ def test_labels_of_others_hardly_move_a_peer(history, events, rate):
     before = state.read(phi, state.moment(time)).prob
     for _ in range(events):
         time += 1.0
-        tick = state.begin_event(time)
+        other = direction(int(rng.integers(6)))
+        reading, tick = state.read(other, state.moment(time)), state.begin_event(time)
         c = np.array([np.nan, 1.0 if rng.random() < rate else -1.0, np.nan])
-        state.write(direction(int(rng.integers(6))), c, tick)
+        state.write(other, c, tick, claims=reading.claims)
     after = state.read(phi, state.moment(time)).prob
     firm = state.settings.strength / (labels + state.settings.strength)  # what the pool's level counts
     for peer in (0, 2):
@@ -148,3 +149,20 @@ def test_fifty_wrong_in_a_row_stay_distrusted(seed, right, later):
     for _ in range(later):
         label([np.nan, 1.0 if rng.random() < 0.6 else -1.0, np.nan])
     assert state.read(direction(1)).prob[0] < 0.3
+
+
+@few
+@given(st.integers(0, 99), st.sampled_from([2, 5, 8]), st.floats(0.2, 0.7))
+def test_where_a_peer_failed_it_stays_distrusted_however_well_it_did_elsewhere_since(seed, peers, cosine):
+    """30 wrong here, then 300 right elsewhere, then only others are labelled."""
+    rng, state = np.random.default_rng(seed), SigmaState([str(p) for p in range(peers)], RANK)
+    here, there = np.eye(RANK)[0], np.array([cosine, (1.0 - cosine**2) ** 0.5, 0.0, 0.0])
+    for kind in ["here"] * 30 + ["there"] * 300 + ["others"] * 200:
+        phi = here if kind == "here" or (kind == "others" and rng.random() < 0.5) else there
+        reading, tick, c = state.read(phi), state.begin_event(), np.full(peers, np.nan)
+        if kind == "others":
+            c[rng.integers(1, peers)] = 1.0 if rng.random() < 0.55 else -1.0
+        else:
+            c[0] = -1.0 if kind == "here" else 1.0
+        state.write(phi, c, tick, claims=reading.claims)
+    assert state.read(here).prob[0] < 0.15

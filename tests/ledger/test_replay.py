@@ -6,6 +6,8 @@ import pytest
 from learned import assert_alike
 from sigma_mem import Settings, SigmaMem
 from sigma_mem.ledger.fold import Fold
+from sigma_mem.memory import state
+from sigma_mem.memory.sums import Sum
 
 PEERS = ["ann", "bob", "cat", "dan", "eve"]
 TEXTS = ["42", "6 * 7 = 42", "it is 41", "maybe 7", "it is é", None]
@@ -48,7 +50,7 @@ def same(mem):
     """Line by line and many lines at once, a replay leaves what live left."""
     with mem.journal as live:
         assert_alike(mem.journal.replayed(), live)
-        together = Fold(mem.journal.ledger, mem.journal._opening, live.registry)
+        together = Fold(mem.journal.ledger, mem.journal._opening)
         together.replay(mem.journal.ledger.lines())
         assert_alike(together, live)
         assert (together.seq, together.labelled) == (live.seq, live.labelled)
@@ -105,7 +107,7 @@ def test_anchors_move_between(tmp_path, usual):
 def test_adaptive_decisions(tmp_path, keep_text):
     with played(tmp_path / "memory.db", 7, usual="decide", keep_text=keep_text) as mem:
         same(mem)
-        assert mem.reads.sums["labels"].any()
+        assert mem.state.sums["ballots.likelihood"].any()
 
 
 def test_peers_come_and_go_and_events_are_forgotten(tmp_path):
@@ -122,11 +124,22 @@ def test_peers_come_and_go_and_events_are_forgotten(tmp_path):
 
 def test_a_small_pool_with_copies(tmp_path):
     rng = np.random.default_rng(6)
-    with SigmaMem(PEERS[:3], path=tmp_path / "memory.db", rank=6, snapshot_every=10**6) as mem:
+    with SigmaMem(PEERS[:4], path=tmp_path / "memory.db", rank=6, snapshot_every=10**6) as mem:
         for _ in range(60):
             said = f"{rng.integers(4)}"
-            answers = {"ann": said, "bob": said, "cat": f"{rng.integers(4)}"}
+            answers = {peer: said if peer in ("ann", "bob") else f"{rng.integers(4)}" for peer in mem.peers}
             d = mem.vote("?", answers, phi=np.eye(6)[int(rng.integers(6))])
             mem.feedback(d.id, {"ann": True, "bob": True, "cat": bool(rng.random() < 0.5)}, wait=False)
         assert any(x.body.agreement for x in mem.journal.ledger.lines() if x.kind == "decision")
         same(mem)
+
+
+def test_a_snapshot_of_other_sums_is_left_alone(tmp_path, monkeypatch):
+    path, declared = tmp_path / "memory.db", state.declared_sums
+    with SigmaMem(PEERS, path=path, rank=6) as mem:  # `close` saves a snapshot
+        mem.feedback(mem.route(phi=np.eye(6)[0]), {"ann": True})
+    monkeypatch.setattr(state, "declared_sums", lambda *of: {**declared(*of), "new": Sum((2,), 0.0)})
+    with SigmaMem(path=path) as mem:
+        assert mem.state.sums["new"].shape == (2,)
+        assert mem.events == 1
+        assert mem.trust()["ann"].labels == 1

@@ -212,11 +212,6 @@ def rates(history, settings):
     return np.clip(out, -_rates._MOST, _rates._MOST)
 
 
-def at_most(log_odds):
-    """What the claims about others say of a peer's: no more than so many log-odds."""
-    return _rates._OTHERS * np.tanh(log_odds / _rates._OTHERS)
-
-
 def claim_weights(history, settings):
     """Weight of the regression, (P,), and of every horizon and the local claim, (P, H + 1)."""
     n_peers, n_horizons = history.c.shape[1], len(settings.horizons)
@@ -226,22 +221,21 @@ def claim_weights(history, settings):
         return of_regression, horizons
     right, claimed = (1.0 + history.label) / 2.0, (1.0 + history.claims.astype(float)) / 2.0
     own = np.zeros((n_peers, history.claims.shape[2]))
-    for p, weights in enumerate(by_peer(history, settings.mixing_rate)):
-        for weight, r, claim in zip(weights, right[:, p], claimed[:, p], strict=True):
-            if weight:
+    lately, slowly = by_peer(history, settings.mixing_rate), by_peer(history, settings.rate)
+    estimators = 2 if settings.regression else 0
+    for p in range(n_peers):
+        for recent, old, r, claim in zip(lately[p], slowly[p], right[:, p], claimed[:, p], strict=True):
+            if recent or old:
+                weight = np.where(np.arange(len(claim)) < estimators, old, recent)
                 own[p] += weight * np.nan_to_num(r * np.log(claim) + (1.0 - r) * np.log(1.0 - claim))
     for p in range(n_peers):
-        known = [q for q in range(n_peers) if q != p and own[q].any()]
-        others = sum((own[q] for q in known), np.zeros(own.shape[1])) / max(len(known), 1)
         said = own[p]
         if settings.regression:
-            likely = said[:2] + at_most(others[:2] - others[0])
-            odds = np.exp(likely - likely.max()) * [1.0, _rates._REGRESSION]
-            of_regression[p], said, others = odds[1] / odds.sum(), said[2:], others[2:]
+            odds = np.exp(said[:2] - said[:2].max()) * [1.0, _rates._REGRESSION]
+            of_regression[p], said = odds[1] / odds.sum(), said[2:]
         if n_horizons > 1:
-            likely = said + at_most(others - others[-2])
             slower = _rates._SLOWER ** np.arange(n_horizons)
-            weights = np.exp(likely - likely.max()) * np.append(slower, slower[-1] * _rates._LOCAL)
+            weights = np.exp(said - said.max()) * np.append(slower, slower[-1] * _rates._LOCAL)
             weights /= weights.sum()
             if weights[-1] < _rates._SURE:  # too little for the local claim: its weight is the fast horizon's
                 weights[max(0, n_horizons - 3)] += weights[-1]
@@ -285,7 +279,7 @@ def read(history, settings, phi):
         if s.regression:
             N = sum(x * np.outer(f, f) for x, f in zip(w, history.phis, strict=True))
             vector = np.linalg.solve(
-                N + _regression._RIDGE * np.eye(len(phi)), (w * (c - rate)) @ history.phis
+                N + _regression.RIDGE * np.eye(len(phi)), (w * (c - rate)) @ history.phis
             )
             regressed = np.clip(prior[p] + vector @ phi, -most, most)
             claims = [np.clip(mean, -most, most), regressed]
@@ -307,8 +301,11 @@ def copies(groups, gamma):
     """d after these events: agreeing with each other where the rest does not."""
     n_peers = groups.shape[1]
     same, compared = np.zeros((n_peers, n_peers)), np.zeros((n_peers, n_peers))
+    several = third = 0.0
     for row in groups:
         same, compared = gamma * same, gamma * compared
+        answers = len({g for g in row if g >= 0})
+        several, third = gamma * several + (answers > 1), gamma * third + (answers > 2)
         for p, mine in enumerate(row):
             for q, yours in enumerate(row):
                 rest = [g for r, g in enumerate(row) if r not in (p, q) and g >= 0]
@@ -317,7 +314,15 @@ def copies(groups, gamma):
                     same[p, q] += weight * (mine == yours)
                     compared[p, q] += weight
     s = same / (compared + 5.0)
-    return np.clip((np.minimum(s, s.T) - 0.8) / 0.15, 0.0, 1.0)
+    s = np.minimum(s, s.T)
+    free = min(third / several / 0.1, 1.0) if several else 0.0  # 0 if there are never more than two answers
+    low, high = 0.9 - 0.1 * free, 1.0 - 0.05 * free
+    d, near = np.clip((s - low) / (high - low), 0.0, 1.0), np.clip((s - 0.45) / 0.15, 0.0, 1.0)
+    for p in range(n_peers):
+        for q in range(n_peers):
+            others = sum(near[p, r] * near[r, q] for r in range(n_peers) if r not in (p, q))
+            d[p, q] = max(d[p, q], free * min(near[p, q], max(others - 1.0, 0.0)))
+    return d
 
 
 def votes(groups, d):

@@ -50,7 +50,7 @@ class Stream:
         """Begin event t and write its agreement and which answers are equal; returns its tick."""
         tick = state.begin_event(self.times[t])
         state.write_agreement(self.phis[t], agreement_labels(self.groups[t]), tick)
-        state.write_copies(self.groups[t], tick)
+        state.write_answers(self.groups[t], tick)
         return tick
 
     def recorded(self, t):

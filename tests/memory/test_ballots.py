@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.ballots import answer_truth, joint_weights, label_ballots, pair_ballots
+from sigma_mem.memory.ballots import (
+    joint_weights,
+    label_ballots,
+    labelled_answers,
+    opinion_likelihood,
+    pair_ballots,
+)
 
 
 def numbered(row: list[int]) -> list[int]:
@@ -42,9 +48,9 @@ def test_labels_are_the_product_of_centred_answers_and_truth(
     drawn: tuple[NDArray[np.intp], FloatArray],
 ) -> None:
     groups, c = drawn
-    right, counts = label_ballots(c, groups)
-    for row, labels, found, counted in zip(groups, c, right, counts, strict=True):
-        truth = answer_truth(labels, row)
+    answers = labelled_answers(c, groups)
+    for row, labels, found, counted in zip(groups, c, label_ballots(answers), answers.counts, strict=True):
+        truth = labelled_answers(labels, row).truth
         if counted:
             y = np.array([truth[row == a][0] for a in range(row.max() + 1)])
             np.testing.assert_allclose(found, design(row).T @ (y - y.mean()), atol=1e-12)
@@ -54,9 +60,23 @@ def test_labels_are_the_product_of_centred_answers_and_truth(
 
 
 def test_a_wrong_answer_of_two_speaks_for_the_other() -> None:
-    right, counts = label_ballots(np.array([-1.0, np.nan, np.nan]), np.array([0, 1, 1]))
+    answers = labelled_answers(np.array([-1.0, np.nan, np.nan]), np.array([0, 1, 1]))
+    right = label_ballots(answers)
     assert right[0] < 0 < right[1] == right[2]
-    assert counts == 1.0
+    assert answers.counts
+
+
+def test_likelihood_is_that_of_the_answer_that_was_right() -> None:
+    opinions = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    groups = np.array([0, 1, 2])
+    found = opinion_likelihood(labelled_answers(np.array([-1.0, 1.0, -1.0]), groups), opinions)
+    np.testing.assert_allclose(found, np.log([0.2, 0.1]))
+    partial = opinion_likelihood(labelled_answers(np.array([-1.0, np.nan, np.nan]), groups), opinions)
+    np.testing.assert_allclose(partial, np.log([0.3, 0.9]))
+    assert not opinion_likelihood(
+        labelled_answers(np.full(3, -1.0), groups), opinions
+    ).any()  # nobody was right
+    assert not opinion_likelihood(labelled_answers(np.ones(3), np.zeros(3, np.intp)), opinions).any()
 
 
 def test_two_that_answer_as_one_share_a_vote() -> None:
@@ -64,7 +84,8 @@ def test_two_that_answer_as_one_share_a_vote() -> None:
     right = np.random.default_rng(0).random((8000, 3)) < 0.7
     c = np.where(right[:, [0, 0, 1, 2]], 1.0, -1.0)
     groups = np.array([numbered(row) for row in np.where(c > 0, 0, 1).tolist()])
-    b, n = label_ballots(c, groups)
+    answers = labelled_answers(c, groups)
+    b, n = label_ballots(answers), answers.counts
     pairs = pair_ballots(groups).sum(axis=0)
     weights = joint_weights(pairs, n.sum().item(), b.sum(axis=0), n.sum().item())
     assert weights[0] == pytest.approx(weights[1])
@@ -79,7 +100,8 @@ def test_the_order_of_peers_plays_no_part(
     groups, c = drawn
     found = []
     for places in (list(range(4)), order):
-        b, n = label_ballots(c[:, places], groups[:, places])
+        answers = labelled_answers(c[:, places], groups[:, places])
+        b, n = label_ballots(answers), answers.counts
         pairs = pair_ballots(groups[:, places]).sum(axis=0)
         found.append(joint_weights(pairs, float(len(c)), b.sum(axis=0), n.sum().item()))
     np.testing.assert_allclose(found[0][order], found[1], atol=1e-9)

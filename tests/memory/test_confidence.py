@@ -6,20 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.memory.confidence import TEMPERATURES, answer_claims, calibrated, membership
+from sigma_mem.memory.confidence import N_CLAIMS, TEMPERATURES, answer_claims, calibrated, membership
 
 totals = st.lists(st.floats(-2000.0, 2000.0), min_size=1, max_size=6)
 
 
 @given(totals=totals, alternatives=st.floats(1.0, 50.0), which=st.integers(0, 5))
 def test_claims_are_probabilities_whatever_the_totals(totals, alternatives, which):
-    claims = answer_claims(np.array(totals), alternatives, which % len(totals))
+    claims = answer_claims(np.array(totals), alternatives, which % len(totals), 0.5)
     assert ((claims > 0.0) & (claims < 1.0)).all()
 
 
 def test_claims_are_a_posterior_with_the_answers_that_nobody_gave():
-    claims = answer_claims(np.array([1.2, -0.4]), alternatives=4.0, group=0)
-    for tau, claim in zip(TEMPERATURES, claims, strict=True):
+    claims = answer_claims(np.array([1.2, -0.4]), alternatives=4.0, group=0, sure=0.5)
+    for tau, claim in zip(TEMPERATURES, claims[:-1], strict=True):
         given, other, unseen = np.exp(tau * 1.2), np.exp(tau * -0.4), 3.0
         assert claim == pytest.approx(given / (given + other + unseen), abs=1e-4)
 
@@ -55,7 +55,7 @@ def test_late_corrected_and_revoked_labels_are_exact(seed, gamma):
     rng, history = np.random.default_rng(seed), []
     state = SigmaState(["a"], 1, Settings(gamma=gamma))
     for tick in range(1, 41):
-        claims = rng.uniform(0.01, 0.99, 7).round(4)
+        claims = rng.uniform(0.01, 0.99, N_CLAIMS).round(4)
         y = None if rng.random() < 0.3 else float(rng.random() < 0.5)
         history.append((claims, float(claims.mean().round(4)), y))
         state.write_sureness(np.append(*history[-1][:2]), 0.25, tick)
@@ -68,7 +68,7 @@ def test_late_corrected_and_revoked_labels_are_exact(seed, gamma):
         state.sums[name] * state.sums.factors(name, 40.0) for name in ("sure.bins", "sure.likelihood")
     )
     assert calibrated(0.6, bins) == pytest.approx(naive_calibrated(history, 0.6, gamma), abs=1e-9)
-    likelihood = np.zeros(7)
+    likelihood = np.zeros(N_CLAIMS)
     for age, (claims, _, y) in enumerate(reversed(history)):
         if y is not None:
             likelihood += gamma**age * np.log(claims if y else 1.0 - claims)

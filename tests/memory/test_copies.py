@@ -1,6 +1,7 @@
 """Peers that copy one another are found without a label, and are worth one vote together."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,13 @@ def answers(draw, max_events=60):
     copied = draw(st.integers(0, shape[1] - 1))
     copying_now = rng.random((shape[0], copied)) < draw(st.sampled_from([0.9, 1.0]))
     groups[:, 1 : 1 + copied] = np.where(copying_now, groups[:, :1], groups[:, 1 : 1 + copied])
-    return groups
+    return np.array([numbered(row) for row in groups.tolist()])
+
+
+def numbered(row):
+    """Groups numbered from 0 in order of appearance; negative ones stay."""
+    numbers = {}
+    return [g if g < 0 else numbers.setdefault(g, len(numbers)) for g in row]
 
 
 def state_of(n_peers, gamma=0.99):
@@ -48,7 +55,7 @@ def test_sums_votes_and_agreement_are_those_of_plain_loops(groups, gamma):
             naive.agreement_beside_copies(row, expected),
             atol=ROUNDED,
         )
-        state.write_copies(row, t + 1)
+        state.write_answers(row, t + 1)
 
 
 @given(groups=answers(max_events=8))
@@ -83,8 +90,8 @@ def test_answers_of_departed_peers_still_tell_who_sided_with_whom(groups):
     stays = groups.shape[1] // 2 + 1
     everyone, after = state_of(groups.shape[1], 1.0), state_of(stays, 1.0)
     for row in groups:
-        everyone.write_copies(row, 0.0)
-        after.write_copies(row, 0.0)
+        everyone.write_answers(row, 0.0)
+        after.write_answers(row, 0.0)
     everyone.set_peers(after.peers)
     np.testing.assert_array_equal(everyone.sums["copies"], after.sums["copies"])
 
@@ -96,20 +103,45 @@ def test_good_peers_are_no_copies():
     wrong = rng.integers(1, 6, size=right.shape)
     state = SigmaState([*"abcde"], rank=1)
     for tick, row in enumerate(np.where(right, 0, wrong)):
-        state.write_copies(row, tick)
+        state.write_answers(row, tick)
     assert state.copying(at=2000.0) is None
+
+
+@pytest.mark.parametrize(("answers", "copies"), [(2, False), (4, True)])
+def test_peers_that_can_only_agree_against_the_rest_are_no_ring(answers, copies):
+    """Five are right three times in four and four at random: with two answers that looks like collusion."""
+    rng = np.random.default_rng(0)
+    wrong = rng.integers(1, answers, size=(600, 1))  # that a ring gives together
+    together = np.where(rng.random((600, 1)) < 0.75, 0, wrong)
+    ring = np.where(rng.random((600, 5)) < 0.9, together, rng.integers(0, answers, size=(600, 5)))
+    state = state_of(9, 1.0)
+    for tick, row in enumerate(np.hstack((ring, rng.integers(0, answers, size=(600, 4)))).tolist()):
+        state.write_answers(np.array(numbered(row)), tick)
+    d = state.copying()
+    assert (d is not None and d[:5, :5].any()) == copies
+    assert d is None or not d[5:].any()
+
+
+def test_two_that_never_differ_are_copies_even_if_there_are_two_answers_only():
+    rng = np.random.default_rng(0)
+    state = state_of(5, 1.0)
+    for tick, row in enumerate(rng.integers(0, 2, size=(600, 4)).tolist()):
+        state.write_answers(np.array(numbered([row[0], *row])), tick)
+    d = state.copying()
+    assert d[0, 1] > 0.8
+    assert d.sum() == 2.0 * d[0, 1]
 
 
 def test_without_agreement_nobody_looks_for_copies():
     state = SigmaState(["a", "b", "c"], rank=1, settings=Settings(agreement=False))
     for tick in range(100):
-        state.write_copies(np.array([0, 0, 1]), tick)
+        state.write_answers(np.array([0, 0, 1]), tick)
     assert state.copying() is None
 
 
 def test_after_a_long_pause_nobody_copies():
     state = state_of(3, gamma=0.4)
     for tick in range(100):
-        state.write_copies(np.array([0, 0, 1]), tick * 0.001)
+        state.write_answers(np.array([0, 0, 1]), tick * 0.001)
     assert state.copying(at=0.1) is not None
     assert state.copying(at=1e6) is None

@@ -21,7 +21,6 @@ from sigma_mem.memory.rates import (
     probability,
     rate_sums,
     read_rates,
-    rounded,
     shrunk_mean,
     wilson,
 )
@@ -85,12 +84,6 @@ def test_the_likelihood_of_a_label_is_highest_by_the_claim_that_is_true(c, claim
 def test_no_label_or_no_claim_has_no_likelihood():
     claims, c = np.array([[0.5, np.nan], [0.5, 0.5]]), np.array([1.0, np.nan])
     assert log_likelihood(claims, c).tolist() == [[math.log(0.75), 0.0], [0.0, 0.0]]
-
-
-def test_claims_are_rounded_column_by_column():
-    found = rounded(np.array([0.1, 0.2]), np.array([[0.3, 0.4], [0.5, 0.6]]))
-    assert found.dtype == np.float16
-    np.testing.assert_allclose(found, [[0.1, 0.3, 0.4], [0.2, 0.5, 0.6]], atol=1e-3)
 
 
 @pytest.mark.parametrize(("n_horizons", "fast"), [(1, 0), (2, 0), (3, 0), (4, 1), (6, 3)])

@@ -127,8 +127,8 @@ def reading(prob, effective, **other):
     return Reading(none, effective, prob, effective, near=mean, slowest=mean, **given)
 
 
-def test_observations_are_labels_near_phi_and_one_that_is_taken_for_granted():
-    assert reading([0.5, 0.9], [0.0, 24.0]).observations.tolist() == pytest.approx([1.0, 25.0])
+def test_observations_are_labels_near_phi_and_half_of_one_that_is_taken_for_granted():
+    assert reading([0.5, 0.9], [0.0, 24.0]).observations.tolist() == pytest.approx([0.5, 24.5])
 
 
 def test_claims_that_are_apart_take_observations_away():
@@ -140,7 +140,7 @@ def test_where_the_regression_is_believed_its_leverage_counts():
     regressed = reading([0.6], [50.0], of_regression=np.ones(1), leverage=lambda: np.array([0.2]))
     assert regressed.observations[0] == pytest.approx(5.0)
     half = reading([0.6], [50.0], of_regression=np.full(1, 0.5), leverage=lambda: np.array([0.2]))
-    assert half.observations[0] == pytest.approx(1.0 / (0.5 * 0.2 + 0.5 / 51.0))
+    assert half.observations[0] == pytest.approx(1.0 / (0.5 * 0.2 + 0.5 / 50.5))
 
 
 def test_the_interval_is_wilsons():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.memory.regression import _RIDGE
+from sigma_mem.memory.regression import RIDGE
 
 from .strategies import labels, shares, unit_rows
 
@@ -24,7 +24,7 @@ def plain(phis, c, weight, ticks, rate, fresh, means):
     out = []
     for p, (f, mean) in enumerate(zip(fresh, means, strict=True)):
         w = f * weight[:, p] * np.exp(-rate * (NOW - ticks))
-        N = (phis.T * w) @ phis + _RIDGE * np.eye(RANK)
+        N = (phis.T * w) @ phis + RIDGE * np.eye(RANK)
         out.append(np.linalg.solve(N, phis.T @ (w * (c[:, p] - mean))))
     return np.array(out)
 
@@ -63,7 +63,7 @@ def test_weights_and_leverage_are_a_solve_over_plain_sums(seed, gamma, missing, 
     np.testing.assert_allclose(known.weights, expected, atol=1e-8)
     for phi in unit_rows(rng, 3, RANK):
         w = seen * np.exp(-rate * (NOW - ticks))[:, None]
-        matrices = [(phis.T * w[:, p]) @ phis + _RIDGE * np.eye(RANK) for p in range(N_PEERS)]
+        matrices = [(phis.T * w[:, p]) @ phis + RIDGE * np.eye(RANK) for p in range(N_PEERS)]
         expected = [phi @ np.linalg.solve(N, phi) for N in matrices]
         np.testing.assert_allclose(state.read(phi).leverage(), expected, atol=1e-8)
 
@@ -71,17 +71,17 @@ def test_weights_and_leverage_are_a_solve_over_plain_sums(seed, gamma, missing, 
 def test_of_a_peer_without_labels_nothing_is_claimed():
     state, phi = SigmaState(["a", "b"], RANK), np.eye(RANK)[0]
     assert not state._knowledge().weights.any()
-    np.testing.assert_allclose(state.read(phi).leverage(), 1.0 / _RIDGE)
+    np.testing.assert_allclose(state.read(phi).leverage(), 1.0 / RIDGE)
 
 
 def test_leverage_is_one_over_the_labels_near_phi_and_grows_while_nothing_is_seen():
     state, (here, there, _) = SigmaState(["a"], RANK, Settings(gamma=math.exp(-0.1))), np.eye(RANK)
     for _ in range(50):
         state.write(here, np.ones(1), 0.0)
-    assert state.read(here).leverage()[0] == pytest.approx(1.0 / (50.0 + _RIDGE))
-    assert state.read(there).leverage()[0] == pytest.approx(1.0 / _RIDGE)
+    assert state.read(here).leverage()[0] == pytest.approx(1.0 / (50.0 + RIDGE))
+    assert state.read(there).leverage()[0] == pytest.approx(1.0 / RIDGE)
     later = state.read(here, at=10.0).leverage()[0]
-    assert later == pytest.approx(1.0 / (50.0 * math.exp(-1.0) + _RIDGE))
+    assert later == pytest.approx(1.0 / (50.0 * math.exp(-1.0) + RIDGE))
 
 
 def test_a_label_of_one_peer_solves_for_that_peer_alone():

@@ -96,7 +96,7 @@ def test_what_is_known_of_a_peer_does_not_vanish_while_only_others_are_seen():
 def test_peers_come_go_and_change_places():
     sums, (rows, seen) = Sums(P, DECLARED), drawn(np.random.default_rng(1))
     add(sums, rows, seen, [5.0])
-    before = {name: array.copy() for name, array in sums.arrays.items()}
+    before = {name: array.copy() for name, array in sums.items()}
     taken = sums.take([2, -1, 0, 1])
     assert taken.n_peers == 4
     for name, axes in (("of peers", (1,)), ("vectors", (0,)), ("pairs", (0, 1)), ("forever", (0,))):
@@ -111,7 +111,7 @@ def test_peers_come_go_and_change_places():
 def test_every_peer_keeps_a_share_and_two_have_the_product_in_common():
     sums, (rows, seen) = Sums(P, DECLARED), drawn(np.random.default_rng(2))
     add(sums, rows, seen, [5.0])
-    before, share = {name: array.copy() for name, array in sums.arrays.items()}, np.array([1.0, 0.5, 0.0])
+    before, share = {name: array.copy() for name, array in sums.items()}, np.array([1.0, 0.5, 0.0])
     sums.scale(share)
     np.testing.assert_allclose(sums["of peers"], before["of peers"] * share)
     np.testing.assert_allclose(sums["vectors"], before["vectors"] * share[:, None])
@@ -127,7 +127,7 @@ def test_two_merge_into_what_one_would_have_seen(seed, apart):
     ticks, later = rng.uniform(0.0, 50.0, 5), apart + rng.uniform(0.0, 50.0, 7)
     add(one, first, seen, ticks)
     add(two, second, also, later)
-    left = {name: array.copy() for name, array in two.arrays.items()}
+    left = {name: array.copy() for name, array in two.items()}
     one.merge(two)
     both = {name: np.concatenate((first[name], second[name])) for name in first}
     assert_sums(one, both, np.concatenate((ticks, later)), apart + 50.0)

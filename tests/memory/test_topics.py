@@ -28,7 +28,8 @@ def kernel_sums(state, phi, asked):
     """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B), as of now."""
     factor = state.sums.factor(state.settings.rate, state.now)[:-1]
     of_text = scores(state.sums, "competence", phi, pair_products(phi))[:2] * factor
-    return _kernel_sums(of_text, *state.topics._blocks(state.sums, phi, asked), factor)
+    across, within, _ = state.topics._blocks(state.sums, phi, asked)
+    return _kernel_sums(of_text, across * factor, within * factor)
 
 
 @given(stream=streams(decay=decays()))
@@ -71,7 +72,7 @@ def taught(n_topics, n_peers=2, rank=4):
         np.ones((2, n_peers)),
     )
     for i in range(n_topics):
-        state.topics.write(state.sums, np.eye(rank)[0], (f"topic {i}",), one)
+        state.topics.write(state.sums, np.eye(rank)[0], (f"topic {i}",), one, one[1])
     return state
 
 
@@ -92,7 +93,7 @@ def test_a_topic_beyond_the_limit_shares_sums_by_its_name(monkeypatch):
     monkeypatch.setattr(topics_module, "MOST_TOPICS", 3)
     state = taught(3)
     for _ in range(5):
-        state.topics.write(state.sums, np.eye(4)[0], ("late",), np.ones((2, 2)))
+        state.topics.write(state.sums, np.eye(4)[0], ("late",), np.ones((2, 2)), np.ones(2))
     np.testing.assert_allclose(kernel_sums(state, np.zeros(4), ("late",))[1, :, -1], 5 * 0.81)
     assert state.topics.names == ("topic 0", "topic 1", "topic 2")
 
@@ -100,13 +101,13 @@ def test_a_topic_beyond_the_limit_shares_sums_by_its_name(monkeypatch):
 def test_pairs_beyond_the_limit_are_left_out_and_stay_so(monkeypatch):
     monkeypatch.setattr(topics_module, "_MOST_PAIRS", 3)
     state, phi, one = taught(0, n_peers=1, rank=1), np.zeros(1), np.ones((2, 1))
-    state.topics.write(state.sums, phi, ("a", "b"), one)  # a, a and b, and b
-    state.topics.write(state.sums, phi, ("a", "c"), one)
+    state.topics.write(state.sums, phi, ("a", "b"), one, one[1])  # a, a and b, and b
+    state.topics.write(state.sums, phi, ("a", "c"), one, one[1])
     first, second = (kernel_sums(state, phi, some)[1, 0, -1] for some in ("ab", "ac"))
     assert first == pytest.approx(0.81 * (1.0 + 0.25))  # kernels 1 and ½²
     assert second == pytest.approx(0.81 * (0.5 + 0.25))  # the event itself counts by each topic alone
-    state.topics.write(state.sums, phi, ("a", "c"), -one)
-    state.topics.write(state.sums, phi, ("a", "b"), -one)
+    state.topics.write(state.sums, phi, ("a", "c"), -one, one[1])
+    state.topics.write(state.sums, phi, ("a", "b"), -one, one[1])
     assert not state.sums["topics.pairs"].any()
 
 

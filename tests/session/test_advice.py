@@ -92,8 +92,8 @@ def test_changes_are_logged_as_info(caplog) -> None:
     said = " | ".join(record.getMessage() for record in caplog.records)
     for words in (
         "source 'x' revoked, 1 lines",
-        "'ann' keeps 0.2 of its record",
-        "'bob' is now 'rob'",
+        "'ann', now 'ann', keeps 0.2 of its record",
+        "'bob', now 'rob'",
         "1 events forgotten",
     ):
         assert words in said

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from learned import all_learned
 from sigma_mem import Settings, SigmaMem
 
 PEERS = ["ann", "bob", "cat"]
@@ -67,27 +66,6 @@ def test_a_single_readable_answer_agrees_with_nobody(answers):
     assert not mem.state.sums["agreement"][1].any()
 
 
-def test_live_and_replay_agree_with_late_amended_and_revoked_labels_and_peers_that_leave():
-    rng = np.random.default_rng(0)
-    mem, ids = memory(snapshot_every=7), []
-    for i in range(120):
-        phi = rng.normal(size=2)
-        answers = {peer: str(rng.integers(3)) for peer in mem.peers}
-        ids.append(mem.decide("?", answers, phi=phi / np.linalg.norm(phi)).id)
-        if i == 60:
-            mem.remove_peer("bob")
-            mem.add_peer("dan")
-        if i % 3:
-            about = ids[rng.integers(len(ids))]
-            known = set(PEERS) if about in ids[:61] else set(mem.peers)
-            labels = {peer: bool(rng.random() < 0.6) for peer in sorted(known)}
-            mem.feedback(about, labels, source=f"s{rng.integers(2)}", amend=True)
-    mem.revoke("s1")
-    assert all_learned(mem.journal.replayed()) == all_learned(mem)
-    with SigmaMem(store=mem.store) as reopened:
-        assert all_learned(reopened) == all_learned(mem)
-
-
 def test_a_revoked_source_leaves_the_horizons_as_if_it_had_not_spoken():
     """Recorded claims kept: both memories hear nothing else, so that their claims are the same."""
     with_it, without = memory(), memory()
@@ -114,12 +92,3 @@ def test_answers_that_are_corrected_after_a_peer_has_left_leave_nothing_of_those
     only.vote("?", {"ann": "1", "cat": "1"}, phi=PHI)
     for one, two in zip(*(m.state.sums["agreement"] for m in (mem, only)), strict=True):
         np.testing.assert_allclose(one, two, atol=1e-12)
-
-
-@pytest.mark.parametrize("answers", [("7", "7", "1"), ("7", "7", "7"), ("7", "1", "2"), ("7", "7", None)])
-def test_one_vote_without_a_label_moves_nobody_far(answers):
-    mem = SigmaMem([*PEERS, "dan"], rank=2)
-    mem.vote("?", dict(zip(PEERS, answers, strict=True)), phi=PHI)
-    probs = mem.route(phi=PHI).probs
-    assert probs["dan"] == 0.5  # who did not answer
-    assert max(abs(p - 0.5) for p in probs.values()) <= 0.1

@@ -44,3 +44,24 @@ def test_it_can_be_read():
     text = str(mem.explain(mem.route(phi=HERE).id, peer="ann"))
     assert "right about 30 and wrong about 10 times" in text
     assert "(50 labels)" in text
+
+
+def test_the_share_of_the_prior_is_no_larger_than_p_allows():
+    """Right on 40 of one kind, wrong on 5 of 6 of another: p is low there, which the overall rate is not."""
+    mem = SigmaMem(["ann", "bob"])
+    for i in range(46):
+        task = f"What is {i} + 3?" if i < 40 else f"Is clause {i} of the lease void?"
+        mem.feedback(mem.route(task), {"ann": i <= 40})
+    found = mem.explain(mem.route("Is clause 9 of the lease void?"), peer="ann")
+    overall = mem.trust()["ann"].prob
+    assert found.basis.prior * (overall - 0.2) <= found.prob
+    assert found.basis.prior < 0.4
+
+
+def test_a_peer_without_a_label_has_no_rate_of_its_own():
+    mem = SigmaMem(peers=["ann", "bob"], seed=0)
+    for i in range(20):
+        mem.feedback(mem.route(f"What is {i} + 3?"), {"ann": False})
+    found = mem.explain(mem.route("What is 4 + 3?"), peer="bob")
+    assert "no label yet: p is the level of the pool" in str(found)
+    assert "overall rate" not in str(found)

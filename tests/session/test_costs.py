@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_mem import SigmaMem
-from sigma_mem.errors import InputError
+from sigma_mem import Settings, SigmaMem
+from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.ledger.costs import Budget, Price
 from sigma_mem.ledger.snapshot import pack_fold
 
@@ -118,7 +118,7 @@ def test_a_budget_has_one_horizon(wrong):
 
 
 def test_the_read_must_be_one_of_probabilities():
-    with pytest.raises(InputError, match="expected 'calibrated-route' where costs are weighed"):
+    with pytest.raises(InputError, match="expected 'calibrated-route' if costs are weighed"):
         memory().route(phi=X, read="m-route", value=1.0)
 
 
@@ -271,3 +271,71 @@ def test_no_call_is_expected_to_cost_more_than_max_cost(prices, most, explore):
     else:
         for limits in ({}, {"value": 3.0}, {"min_prob": 0.9}, {"budget": Budget(100.0, events=10)}):
             assert mem.route(phi=X, max_cost=most, explore=explore, **limits).cost <= most
+
+
+# --- costs that others report ------------------------------------------------------------
+
+
+def reported(trusted: tuple[str, ...] = ("default",)) -> tuple[SigmaMem, list[str]]:
+    """A good and a bad peer at one price, and what 60 calls to each really cost."""
+    mem = SigmaMem(["good", "bad"], rank=1, seed=0, settings=Settings(trusted=trusted))
+    for peer in mem.peers:
+        mem.set_price(peer, per_call=0.01)
+    ids = []
+    for i in range(120):
+        d = mem.route(phi=[1.0])
+        ids.append(d.id)
+        mem.served(d, "good" if i % 2 else "bad", cost=0.01)
+        mem.feedback(d, {"good": True, "bad": False}, source=trusted[0])
+    return mem, ids
+
+
+@pytest.mark.parametrize("lie", [1e9, 1e100, 0.0])
+@pytest.mark.parametrize("source", [None, "mallory"])
+def test_one_reported_cost_moves_the_expected_one_a_little(source: str | None, lie: float) -> None:
+    mem, _ = reported()
+    before = mem.route(phi=[1.0], value=1.0).cost
+    mem.served(mem.route(phi=[1.0]), "good", cost=lie, source=source)
+    after = mem.route(phi=[1.0], value=1.0, max_cost=0.02)
+    assert after.peer == "good"
+    assert after.cost == pytest.approx(before, rel=0.2)
+
+
+@pytest.mark.parametrize("trusted", [("default",), ("ci",)])
+def test_costs_of_a_revoked_source_are_as_if_it_had_never_spoken(trusted: tuple[str, ...]) -> None:
+    mem, _ = reported(trusted)
+    others = [mem.route(phi=[1.0]).id for _ in range(50)]
+    spent = mem.spent()
+    for id in others:
+        said = mem.served(id, "bad", cost=5.0, source="mallory")
+        assert said.served == "bad"
+        assert (
+            said.cost <= 0.1 if trusted == ("default",) else said.cost < 0.02
+        )  # an unknown name weighs 0.02
+    assert mem.revoke("mallory") == 50
+    assert mem.spent() == spent
+    assert {mem.decision(id).served for id in others} == {None}
+    assert mem.route(phi=[1.0], value=1.0).peer == "good"
+    with pytest.raises(InputError, match="'mallory' was revoked"):
+        mem.served(others[0], "bad", source="mallory")
+    assert mem.revoke("mallory", undo=True) == 50
+    assert mem.decision(others[0]).served == "bad"
+    mem.revoke("mallory")
+    with mem.journal as fold:
+        again = mem.journal.replayed()
+        assert again.costs.pack()[0] == fold.costs.pack()[0]
+        for name, array in fold.costs.pack()[1].items():
+            np.testing.assert_allclose(array, again.costs.pack()[1][name], atol=1e-12, err_msg=name)
+
+
+def test_a_source_that_is_not_trusted_cannot_replace_what_a_trusted_one_said() -> None:
+    mem, ids = reported()
+    spent = mem.spent()
+    for peer, cost in (("good", 5.0), ("bad", None)):
+        with pytest.raises(ConflictError, match="a trusted source reported the peer that answered"):
+            mem.served(ids[1], peer, cost=cost, source="mallory")
+    assert mem.served(ids[1], "good", cost=0.01, source="mallory").served == "good"  # the same again
+    assert mem.spent() == spent
+    d = mem.route(phi=[1.0])
+    mem.served(d, "bad", cost=0.05, source="mallory")
+    assert mem.served(d, "good", cost=0.01).cost == 0.01

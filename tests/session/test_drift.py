@@ -79,20 +79,11 @@ def test_is_the_scan_over_the_labels_that_stand_now() -> None:
     assert {found.peer: found.confidence for found in mem.drift()} == pytest.approx(sure)
 
 
-def test_a_memory_that_is_opened_again_says_the_same(tmp_path: Path) -> None:
-    mem, _ = filled(labels(120, 80), tmp_path / "memory.db")
-    found = mem.drift()
-    assert found
-    mem.close()
-    with SigmaMem(path=tmp_path / "memory.db") as again:
-        assert again.drift() == found
-
-
 def test_reads_the_end_of_the_ledger_only(monkeypatch: pytest.MonkeyPatch) -> None:
     mem, ids = filled(labels(300, 260))
     whole = mem.drift()
     monkeypatch.setattr(session_drift, "WINDOW", 120)
-    monkeypatch.setattr(session_drift, "_BLOCK", 16)
+    monkeypatch.setattr(session_drift, "_PAGE", 16)
     (found,) = mem.drift()
     assert found.since == whole[0].since
     assert ids.index(found.since) > 180

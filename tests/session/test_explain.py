@@ -2,13 +2,15 @@
 
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from sigma_mem import Settings, SigmaMem
-from sigma_mem.session import explain as explain_
-from sigma_mem.session.explain import explain, pages_before
+from sigma_mem.ledger.records import pages_back
+from sigma_mem.session import sigma
+from sigma_mem.session.explain import explain
 
 PEERS = ["ann", "bob", "cat"]
 
@@ -40,7 +42,7 @@ def lines_read(mem: SigmaMem, monkeypatch) -> list[int]:
 @pytest.mark.parametrize("decay", ["event", "labelled"])
 @pytest.mark.parametrize("peer", PEERS)
 def test_reading_part_of_the_ledger_says_what_reading_all_of_it_does(decay, peer, monkeypatch):
-    monkeypatch.setattr(explain_, "_PAGE", 32)
+    monkeypatch.setattr(sigma, "pages_back", partial(pages_back, size=32))
     mem = taught(120, Settings(gamma=0.97, decay=decay))
     mem.revoke("s1")
     mem.rename_peer("bob", "eve")
@@ -51,7 +53,7 @@ def test_reading_part_of_the_ledger_says_what_reading_all_of_it_does(decay, peer
     part = mem.explain(d.id, peer=name, top=4)
     with mem.journal as fold:
         line, pool = fold.line(d.id), fold.pool
-    pages = pages_before(mem.journal.ledger, line.seq)
+    pages = pages_back(mem.journal.ledger.lines, line.seq - 1)
     whole = explain(line, pages, mem.settings, name, 1000, pool)
     assert part.contributions == whole.contributions[:4]
     assert part.others == len(whole.contributions) - 4
@@ -63,7 +65,7 @@ def test_reading_part_of_the_ledger_says_what_reading_all_of_it_does(decay, peer
 
 
 def test_only_as_many_lines_are_read_as_can_matter(monkeypatch):
-    monkeypatch.setattr(explain_, "_PAGE", 64)
+    monkeypatch.setattr(sigma, "pages_back", partial(pages_back, size=64))
     read = {}
     for events in (150, 600):
         mem = taught(events, Settings(gamma=0.95))
@@ -75,7 +77,7 @@ def test_only_as_many_lines_are_read_as_can_matter(monkeypatch):
 
 
 def test_memory_does_not_grow_with_the_ledger(tmp_path, monkeypatch):
-    monkeypatch.setattr(explain_, "_PAGE", 64)
+    monkeypatch.setattr(sigma, "pages_back", partial(pages_back, size=64))
     most = {}
     for events in (100, 500):
         with taught(events, Settings(gamma=1.0), path=tmp_path / f"{events}.db") as mem:

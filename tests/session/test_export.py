@@ -15,7 +15,7 @@ from sigma_mem import Settings, SigmaMem
 from sigma_mem.admin import backup, export, merge, refold, restore
 from sigma_mem.cli.app import run
 from sigma_mem.errors import ConflictError, InputError, StreamError
-from sigma_mem.streams.columns import Columns, load_table
+from sigma_mem.streams.tables import Columns, load_table
 
 PEERS = ("ann", "bob", "cat")
 

@@ -147,7 +147,8 @@ def stored_bytes(path: Path, text: str) -> list[bytes]:
         rows = db.execute("SELECT seq, body FROM record").fetchall()
     whole = [text.encode(), *(part for seq, *parts in rows if seq in secret for part in parts)]
     others = b" ".join(part for seq, *parts in rows if seq not in secret for part in parts)
-    pieces = [part[at : at + 12] for part in whole for at in range(0, len(part) - 11, 4)]
+    # Long ones: a short piece of what is compressed may come again by chance in a later line.
+    pieces = [part[at : at + 24] for part in whole for at in range(0, len(part) - 23, 4)]
     return [piece for piece in pieces if piece not in others and len(set(piece)) > 6]
 
 

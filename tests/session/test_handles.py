@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
-from sigma_mem.decide import READS, Reads
-from sigma_mem.errors import InputError, StoreBusyError
+from sigma_mem.errors import StoreBusyError
 from sigma_mem.store import InMemoryStore
 
 PEERS = ["a", "b"]
@@ -79,14 +78,6 @@ def test_a_second_memory_on_the_same_file_is_refused_also_through_a_link(tmp_pat
     with SigmaMem(path=link) as mem:
         assert mem.peers == ("a", "b")
     assert sorted(file.name for file in tmp_path.rglob("*")) == ["elsewhere", "m.db", "n.db"]
-
-
-def test_handles_with_other_reads_are_refused() -> None:
-    store = InMemoryStore()
-    mem = SigmaMem(PEERS, store=store, rank=2)
-    with pytest.raises(InputError, match="with other reads"):
-        SigmaMem(store=store, reads=Reads(*list(READS)[:3]))
-    assert mem.events == 0
 
 
 @pytest.mark.parametrize("every", [1, 5])

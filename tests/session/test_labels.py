@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem import SigmaMem
-from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 
 
@@ -66,15 +65,3 @@ def test_one_peer_has_a_label_or_a_score() -> None:
         mem.feedback(d.id)
     with pytest.raises(InputError, match="expected a mapping"):
         mem.feedback(d.id, ["ann"])  # type: ignore[arg-type]
-
-
-def test_the_command_reads_scores_and_refuses_a_bare_0(tmp_path, capsys) -> None:
-    file = str(tmp_path / "memory.db")
-    with SigmaMem(["ann", "bob"], file, encoder="hashed") as mem:
-        id = mem.route("1 + 1?").id
-    assert run(["feedback", "-m", file, id, "ann=1", "bob=0"]) == 2
-    refused = capsys.readouterr().err
-    assert "bob=false for wrong" in refused
-    assert "--scores" in refused
-    assert run(["feedback", "-m", file, id, "ann=1", "bob=0", "--scores"]) == 0
-    assert "ann +1, bob -1" in capsys.readouterr().out

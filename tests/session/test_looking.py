@@ -13,7 +13,7 @@ import pytest
 from learned import assert_alike
 from sigma_mem import SigmaMem
 from sigma_mem.errors import InputError, MissingExtraError, StoreError
-from sigma_mem.session.decisions import seconds_of
+from sigma_mem.session.history import seconds_of
 from sigma_mem.session.trust import TrustByPeer
 
 PEERS = ("ann", "bob")
@@ -84,6 +84,24 @@ def test_history_of_a_peer_that_left_is_still_there() -> None:
     assert len(mem.history("bob")) == 4
 
 
+def test_decisions_are_filtered_by_label_topic_and_confidence() -> None:
+    mem = SigmaMem(["ann", "bob"], encoder="hashed")
+    made = [mem.route(f"What is {i}?", topic="law" if i % 2 else None) for i in range(9)]
+    for i, decision in enumerate(made[:6]):
+        assert decision.peer is not None
+        mem.feedback(decision, {decision.peer: i % 3 == 0})
+    for label, wanted in {"right": [3, 0], "wrong": [5, 4, 2, 1], "none": [8, 7, 6]}.items():
+        assert [d.id for d in mem.decisions(label=label)] == [made[i].id for i in wanted]
+    assert [d.id for d in mem.decisions(1, label="wrong", topic="law")] == [made[5].id]
+    assert [d.id for d in mem.decisions(topic="law")] == [made[i].id for i in (7, 5, 3, 1)]
+    least = min(d.confidence for d in made)
+    assert list(mem.decisions(below=least)) == []
+    assert len(mem.decisions(below=least + 1e-9)) >= 1
+    for wrong in ({"label": "maybe"}, {"below": 1.5}, {"topic": 3}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            list(mem.decisions(**wrong))
+
+
 def test_decisions_are_filtered_and_paged() -> None:
     mem = taught(events=30)
     everything = list(mem.decisions())
@@ -122,16 +140,25 @@ def test_a_decision_prints_in_one_line_compares_and_pickles() -> None:
     assert d.to_dict()["phi"] == d.phi.tolist()
 
 
-@pytest.mark.parametrize("look", ["trust", "overall", "history", "decisions"])
+@pytest.mark.parametrize(
+    "look", ["trust", "overall", "history", "decisions", "explain", "drift", "sources", "spent"]
+)
 def test_everything_becomes_plain_values_a_frame_and_escaped_html(look: str) -> None:
     mem = SigmaMem(["<b>ann", "bob"], encoder="hashed")
+    mem.set_price("<b>ann", per_call=0.5)
+    for number in range(150 if look == "drift" else 1):
+        d = mem.vote("<script>1?", {"<b>ann": "<i>4</i>", "bob": "5"})
+        mem.feedback(d.id, {"<b>ann": number < 100, "bob": True}, source="<i>judge")
     d = mem.vote("<script>1?", {"<b>ann": "<i>4</i>", "bob": "5"})
-    mem.feedback(d.id, {"<b>ann": True})
     found = {
         "trust": lambda: mem.trust("1?"),
         "overall": mem.trust,
         "history": lambda: mem.history("<b>ann"),
         "decisions": mem.decisions,
+        "explain": lambda: mem.explain(d, peer="<b>ann"),
+        "drift": mem.drift,
+        "sources": mem.sources,
+        "spent": mem.spent,
     }[look]()
     json.dumps(found.to_dict(), allow_nan=False)
     frame = found.to_pandas()
@@ -139,7 +166,11 @@ def test_everything_becomes_plain_values_a_frame_and_escaped_html(look: str) -> 
     html = found._repr_html_()
     assert "<table>" in html
     assert not any(tag in html for tag in ("<script>", "<i>", "<b>"))
-    assert len(repr(found)) < 200
+    if look in ("history", "decisions", "drift"):
+        assert str(frame["time"].dtype) == "datetime64[ns, UTC]"
+        assert f"<td>{frame['time'][0]:%Y-%m-%d %H:%M}" in html
+    if look in ("trust", "overall", "history", "decisions"):
+        assert len(repr(found)) < 200
 
 
 def test_a_frame_without_pandas_names_the_pip_command(monkeypatch) -> None:
@@ -179,3 +210,12 @@ def test_readonly_needs_a_file() -> None:
 def test_a_moment_that_is_none_is_refused(when: object) -> None:
     with pytest.raises(InputError, match="expected seconds since 1970"):
         seconds_of(when)  # type: ignore[arg-type]
+
+
+def test_evidence_on_a_topic_is_its_labels():
+    mem = SigmaMem(PEERS)
+    for i in range(6):
+        mem.feedback(mem.route(f"Is clause {i} void?", topic="law"), {PEERS[0]: True})
+    mem.feedback(mem.route("What is 2 + 2?", topic="sums"), {PEERS[0]: True})
+    found = mem.trust().topics
+    assert [round(found[name][PEERS[0]].effective) for name in ("law", "sums")] == [6, 1]

@@ -47,7 +47,6 @@ def test_whoever_changes_what_it_got_changes_nothing_here(tmp_path: Path, kept: 
                         "effective",
                         "canons",
                         "features",
-                        "reads",
                         "details",
                     ):
                         spoil(getattr(out, name))

@@ -7,7 +7,7 @@ import pytest
 
 from learned import assert_alike
 from sigma_mem import SigmaMem
-from sigma_mem.admin import refold
+from sigma_mem.admin import merge, refold
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 
@@ -150,24 +150,6 @@ def test_a_share_is_checked(keep: object) -> None:
         memory().rename_peer("ann", keep=keep)  # type: ignore[arg-type]
 
 
-def test_changes_survive_reopening_from_a_snapshot_and_from_the_ledger(tmp_path) -> None:
-    path = tmp_path / "memory.db"
-    with memory(path) as mem:
-        ids = teach(mem, ann=True, bob=False)
-        mem.rename_peer("ann", keep=0.3)
-        mem.rename_peer("bob", "rob")
-        mem.rename_peer("cat", "kit", keep=0.5)
-        mem.feedback(ids[3], {"bob": True, "cat": True}, amend=True)
-        expected = mem.state.M
-    with SigmaMem(path=path) as mem:
-        np.testing.assert_array_equal(mem.state.M, expected)
-        assert_alike(mem, mem.journal.replayed())
-        mem.feedback(ids[4], {"bob": True, "cat": True}, amend=True)
-        assert_alike(mem, mem.journal.replayed())
-        with SigmaMem(path=path, readonly=True) as reader:
-            assert_alike(reader, mem)
-
-
 def test_peers_may_be_listed_in_any_order_and_synced(tmp_path) -> None:
     path = tmp_path / "memory.db"
     with memory(path) as mem:
@@ -197,10 +179,12 @@ def test_the_commands(tmp_path, capsys) -> None:
         ["rename", "cat", "kit", "--keep", "0"],
         ["remove", "kit"],
         ["add", "dan"],
-        ["add", "kit", "--returning"],
+        ["add", "kit", "--returning", "--like", "ann", "--worth", "5"],
     ):
         assert run(["peers", *words, "-m", path]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "peers: ann, rob, dan, kit"
+    with SigmaMem(path=path) as mem:
+        assert mem.state.labels_of("kit") == pytest.approx(5.0)
     assert run(["peers", "add", "kit", "-m", path]) == 2
     assert run(["peers", "remove", "dan", "-m", path]) == 0
     assert run(["peers", "add", "dan", "-m", path]) == 2
@@ -262,3 +246,92 @@ def test_a_panel_goes_on_after_a_renaming() -> None:
     assert list(again.answers) == ["eve"]
     assert again.next == panel.next
     assert again.decision.peer == "eve"
+
+
+def test_a_peer_starts_like_another_for_so_many_labels() -> None:
+    mem = memory()
+    teach(mem, 40, ann=True, bob=False)
+    M, N = mem.state.M[0], mem.state.N[0]
+    mem.add_peer("ann@low", like="ann", worth=10)
+    np.testing.assert_allclose(mem.state.M[3], M / 4)
+    np.testing.assert_allclose(mem.state.N[3], N / 4)
+    assert mem.state.labels_of("ann@low") == pytest.approx(10.0)
+    assert not mem.state.G[3, :3].any()  # who errs with whom is not known
+    trust = mem.trust(phi=PHI)
+    assert trust["ann"].prob > trust["ann@low"].prob > 0.75 > trust["cat"].prob
+    assert trust["ann@low"].labels == 0
+    assert "like which it started" in str(mem.explain(mem.route(None, phi=PHI).id, peer="ann@low"))
+    assert_alike(mem, mem.journal.replayed())
+
+
+def test_a_record_of_fewer_labels_than_it_may_be_worth_is_taken_as_it_is() -> None:
+    mem = memory()
+    teach(mem, 4, ann=True)
+    mem.add_peer("eve", like="ann", worth=100)
+    assert mem.state.labels_of("eve") == pytest.approx(4.0)
+    mem.add_peer("new", like="bob")  # of whom nothing is known
+    assert mem.state.labels_of("new") == 0.0
+
+
+def test_the_record_that_a_peer_started_from_fades_with_its_own_labels() -> None:
+    fresh, like = memory(), memory()
+    for mem in (fresh, like):
+        teach(mem, 40, ann=True, bob=False)
+    fresh.add_peer("eve")
+    like.add_peer("eve", like="ann", worth=10)
+    apart = []
+    for _ in range(4):
+        apart.append(abs(like.trust(phi=PHI)["eve"].prob - fresh.trust(phi=PHI)["eve"].prob))
+        for mem in (fresh, like):
+            teach(mem, 30, eve=False)
+    assert apart[0] > 0.2
+    assert apart[3] < 0.05 < 0.6 * apart[0]
+    assert_alike(like, like.journal.replayed())
+
+
+def test_labels_of_earlier_events_count_for_both_whenever_they_come() -> None:
+    late, on_time = memory(), memory()
+    ids = teach(late, 8, ann=True), teach(on_time, 8, ann=True)
+    on_time.feedback(ids[1][0], {"ann": False}, amend=True)
+    for mem in (late, on_time):
+        mem.add_peer("eve", like="ann", worth=4)
+        mem.rename_peer("ann", "ann-2", keep=0.5)
+        mem.add_peer("eve@low", like="eve", worth=1)
+        mem.rename_peer("eve", keep=0.5)
+    late.feedback(ids[0][0], {"ann": False}, amend=True)
+    for name in ("M", "N", "G"):
+        np.testing.assert_allclose(getattr(late.state, name), getattr(on_time.state, name), atol=1e-15)
+    ratios = late.state.N[[0, 3, 4], 0, 0] / late.state.N[0, 0, 0]
+    np.testing.assert_allclose(ratios, [1.0, 0.5, 0.25])
+    assert_alike(late, late.journal.replayed())
+
+
+def test_revoking_a_source_takes_its_labels_from_a_peer_that_started_with_them() -> None:
+    mem = memory()
+    ids = teach(mem, 5, ann=True)
+    mem.feedback(ids[0], {"ann": False}, source="liar", amend=True)
+    d = mem.route(None, phi=PHI)
+    mem.feedback(d.id, {"ann": False}, source="liar")
+    mem.add_peer("eve", like="ann", worth=3)
+    before, share = mem.state.N[3, 0, 0], mem.state.N[3, 0, 0] / mem.state.N[0, 0, 0]
+    mem.revoke("liar")
+    assert mem.state.N[3, 0, 0] < before
+    np.testing.assert_allclose(mem.state.M[3], share * mem.state.M[0], atol=1e-15)
+    assert_alike(mem, mem.journal.replayed())
+
+
+@pytest.mark.parametrize(
+    "given", [{"like": "dan"}, {"like": "ann", "worth": 0.0}, {"like": "ann", "worth": True}]
+)
+def test_whom_a_peer_is_like_is_checked(given: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        memory().add_peer("eve", **given)
+
+
+def test_a_merged_memory_keeps_what_a_peer_started_with() -> None:
+    one, two = memory(), memory()
+    teach(one, 10, ann=True)
+    one.add_peer("eve", like="ann", worth=5)
+    both = merge(one, two)
+    np.testing.assert_allclose(both.state.N[both.peers.index("eve")], one.state.N[3])
+    assert_alike(both, both.journal.replayed())

@@ -14,15 +14,15 @@ PHI = np.array([1.0, 0.0])
 
 
 @pytest.mark.parametrize("silent", [0, 1, 31, 32, 33, 64, 95, 96, 97])
-def test_reads_are_the_ledgers_bit_for_bit_after_events_that_no_read_decided(silent: int) -> None:
-    """The second memory begins late: its anchor is where a replay puts it as well."""
+def test_the_state_is_the_ledgers_bit_for_bit_after_events_without_answers(silent: int) -> None:
+    """What answers say begins late: its anchor is where a replay puts it as well."""
     mem = SigmaMem(["a", "b"], rank=2, settings=Settings(gamma=0.5))
     for _ in range(silent):
         mem.route(phi=PHI)
     for right in ("a", "b", "a"):
         d = mem.decide("q", {"a": "1", "b": "2"}, phi=PHI)
         mem.feedback(d.id, {peer: peer == right for peer in mem.peers})
-    live, ledger = mem.reads.pack(), mem.journal.replayed().reads.pack()
+    live, ledger = mem.state.pack(), mem.journal.replayed().state.pack()
     assert live.keys() == ledger.keys()
     assert [name for name in live if live[name].tobytes() != ledger[name].tobytes()] == []
 

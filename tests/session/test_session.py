@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import pytest
 
 from learned import learned
 from sigma_mem import Answer, Settings, SigmaMem
-from sigma_mem.decide import READS, Choice, Read, Reads, View
+from sigma_mem.decide import READS, Choice, Read, View
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError
 from sigma_mem.ledger.fold import Fold
-from sigma_mem.memory import SigmaState
+from sigma_mem.memory.ballots import OPINIONS
 from sigma_mem.session import Explanation
 from sigma_mem.store.inmemory import InMemoryStore
 
@@ -41,31 +40,11 @@ def run(mem: SigmaMem, n: int, seed: int = 0) -> None:
 
 
 def bits(mem: SigmaMem) -> dict[str, np.ndarray]:
-    return bits_of(mem.state, mem.reads)
-
-
-def bits_of(state: SigmaState, reads: SigmaState) -> dict[str, np.ndarray]:
-    return {"state": learned(state), "reads": learned(reads)}
+    return learned(mem.state)
 
 
 def equal(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
     return a == b
-
-
-@pytest.mark.parametrize(
-    "decay", [Settings(), Settings(decay="labelled"), Settings(decay="time", half_life=60.0)]
-)
-def test_replaying_the_ledger_reproduces_the_state_bit_for_bit(decay: Settings) -> None:
-    mem = SigmaMem(PEERS, rank=8, settings=decay)
-    run(mem, 300)
-    mem.add_peer("dan")
-    mem.feedback(mem.route(phi=np.eye(8)[0]).id, {"dan": False}, source="other")
-    mem.revoke("other")
-    mem.remove_peer("bob")
-    run(mem, 50, seed=1)
-    fold = mem.journal.replayed()
-    assert equal(bits(mem), bits_of(fold.state, fold.reads))
-    assert fold.departed == {"bob"}
 
 
 @pytest.mark.parametrize("snapshot_every", [7, 10_000])
@@ -87,50 +66,12 @@ def test_a_lost_snapshot_is_replayed_from_the_ledger(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with SigmaMem(PEERS, path, rank=8, clock=lambda: 1.0) as mem:
         run(mem, 60)
-        before = {key: value.copy() for key, value in bits(mem).items()}
+        before = bits(mem)
     with sqlite3.connect(path) as db:
         db.execute("delete from snapshot")
     db.close()
     with SigmaMem(path=path) as mem:
         assert equal(before, bits(mem))
-
-
-@pytest.mark.parametrize("snapshot", [True, False])
-def test_a_memory_whose_reads_changed_adds_a_column_and_keeps_its_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: bool
-) -> None:
-    path = tmp_path / "memory.db"
-    older = Reads(*(read for read in READS if read.name != "expert-vote"))
-    with SigmaMem(PEERS, path, rank=8, reads=older, clock=lambda: 1.0) as mem:
-        run(mem, 60)
-        before = mem.reads
-    if not snapshot:
-        with sqlite3.connect(path) as db:
-            db.execute("delete from snapshot")
-        db.close()
-    with monkeypatch.context() as applied:
-        lines = []
-        applied.setattr(Fold, "_take", lambda fold, record, seq: lines.append(seq))
-        with SigmaMem(path=path, readonly=True):
-            assert (not lines) == snapshot
-    with SigmaMem(path=path) as mem:
-        assert mem.reads.peers == READS.names
-        for name in older.names:
-            mine, theirs = mem.reads.peers.index(name), before.peers.index(name)
-            np.testing.assert_allclose(mem.reads.M[mine], before.M[theirs], atol=1e-12)
-        assert not mem.reads.N[READS.names.index("expert-vote")].any()
-        fresh = mem.journal.replayed()
-        assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
-
-
-def test_a_memory_that_started_from_another_read_is_replayed(tmp_path: Path) -> None:
-    path = tmp_path / "memory.db"
-    older = Reads(READS["majority"], *(read for read in READS if read.name != "majority"))
-    with SigmaMem(PEERS, path, rank=8, reads=older, clock=lambda: 1.0) as mem:
-        run(mem, 60)
-    with SigmaMem(path=path) as mem:
-        fresh = mem.journal.replayed()
-        assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
 
 
 def last_peer(view: View) -> Choice:
@@ -145,13 +86,7 @@ def test_a_read_is_a_value_that_can_be_added() -> None:
     answers = {"ann": "1", "bob": "1", "cat": "2"}
     d = mem.vote("?", answers, phi=np.eye(8)[0], read="last-peer")
     assert (d.read, d.peer) == ("last-peer", "cat")
-    for _ in range(60):  # only the new read is ever right
-        d = mem.decide("?", answers, phi=np.eye(8)[0])
-        assert d.reads["last-peer"] == "cat"
-        mem.feedback(d.id, {"ann": False, "bob": False, "cat": True})
-        if d.read == "adaptive:last-peer":
-            break
-    assert len(mem.reads.peers) == len(READS) + 1
+    assert mem.decide("?", answers, phi=np.eye(8)[0], read="last-peer").peer == "cat"
     with pytest.raises(InputError, match="read is 'last-peer'; expected one of"):
         SigmaMem(PEERS, rank=8).vote("?", answers, phi=np.eye(8)[0], read="last-peer")
     assert "last-peer" not in READS.names
@@ -180,7 +115,7 @@ def test_an_interrupt_between_ledger_and_state_leaves_the_state_of_the_ledger(
         with pytest.raises(KeyboardInterrupt):
             mem.feedback(d.id, {"ann": True})
     fresh = mem.journal.replayed()
-    assert equal(bits(mem), bits_of(fresh.state, fresh.reads))
+    assert equal(bits(mem), learned(fresh.state))
     before = mem.state.overall()[1]
     mem.feedback(d.id, {"ann": True})  # a retry finds it in the ledger and in the state
     assert np.array_equal(mem.state.overall()[1], before)
@@ -198,14 +133,15 @@ def test_feedback_on_an_event_from_before_the_snapshot_is_not_lost() -> None:
     assert equal(bits(SigmaMem(store=store)), bits(mem))
 
 
-def test_reads_are_judged_although_the_event_was_voted_on_again() -> None:
+def test_votes_are_judged_although_the_event_was_voted_on_again() -> None:
     mem = SigmaMem(PEERS, rank=8)
     answers = {"ann": "1", "bob": "2", "cat": "2"}
     for _ in range(12):  # ann alone is right, the others agree: routes learn it, a majority never does
         d = mem.decide("question", answers, phi=np.eye(8)[0])
         mem.vote("question", answers, phi=np.eye(8)[0], after=d.id)
         mem.feedback(d.id, {"ann": True, "bob": False, "cat": False})
-    assert mem.reads.overall()[1].sum() > 0.0
+    assert mem.state.ballots().likelihood.all()
+    assert mem.decide("question", answers, phi=np.eye(8)[0]).peer == "ann"
 
 
 def test_explain_takes_the_score_apart_exactly() -> None:
@@ -230,8 +166,8 @@ def test_explain_takes_the_score_apart_exactly() -> None:
         mem.explain(d.id, peer="eve")
 
 
-def test_decide_learns_which_read_to_trust() -> None:
-    """bob is always right and outvoted: only reads that know him are right."""
+def test_decide_learns_which_vote_to_trust() -> None:
+    """bob is always right and outvoted: only votes that know him are right."""
     mem = SigmaMem(PEERS, rank=2)
     phi = np.array([1.0, 0.0])
     right = []
@@ -240,8 +176,8 @@ def test_decide_learns_which_read_to_trust() -> None:
         mem.feedback(d.id, {"ann": False, "bob": True, "cat": False})
         right.append(d.peer == "bob")
     assert all(right[-30:])
-    reads = dict(zip(mem.reads.peers, mem.reads.read(phi).prob, strict=True))
-    assert reads["majority"] < 0.35 < 0.49 < reads["calibrated-route"]
+    assert OPINIONS[0].vote == "leader"
+    assert mem.state.ballots().likelihood[0] > -6.0  # of sixty labels
 
 
 def test_a_null_canon_cannot_win() -> None:
@@ -336,15 +272,7 @@ def test_an_exploring_route_reports_its_propensity() -> None:
     assert 0.9 < d.propensity <= 1.0
 
 
-def test_an_unknown_read_is_an_error() -> None:
-    mem = SigmaMem(PEERS, rank=2)
-    with pytest.raises(InputError, match="expected one of"):
-        mem.route(phi=[1.0, 0.0], read="best")
-    with pytest.raises(InputError, match="expected one of"):
-        mem.vote(None, {"ann": "1"}, phi=[1.0, 0.0], read="best")
-
-
-def test_looking_at_the_memory_over_reads_moves_no_anchor() -> None:
+def test_looking_moves_no_anchor() -> None:
     mem = SigmaMem(["a", "b"], rank=2, settings=Settings(gamma=0.5))
     phi = np.array([1.0, 0.0])
     for _ in range(33):
@@ -353,4 +281,4 @@ def test_looking_at_the_memory_over_reads_moves_no_anchor() -> None:
         d = mem.decide("?", {"a": "1", "b": "2"}, phi=phi)
         mem.feedback(d.id, {"a": right, "b": not right})
     replayed = mem.journal.replayed()
-    assert equal(bits(mem), bits_of(replayed.state, replayed.reads))
+    assert equal(bits(mem), learned(replayed.state))

@@ -18,7 +18,6 @@ from sigma_mem import Settings, SigmaMem
 from sigma_mem.errors import InputError
 from sigma_mem.ledger.lines import FeedbackLine, Line
 from sigma_mem.ledger.records import record_of
-from sigma_mem.ledger.snapshot import pack_fold
 from sigma_mem.store import InMemoryStore
 
 PEERS = ("ann", "bob", "cat")
@@ -62,12 +61,15 @@ def play(mem: SigmaMem, step: tuple[Any, ...], ids: list[str]) -> None:
 
 
 def as_it_stands(mem: SigmaMem) -> SigmaMem:
-    """A new memory that was told only what stands, in one line a source and event, with recorded weights."""
+    """A new memory that was told only what stands, with recorded weights.
+
+    A source has one line an event for what it said before a trusted one, and one for what it said afterwards.
+    """
     lines = list(mem.journal.ledger.lines())
     revoked = {one.name for one in mem.sources() if one.revoked}
-    said: dict[tuple[str, str], Line[FeedbackLine]] = {}
+    said: dict[tuple[str, str, bool], Line[FeedbackLine]] = {}
     for line in lines:
-        key = line.event, getattr(line.body, "source", "")
+        key = line.event, getattr(line.body, "source", ""), getattr(line.body, "told", False)
         if line.kind == "feedback" and key in said:
             merged = {**said[key].body.labels, **line.body.labels}
             said[key] = said[key]._replace(body=replace(said[key].body, labels=merged))
@@ -84,7 +86,7 @@ def assert_same(a: SigmaMem, b: SigmaMem) -> None:
         np.testing.assert_allclose(getattr(a.state, name), getattr(b.state, name), atol=1e-11, err_msg=name)
     for n in range(4):
         assert a.state.alternatives(unit(n)) == pytest.approx(b.state.alternatives(unit(n)), abs=1e-9)
-        np.testing.assert_allclose(a.reads.read(unit(n)).prob, b.reads.read(unit(n)).prob, atol=1e-9)
+        np.testing.assert_allclose(a.state.read(unit(n)).prob, b.state.read(unit(n)).prob, atol=1e-9)
     heard = {one.name: one for one in b.sources()}
     for one in a.sources():
         if not one.revoked:
@@ -104,25 +106,6 @@ def test_only_what_stands_counts(trusted: tuple[str, ...], steps: list[tuple[Any
         if step == ("reopen",):
             mem = SigmaMem(store=store)
     assert_same(mem, as_it_stands(mem))
-
-
-@pytest.mark.parametrize("trusted", TRUSTED, ids=str)
-def test_live_and_replay_agree_bit_for_bit(trusted: tuple[str, ...]) -> None:
-    rng = np.random.default_rng(4)
-    mem = SigmaMem(PEERS, rank=4, settings=Settings(trusted=trusted), clock=lambda: 0.0)
-    ids: list[str] = []
-    for n in range(150):
-        play(mem, ("decide", n), ids)
-        for source in SOURCES:
-            if rng.random() < 0.5:
-                said = {peer: bool(rng.random() < 0.6) for peer in PEERS}
-                mem.feedback(ids[rng.integers(len(ids))], said, source=source, amend=True)
-        if n in (50, 90):
-            mem.revoke("x")
-            mem.revoke("x", undo=True)
-    mem.revoke("y")
-    with mem.journal as fold:
-        assert pack_fold(fold) == pack_fold(mem.journal.replayed())
 
 
 def test_a_revocation_can_be_taken_back_and_made_again() -> None:
@@ -156,7 +139,7 @@ def test_sources_with_odd_names_can_be_revoked() -> None:
             assert mem.revoke(source) == 1
             assert mem.revoke(source, undo=True) == 1
     for source in ("", "a\0b", None):
-        with pytest.raises(InputError, match="expected the name of who says so"):
+        with pytest.raises(InputError, match="expected the name of a source"):
             mem.feedback(d.id, {"ann": True}, source=source)  # type: ignore[arg-type]
 
 
@@ -203,9 +186,9 @@ def lying() -> Iterator[SigmaMem]:
     for n in range(50):
         d = mem.route(phi=unit(n))
         truth = {"ann": True, "bob": n % 2 == 0, "cat": False}
-        mem.feedback(d.id, truth, source="ci")
         mem.feedback(d.id, truth, source="good")
         mem.feedback(d.id, {"ann": False, "bob": False, "cat": True}, source="colluder")
+        mem.feedback(d.id, truth, source="ci")
         mem.feedback(mem.route(phi=unit(n)).id, {"ann": False, "cat": True}, source="stranger")
     yield mem
     mem.close()
@@ -226,6 +209,57 @@ def test_sources_say_what_each_is_worth(lying: SigmaMem) -> None:
     assert {one.lines for one in by_name.values()} == {50}
     reading = mem.state.read(unit(1))
     assert reading.prob[0] > 0.8 > 0.2 > reading.prob[2]
+
+
+LIE = {"ann": False, "bob": False, "cat": True}
+
+
+def honest_where(mem: SigmaMem, attack: str) -> None:
+    """A trusted source labels one event in five; x says the same there, and lies everywhere else."""
+    rng = np.random.default_rng(7)
+    for n in range(400):
+        d = mem.route(phi=unit(n % 40))
+        truth = {peer: bool(rng.random() < right) for peer, right in zip(PEERS, (0.9, 0.6, 0.1), strict=True)}
+        checked = n % 5 == 0
+        if attack in ("amended", "always"):
+            mem.feedback(d, LIE, source="x")
+        elif attack == "completed":
+            mem.feedback(d, {"cat": truth["cat"]} if checked else LIE, source="x")
+        elif attack == "foreseen":
+            mem.feedback(d, truth if checked else LIE, source="x")
+        if checked:
+            mem.feedback(d, {"ann": truth["ann"]} if attack == "others" else truth, source="ci")
+        if attack == "echoed":
+            mem.feedback(d, truth if checked else LIE, source="x")
+        elif attack == "others":  # nobody else labels bob and cat
+            mem.feedback(d, {**LIE, "ann": truth["ann"]} if checked else LIE, source="x")
+        elif attack in ("amended", "completed") and checked:
+            mem.feedback(d, truth, source="x", amend=True)
+
+
+@pytest.mark.parametrize("attack", ["always", "echoed", "amended", "completed", "foreseen", "others"])
+def test_a_source_that_lies_only_where_nobody_checks_changes_no_route(attack: str) -> None:
+    mem = SigmaMem(PEERS, rank=4, settings=Settings(trusted=("ci",)), seed=0)
+    honest_where(mem, attack)
+    if attack in ("always", "echoed", "amended", "others"):
+        assert {one.name: one.weight for one in mem.sources()}["x"] <= 0.02
+    assert all(mem.route(phi=unit(n)).peer == "ann" for n in range(40))
+
+
+def test_who_repeats_a_trusted_source_weighs_little_until_it_speaks_first() -> None:
+    mem = SigmaMem(PEERS, rank=4, settings=Settings(trusted=("ci",)))
+
+    def weight_after(events: int, first: bool) -> float:
+        for n in range(events):
+            d = mem.route(phi=unit(n))
+            truth = {"ann": n % 4 > 0, "bob": n % 2 == 0, "cat": n % 4 == 0}
+            for source in ("x", "ci") if first else ("ci", "x"):
+                mem.feedback(d, truth, source=source)
+        return {one.name: one.weight for one in mem.sources()}["x"]
+
+    assert weight_after(60, first=False) <= 0.02
+    assert weight_after(12, first=True) > 0.4
+    assert weight_after(60, first=False) > 0.4
 
 
 def test_revoking_costs_what_the_source_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,3 +288,30 @@ def test_revoking_costs_what_the_source_wrote(tmp_path: Path, monkeypatch: pytes
         assert mem.state.read(unit(1)).effective[0] == pytest.approx(
             sum((unit(n) @ unit(1)) ** 2 * mem.settings.gamma ** (39 - n) for n in range(40) if n % 10)
         )
+
+
+def test_a_label_may_have_a_share_of_its_sources_weight():
+    labels = {"ann": True, "bob": False}
+    found = {}
+    for weight in (1.0, 0.5):
+        mem = SigmaMem(["ann", "bob"], encoder="hashed", settings=Settings(trusted=()))
+        d = mem.route("What is 2 + 2?")
+        mem.feedback(d.id, labels, source="rubric", weight=weight)
+        trust = mem.trust("What is 2 + 2?")
+        found[weight] = (trust["ann"].effective, trust["ann"].prob)
+        mem.feedback(d.id, labels, source="rubric", weight=weight)  # again: nothing changes
+        mem.feedback(d.id, {"ann": 0.9}, source="rubric", weight=weight, amend=True)  # weighs as at first
+        assert mem.trust("What is 2 + 2?")["ann"].effective == trust["ann"].effective
+    assert found[0.5][0] == pytest.approx(found[1.0][0] / 2)
+    assert 0.5 < found[0.5][1] < found[1.0][1]  # little evidence, and not evidence of one half
+
+
+def test_a_trusted_source_weighs_one_and_a_weight_is_a_share():
+    mem = SigmaMem(["ann"], encoder="hashed", settings=Settings(trusted=("ci",)))
+    d = mem.route("What is 2 + 2?")
+    with pytest.raises(InputError, match="'ci', which is trusted and weighs 1"):
+        mem.feedback(d.id, {"ann": True}, source="ci", weight=0.5)
+    for weight in (0.0, -1.0, 2.0, "much"):
+        with pytest.raises(InputError, match="weight is"):
+            mem.feedback(d.id, {"ann": True}, source="rubric", weight=weight)
+    assert mem.decision(d.id).labels == {}

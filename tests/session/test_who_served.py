@@ -122,8 +122,27 @@ def test_two_decisions_of_an_event_may_be_served_by_two(taught):
 
 def test_unknown_peers_are_refused(taught):
     d = taught.route(phi=X)
-    with pytest.raises(InputError, match="peer is 'eve'; expected one of the peers of then"):
+    with pytest.raises(InputError, match="peer is 'eve'; expected one of the peers at that time"):
         taught.served(d, "eve")
     nobody = taught.vote(None, {"ann": None}, phi=X)
     with pytest.raises(InputError, match="chose nobody"):
         taught.served(nobody)
+
+
+def test_what_peers_wrote_is_kept_and_forgotten():
+    mem = SigmaMem(["ann", "bob", "cat"], encoder="hashed")
+    voted = mem.vote("2 + 2?", {"ann": "4", "bob": "It is FOUR, I think.", "cat": "It is 4."}, canon="number")
+    assert voted.answers == {}
+    assert mem.decision(voted).answers == {"ann": "4", "bob": "It is FOUR, I think.", "cat": "It is 4."}
+    routed = mem.route("Capital of Peru?")
+    mem.served(routed, "cat", answer="Lima.")
+    mem.served(routed, "cat", answer="Lima, of course.")
+    assert mem.decision(routed).answers == {"cat": "Lima, of course."}
+    mem.rename_peer("cat", "kit")
+    assert mem.decision(routed).answers == {"cat": "Lima, of course."}
+    assert mem.forget(text="of course") == 1
+    assert mem.forget(text="i think") == 1
+    secret = SigmaMem(["ann", "bob"], encoder="hashed", keep_text=False)
+    voted = secret.vote("2 + 2?", {"ann": "It is 4.", "bob": "It is 5."})
+    secret.served(voted, "bob", answer="It is 5.")
+    assert secret.decision(voted).answers == {}

@@ -10,7 +10,7 @@ import pytest
 from sigma_mem import SigmaMem
 from sigma_mem.admin import export, restore
 from sigma_mem.errors import InputError, UnknownDecisionError
-from sigma_mem.store.postgres.connections import PostgresAddress
+from sigma_mem.store.postgres.tables import PostgresAddress
 
 SAID = ("QUESTIONTEXT", "ANSWERTEXT", "TOPICNAME", "REFNAME", "FEEDBACKID", "SOURCENAME")
 

@@ -13,7 +13,7 @@ import pytest
 from invariants.keeping import Interrupted, interrupt_after
 from sigma_mem.errors import StoreBusyError, StoreError
 from sigma_mem.store import SqliteStore
-from sigma_mem.store.lockfile import LockFile
+from sigma_mem.store.file import LockFile
 
 HOLD = """
 import sys
@@ -210,3 +210,10 @@ def test_an_interrupt_at_any_line_of_an_opening_leaves_no_lock(tmp_path: Path) -
         LockFile(path).release()
         lines += 2
     assert lines > 50
+
+
+def test_a_system_without_flock_is_refused_with_what_works_there(path, monkeypatch):
+    monkeypatch.setattr("sigma_mem.store.file.fcntl", None)  # as on Windows
+    with pytest.raises(StoreError, match=r"no flock; .* Use path=None for a memory without a file"):
+        SqliteStore(path)
+    assert not path.exists()

@@ -4,6 +4,7 @@ import itertools
 import os
 import threading
 import traceback
+from contextlib import closing
 
 import pytest
 
@@ -21,8 +22,7 @@ from sigma_mem.store import PostgresStore, Snapshot, open_store
 from sigma_mem.store.base import Erased
 from sigma_mem.store.open import shown_path
 from sigma_mem.store.postgres import tables as migration
-from sigma_mem.store.postgres.connections import PostgresAddress
-from sigma_mem.store.postgres.tables import upgrade_postgres
+from sigma_mem.store.postgres.tables import PostgresAddress, upgrade_postgres
 
 SECRET = "secret-of-tests"
 
@@ -262,7 +262,7 @@ def test_without_the_driver_the_error_names_the_extra(postgres, monkeypatch):
 
 
 def test_who_waits_too_long_for_a_turn_is_told_so(postgres, record, monkeypatch):
-    monkeypatch.setattr("sigma_mem.store.postgres.connections.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("sigma_mem.store.postgres.tables.LOCK_SECONDS", 0.1)
     one, two = PostgresStore(postgres), PostgresStore(postgres)
     with one.turn("ns"):
         with pytest.raises(StoreBusyError, match="held the lock"):
@@ -376,7 +376,7 @@ def test_a_call_waits_for_a_server_that_comes_back(postgres_server, postgres, re
 def test_a_server_that_stays_away_is_one_clear_error_and_all_goes_on_after_it(
     postgres_server, postgres, record, monkeypatch
 ):
-    monkeypatch.setattr("sigma_mem.store.postgres.connections.PATIENCE", 0.2)
+    monkeypatch.setattr("sigma_mem.store.postgres.tables.PATIENCE", 0.2)
     store = PostgresStore(postgres)
     store.append("ns", [record(1)])[1].wait()
     postgres_server.stop()
@@ -448,3 +448,14 @@ def test_nobody_waits_for_a_writer_that_ended(postgres, record, monkeypatch):
     again = PostgresStore(postgres)
     assert [r.id for r in again.records("ns")] == [record(1).id]
     again.close()
+
+
+@pytest.mark.timeout(60)
+def test_who_waits_for_room_in_the_queue_lets_the_writer_write(postgres, record):
+    with closing(PostgresStore(postgres)) as store:
+        store.append("ns", [record("first")])[1].wait()
+        store._tails["ns"].capacity = 2
+        with store.turn("ns"):
+            for n in range(30):
+                store.append("ns", [record(f"{n}-{k}") for k in range(3)])
+        assert len(list(store.records("ns"))) == 91

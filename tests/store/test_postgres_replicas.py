@@ -51,7 +51,7 @@ def test_feedback_goes_to_any_of_them_at_once(two, bits):  # noqa: F811
     assert taken.event == decision.event
     one.feedback(decision.id, {"ann": True})  # the same again is no other line
     assert [r.kind for r in one.store.of_event("default", decision.id)].count("feedback") == 1
-    with pytest.raises(ConflictError, match="said"):
+    with pytest.raises(ConflictError, match="labelled"):
         one.feedback("task-1", {"ann": False})
     assert other.decide(None, {"ann": "1", "bob": "2"}, phi=PHI, ref="task-1").event == decision.event
     within_a_second(lambda: bits(one) == bits(other))

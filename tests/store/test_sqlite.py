@@ -104,17 +104,6 @@ def test_a_line_that_cannot_be_written_fails_alone(path, record):
     store.close()
 
 
-def test_the_ids_that_a_memory_gives_itself_cannot_be_taken(path):
-    with SigmaMem(["p", "q"], path, rank=1) as mem:
-        d = mem.route(phi=[1.0])
-        for taken in (f"{d.id}/0", f"{d.id}/1", "0123abcd-7/1", "mine~1"):
-            with pytest.raises(InputError, match="may give to other feedback"):
-                mem.feedback(d.id, {"q": True}, source="mallory", id=taken)
-        first = mem.feedback(d.id, {"p": True}, source="alice")
-        assert mem.feedback(d.id, {"p": True}, source="alice", id=first.id).id == first.id
-        assert mem.feedback(d.id, {"q": True}, source="bob").id != first.id
-
-
 # ---- reading beside a writer
 
 

@@ -50,15 +50,20 @@ def gate():
 @pytest.fixture
 def writer(gate):
     made = Writer(gate.write, gate.end)
-    made.tail("ns").capacity = 4
+    made.new_tail("ns").capacity = 4
     made.start()
     yield made
     gate.open.set()
     made.stop()
 
 
+def tail_of(writer, namespace):
+    known = [tail for tail in writer.tails if tail.namespace == namespace]
+    return known[0] if known else writer.new_tail(namespace)
+
+
 def append(writer, id, namespace="ns"):
-    tail = writer.tail(namespace)
+    tail = tail_of(writer, namespace)
     if tail.space is None:  # as a store does: nothing was written yet, or a commit failed
         tail.space = Space(1, namespace, 0)
     return tail.append([Record("decision", id, id, b"")], None, None, lambda *_: False)
@@ -112,7 +117,7 @@ def test_a_failed_batch_drops_itself_and_everything_behind_it_only(writer, gate)
     gate.entered.acquire()
     gate.open.clear()
     gate.broken["ns"] = StoreError("disk full")
-    tail = writer.tail("ns")
+    tail = tail_of(writer, "ns")
     (seq_a, a), _ = append(writer, "a"), gate.entered.acquire()
     seq_b, b = append(writer, "b")
     assert (seq_a, seq_b) == (2, 3)
@@ -142,8 +147,8 @@ def test_a_namespace_that_cannot_be_written_fails_alone(writer, gate):
         ticket.wait()
     with pytest.raises(StoreError, match="UNIQUE"):
         bad.wait()
-    assert [writer.tail(f"tenant{n}").epoch for n in range(3)] == [0, 0, 0]
-    assert writer.tail("poison").epoch == 1
+    assert [tail_of(writer, f"tenant{n}").epoch for n in range(3)] == [0, 0, 0]
+    assert tail_of(writer, "poison").epoch == 1
 
 
 def test_flush_raises_what_the_batch_met_and_drain_does_not(writer, gate):
@@ -153,10 +158,10 @@ def test_flush_raises_what_the_batch_met_and_drain_does_not(writer, gate):
     append(writer, "b")
     threading.Timer(0.05, gate.open.set).start()
     with pytest.raises(StoreError, match="disk full"):
-        writer.tail("ns").flush()
+        tail_of(writer, "ns").flush()
     append(writer, "c")
-    writer.tail("ns").drain()
-    assert writer.tail("ns").epoch == 2
+    tail_of(writer, "ns").drain()
+    assert tail_of(writer, "ns").epoch == 2
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -207,13 +212,13 @@ def test_who_waits_does_not_linger(writer, gate, monkeypatch):
     append(writer, "0")
     append(writer, "1")[1].wait()
     append(writer, "2")
-    writer.tail("ns").flush()
+    tail_of(writer, "ns").flush()
     assert gate.sizes() == [2, 1]
 
 
 def test_a_job_is_done_after_what_was_queued_before_it_and_says_how_it_failed(writer, gate):
     done, errors = [], []
-    tail = writer.tail("ns")
+    tail = tail_of(writer, "ns")
 
     def fail():
         raise StoreError("no room")

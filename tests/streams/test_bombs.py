@@ -14,7 +14,7 @@ from sigma_mem.admin.transfer import read_ledger
 from sigma_mem.errors import InputError, StreamError
 from sigma_mem.streams import load_stream
 from sigma_mem.streams.jsonl import zstd
-from sigma_mem.streams.rows import parse
+from sigma_mem.streams.tables import parse
 
 MEGABYTE = b"a" * 1_000_000
 LOAD = """

@@ -102,7 +102,7 @@ def page_code(page: str) -> str:
 
 def documented_commands() -> list[list[str]]:
     """Every command that a page names, such as ``["bench", "cf"]``."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     named = re.findall(r"^\| `sigma-mem (\w+)` \|", text, re.MULTILINE)
     grouped = re.findall(r"sigma-mem ((?:bench|train|center) [a-z-]+)", text)

@@ -1,7 +1,7 @@
 """Answers as the memory sees them: a canonical form to vote with, and features of the text.
 
-`canon` reads the final answer out of a response; equal canons vote together. `stated` finds where the answer
-stands; `number`, `literal` (with JSON), `latex` and `program` read the forms that need more than a line.
+`canon` reads the final answer out of a response; equal canons vote together. `stated` finds the answer in a
+response; `forms` reads the forms that need more than a line.
 `features` turns the text of an answer into numbers, from which the memory learns what kind of text tends to
 be right. `chat` turns messages into the text of a question.
 """

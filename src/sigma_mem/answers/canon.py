@@ -1,8 +1,8 @@
-"""Canonical answers: equal canons vote together, None where nothing can be read.
+"""Canonical answers: equal canons vote together, None if nothing can be read.
 
 First the part of a response that states its answer is found (`stated`), then that part is read. Choice
 letters and short text are read in this file, every other form in a file of its own. Reading takes time linear
-in the length of the text, needs no network and raises nothing but the errors of this package.
+in the length of the text, needs no network and raises only errors of this package.
 """
 
 import re
@@ -12,37 +12,43 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, get_args
 
-from sigma_mem.answers.latex import SUPERSCRIPT, has_words, plain_latex, simplify_math, to_latex
-from sigma_mem.answers.literal import parse_json, parse_literal, parse_value
-from sigma_mem.answers.number import number_in, whole_number
-from sigma_mem.answers.program import canonical_program, starts_program
+from sigma_mem.answers.forms import (
+    SUPERSCRIPT,
+    canonical_program,
+    number_in,
+    parse_json,
+    parse_literal,
+    parse_value,
+    plain_latex,
+    starts_program,
+    whole_number,
+)
 from sigma_mem.answers.stated import fenced_blocks, final_answer, narrow, unwrap, without_thoughts
 from sigma_mem.errors import InputError
 
-Kind = Literal["auto", "number", "math", "choice", "text", "json", "code", "program"]
+Kind = Literal["auto", "number", "choice", "text", "json", "code", "program"]
 Canon = Kind | Callable[[str], str | None]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-_PROSE = 400  # characters; unmarked mathematics or code that is longer is reasoning, not an answer
+_PROSE = 400  # characters; unmarked code that is longer is reasoning, not an answer
 
 
 def canon(text: str, kind: Kind = "auto") -> str | None:
-    r"""Return the canonical form of an answer, or None where nothing can be read.
+    r"""Return the canonical form of an answer, or None if nothing can be read.
 
     The text may be a whole response that states its answer ("… the answer is (F)."), with reasoning before
-    it (``<think>…</think>``). ``kind`` is the type of task: ``"auto"`` looks at the answer itself, ignores
-    case, articles and punctuation, except where punctuation tells answers apart (C++, 3:45), needs no extra
-    and takes microseconds. ``"math"`` compares by math-verify (MissingExtraError without the extra
-    ``streams``), ``"json"`` and ``"code"`` (a Python literal) by value; ``"program"`` is source code.
+    it (``<think>…</think>``). ``kind`` is the type of task: ``"auto"`` chooses by the answer itself, ignores
+    case, articles and punctuation, except if punctuation distinguishes answers (C++, 3:45). ``"json"`` and
+    ``"code"`` (a Python literal) compare by value; ``"program"`` is source code.
 
     >>> canon("391"), canon("The answer is 391."), canon("$1,200.00"), canon("(B)")
     ('391', '391', '1200', 'B')
     >>> canon("The Eiffel Tower."), canon("[1,2]"), canon(r"\boxed{\frac12}"), canon(" ")
     ('eiffel tower', '[1, 2]', '0.5', None)
-    >>> canon("x = 5", "number"), canon("2(x+1)", "math") == canon("2x + 2", "math")
-    ('5', True)
-    >>> canon("The answer is (F).", "choice"), canon("abc", "code") == canon("'abc'", "code")
-    ('F', True)
+    >>> canon("x = 5", "number"), canon("The answer is (F).", "choice")
+    ('5', 'F')
+    >>> canon("abc", "code") == canon("'abc'", "code")
+    True
     """
     if kind not in KINDS:
         raise InputError(f"got answer kind {kind!r}; expected one of {', '.join(KINDS)}")
@@ -63,8 +69,6 @@ def canon(text: str, kind: Kind = "auto") -> str | None:
         return _choice(text, unwrap(answer))
     if kind == "text":
         return _short_text(unwrap(answer)) or None
-    if kind == "math":
-        return _math(unwrap(answer), stated is not None)
     return _code(answer, stated is not None)
 
 
@@ -90,20 +94,7 @@ def _auto(answer: str) -> str | None:
         return canonical_program(answer)
     if "\\" in answer and len(answer) < 200:  # longer ones are prose, kept as they are
         answer = plain_latex(answer)
-    return whole_number(answer) or _cautious_text(answer) or None
-
-
-def _math(answer: str, stated: bool) -> str | None:
-    """Read a plain number directly, have math-verify simplify the rest; words are short text."""
-    answer = to_latex(answer)
-    if re.fullmatch(r"[\s_?.…-]*", answer) or (not stated and len(answer) > _PROSE):
-        return None
-    plain = plain_latex(answer)
-    if (value := whole_number(plain)) is not None:
-        return value
-    if len(answer) > _PROSE or not answer.isascii() or has_words(answer):
-        return _cautious_text(answer) or None
-    return simplify_math(answer) or plain
+    return whole_number(answer) or cautious_text(answer) or None
 
 
 def _code(answer: str, stated: bool) -> str | None:
@@ -116,7 +107,7 @@ def _code(answer: str, stated: bool) -> str | None:
     if not stated and (not answer or len(answer) > _PROSE):
         return None
     quoted = len(answer) > 1 and answer[0] == answer[-1] and answer[0] in "'\""
-    return answer[1:-1] if quoted else answer  # a string with a bare line break is no literal
+    return answer[1:-1] if quoted else answer  # a string with a bare line break is not a literal
 
 
 # --- choice letters: (B), B. and "the answer is B" are the same answer ---
@@ -164,8 +155,8 @@ def _short_text(text: str) -> str:
     return bare or folded
 
 
-def _cautious_text(text: str) -> str:
-    """Like `_short_text`, but punctuation stays where it can tell answers apart: C++ or C, 3:45 or 345."""
+def cautious_text(text: str) -> str:
+    """Like `_short_text`, but punctuation stays if it can distinguish answers: C++ or C, 3:45 or 345."""
     if _TELLING.search(text) is None:
         return _short_text(text)
     folded = _fold_case(text)

@@ -1,4 +1,4 @@
-"""Chat messages as a question: the text of what the user said."""
+"""Chat messages as a question: the text of the user's messages."""
 
 from collections.abc import Mapping, Sequence
 from reprlib import repr as brief
@@ -13,9 +13,9 @@ _EXPECTED = 'expected text, or chat messages like [{"role": "user", "content": "
 
 
 def question_text(question: Question | None) -> str | None:
-    """Return a question as text; of chat messages, what the user's say, with blank lines between.
+    """Return a question as text; of chat messages, the user's texts, with blank lines between.
 
-    Messages of other roles count only where there is none of the user. Of a message with several parts the
+    Messages of other roles count only if there is none of the user. Of a message with several parts the
     texts count; images, sound and files are ignored.
 
     >>> question_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "17 * 23?"}])
@@ -26,8 +26,12 @@ def question_text(question: Question | None) -> str | None:
     if not isinstance(question, list | tuple):
         raise InputError(f"the question is {brief(question)}; {_EXPECTED}")
     messages: Messages = question
-    said = [(message.get("role"), text) for message in messages if (text := _message_text(message))]
-    texts = [text for role, text in said if role == "user"] or [text for _, text in said]
+    texts: list[str] = []
+    others: list[str] = []
+    for message in messages:
+        if text := _message_text(message):
+            (texts if message.get("role") == "user" else others).append(text)
+    texts = texts or others
     if not texts:
         raise InputError("the chat messages hold no text, and images are not read; expected some text")
     return checked_text("\n\n".join(texts), "the question")

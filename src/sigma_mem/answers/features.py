@@ -1,7 +1,7 @@
 """Text features: how each answer to a question is written, as a few numbers.
 
-Who answered and what was asked says most about whether an answer is right; how it is written adds a little.
-A response that repeats itself, has no numbers of its own or uses words that nobody else uses is wrong
+Which peer answered and what was asked is most of what predicts a right answer. How it is written adds a
+little. A response that repeats itself, has no numbers of its own or uses words that nobody else uses is wrong
 more often than its peers'. Which features predict correctness, and how strongly, the memory learns.
 `prepare_answers` reads canons and features of the answers that a decision is given.
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from reprlib import repr as brief
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +31,6 @@ FEATURES = (
 )  # fmt: skip
 FEATURES_VERSION = 1  # kept with the features in the ledger; a memory never mixes two versions
 _LAST = 4000  # characters read: the end of a text, where the answer is
-_FEW = 16  # answers that are compared pair by pair
-_WORDS_AT_ONCE = 4096  # words in a product of matrices
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _DOUBT = """almost apologize approx approximate approximately assume assumed assumes assuming assumption
@@ -56,15 +56,16 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
     """
     asked = question[-_LAST:].lower()
     words_asked, numbers_asked = set(_WORD.findall(asked)), set(_NUMBER.findall(asked))
-    ends = [answer.text[-_LAST:] for answer in answers]
+    times = Counter(answers)  # judges often write the same: it is read once
+    ends = [answer.text[-_LAST:] for answer in times]
     words = [_WORD.findall(end.lower()) for end in ends]
     vocabularies = [set(found) for found in words]
-    overlap = _overlaps(vocabularies)
-    rows = []
-    for i, (answer, end) in enumerate(zip(answers, ends, strict=True)):
+    overlap = _overlaps(vocabularies, list(times.values()))
+    rows: dict[Answer, tuple[float, ...]] = {}
+    for i, (answer, end) in enumerate(zip(times, ends, strict=True)):
         size, numbers = len(vocabularies[i]) + 1, _NUMBER.findall(end)
         hedges = 0 if _HEDGES.isdisjoint(vocabularies[i]) else sum(map(_HEDGES.__contains__, words[i]))
-        row = (
+        rows[answer] = (
             math.log1p(len(end)),
             _repeats(words[i]),
             len(vocabularies[i]) / (len(words[i]) + 1),
@@ -77,57 +78,28 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
             len(set(numbers) - numbers_asked) / (len(set(numbers)) + 1),
             overlap[i],
         )
-        rows.append(row)
-    return np.array(rows).reshape(len(rows), len(FEATURES)).round(4)  # as the ledger keeps them
+    found = np.array([rows[answer] for answer in answers]).reshape(len(answers), len(FEATURES))
+    return found.round(4)  # as the ledger keeps them
 
 
-def _overlaps(vocabularies: Sequence[set[str]]) -> list[float]:
-    """Mean Jaccard overlap of each with the others that have words, whatever their order."""
-    said = [i for i, vocabulary in enumerate(vocabularies) if vocabulary]
-    spoken = [vocabularies[i] for i in said]
-    # Intersections of sets cost least, but their number grows with the square.
-    jaccard = _overlaps_of_few(spoken) if len(spoken) <= _FEW else _overlaps_of_many(spoken)
-    out = [0.0] * len(vocabularies)
-    for i, row in zip(said, jaccard, strict=True):
-        out[i] = math.fsum(row) / max(1, len(said) - 1)
-    return out
-
-
-def _overlaps_of_few(vocabularies: Sequence[set[str]]) -> list[list[float]]:
-    """Jaccard overlap of every two, 0 on the diagonal."""
-    out = [[0.0] * len(vocabularies) for _ in vocabularies]
+def _overlaps(vocabularies: Sequence[set[str]], times: Sequence[int]) -> list[float]:
+    """Mean Jaccard overlap of each with the others that have words; with how often each was given."""
+    shared: list[list[float]] = [
+        [] for _ in vocabularies
+    ]  # with each of the others, as often as it was given
     for i, mine in enumerate(vocabularies):
         for j, other in enumerate(vocabularies[:i]):
-            both = len(mine & other)
-            out[i][j] = out[j][i] = both / (len(mine) + len(other) - both + 1)
+            if mine and other:
+                both = len(mine & other)
+                jaccard = both / (len(mine) + len(other) - both + 1)
+                shared[i].append(jaccard * times[j])
+                shared[j].append(jaccard * times[i])
+    given = sum(count for count, mine in zip(times, vocabularies, strict=True) if mine)
+    out = []
+    for mine, overlaps, count in zip(vocabularies, shared, times, strict=True):
+        same = (count - 1) * len(mine) / (len(mine) + 1)
+        out.append((math.fsum(overlaps) + same) / max(1, given - 1))
     return out
-
-
-def _overlaps_of_many(vocabularies: Sequence[set[str]]) -> list[list[float]]:
-    """The same, by products of matrices."""
-    sizes, both = np.array([len(mine) for mine in vocabularies]), _shared_words(vocabularies)
-    jaccard = both / (sizes[:, None] + sizes - both + 1)
-    np.fill_diagonal(jaccard, 0.0)
-    rows: list[list[float]] = jaccard.tolist()
-    return rows
-
-
-def _shared_words(vocabularies: Sequence[set[str]]) -> NDArray[np.int64]:
-    """How many words every two have in common, (n, n); what stands on the diagonal says nothing."""
-    n = len(vocabularies)
-    both = np.zeros((n, n), dtype=np.int64)
-    numbers: dict[str, int] = {}
-    of_answer = [[numbers.setdefault(word, len(numbers)) for word in mine] for mine in vocabularies]
-    word = np.concatenate([np.array(mine) for mine in of_answer])
-    answer = np.repeat(np.arange(n), [len(mine) for mine in of_answer])
-    order = np.argsort(word, kind="stable")
-    word, answer = word[order], answer[order]
-    for start in range(0, len(numbers), _WORDS_AT_ONCE):
-        here = slice(*np.searchsorted(word, (start, start + _WORDS_AT_ONCE)).tolist())
-        has = np.zeros((n, _WORDS_AT_ONCE), dtype=np.float32)  # counts stay far below 2²⁴: exact
-        has[answer[here], word[here] - start] = 1.0
-        both += (has @ has.T).astype(np.int64)
-    return both
 
 
 def _repeats(words: list[str]) -> float:
@@ -136,16 +108,14 @@ def _repeats(words: list[str]) -> float:
 
 
 class Answers(NamedTuple):
-    """By peer: its answer, and its text features where it is readable and not the only readable one."""
+    """By peer: its answer, and its text features if it is readable and not the only readable one.
+
+    `verdicts` has the scores of judges: judge → peer → score.
+    """
 
     by_peer: Mapping[str, Answer]
     features: Mapping[str, Sequence[float]]
-
-    def in_pool(self, peers: Sequence[str]) -> Answers:
-        """The answers in the order of the pool; InputError where a peer is not in it."""
-        check_in_pool(self.by_peer, peers)
-        features = {peer: self.features[peer] for peer in peers if peer in self.features}
-        return Answers({peer: self.by_peer[peer] for peer in peers if peer in self.by_peer}, features)
+    verdicts: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
     def canons(self) -> dict[str, str | None]:
         """Canonical answers by peer."""
@@ -174,7 +144,7 @@ def prepare_answers(
     canon: Canon,
     with_features: bool,
 ) -> Answers:
-    """Read the canon of every answer and, where two or more are readable, the features of their texts."""
+    """Read the canon of every answer and, if two or more are readable, the features of their texts."""
     if not answers:
         raise InputError("answers are empty; expected {peer: text} for at least one peer")
     read = canon_function(canon)
@@ -190,7 +160,7 @@ def prepare_answers(
 
 
 def read_answer(peer: str, given: str | Answer | None, canon: Canon) -> Answer:
-    """A peer's answer with its canon; no text and no canon where it gave none."""
+    """A peer's answer with its canon; no text and no canon if it gave none."""
     return _answer(peer, given, canon_function(canon), isinstance(canon, str))
 
 
@@ -203,7 +173,7 @@ def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | N
     if not isinstance(given, Answer) or not isinstance(given.text, str):
         raise InputError(
             f"the answer of peer {peer!r} is {brief(given)}; "
-            "expected text, an Answer, or None where there is none"
+            "expected text, an Answer, or None if there is none"
         )
     if not isinstance(given.canon, str | None):
         raise InputError(f"the canon of peer {peer!r} is {given.canon!r}; expected a string or None")
@@ -219,5 +189,5 @@ def _read(peer: str, text: str, read: Callable[[str], str | None]) -> str | None
             raise
         raise InputError(
             f"canon raised {error!r} for the answer of peer {peer!r}; expected a string, "
-            "or None where an answer cannot be read"
+            "or None if an answer cannot be read"
         ) from error

@@ -68,7 +68,7 @@ def fenced_blocks(text: str) -> list[str]:
 
 
 def final_answer(text: str) -> str | None:
-    r"""Return the stated answer of a response, or None where none is marked.
+    r"""Return the stated answer of a response, or None if none is marked.
 
     Looked for, in this order: the last ``<answer>…</answer>``, and within it or else in the whole text the
     last JSON field ``"answer"``, the last ``\boxed{…}``, the last ``#### …``, the first ``answer is …`` or
@@ -94,7 +94,7 @@ def _marked(text: str) -> str | None:
 
 
 def _stated(text: str) -> str | None:
-    """The rest of the first sentence that says "answer is …", after the last time that it says so."""
+    """The rest of the first sentence with "answer is …", after the last such words in it."""
     # Lower case can differ in length from the text for a few letters, which only shifts the search.
     folded = text.lower()
     words = [word for word in _ANSWER_WORDS if word in folded]
@@ -120,7 +120,7 @@ def _json_value(rest: str) -> str:
     try:
         value, _ = json.JSONDecoder(strict=False).raw_decode(rest)
         return value.strip() if isinstance(value, str) else repr(value)
-    except (ValueError, RecursionError):  # e.g. one backslash where JSON wants two, or a very long number
+    except (ValueError, RecursionError):  # e.g. one backslash instead of JSON's two, or a very long number
         end = _JSON_END.search(rest)
         return (rest[: end.start()] if end else rest).removeprefix('"').strip()
 

@@ -2,10 +2,10 @@
 
 ``Center`` is what a user meets: a frozen causal LM that returns the utility U_p of every answer, given
 the memory's readouts M_pφ. ``open_checkpoint`` brings one together with a trained steering. Weights come
-from ``load`` and ``pull``; ``blocks`` finds the decoder, ``steer`` shifts the inputs of its blocks, and
+from ``load``; ``blocks`` finds the decoder and shifts the inputs of its blocks, and
 ``project`` makes the shift from a readout. ``split`` runs the model in two halves; ``lower_half`` keeps
-what the lower one computed. ``prompt`` asks, ``judge`` reads the verdict, and ``phi`` encodes questions
-with the center's own hidden states.
+what the lower one computed. ``prompt`` writes the question and reads the verdict, and ``phi`` encodes
+questions with the center's own hidden states.
 """
 
 from sigma_mem.extras import require

@@ -15,19 +15,17 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from sigma_mem.center.batches import by_length, pad_ids
-from sigma_mem.center.blocks import block_input, find_decoder
-from sigma_mem.center.judge import Verdict, text_config
+from sigma_mem.center.blocks import block_input, block_range, find_decoder, steered
 from sigma_mem.center.load import DEFAULT, fingerprint, load_model
 from sigma_mem.center.lower_half import LowerHalf, PromptStates
 from sigma_mem.center.project import Steering
-from sigma_mem.center.prompt import JudgePrompt, PromptWriter
+from sigma_mem.center.prompt import JudgePrompt, PromptWriter, YesNoHead, text_config
 from sigma_mem.center.split import Split, at_ends
 from sigma_mem.center.state_cache import StateCache
-from sigma_mem.center.steer import block_range, steered
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
-Pairs = Sequence[tuple[str, str] | tuple[str, str, str]]  # question, answer and, where it matters, the peer
+Pairs = Sequence[tuple[str, str] | tuple[str, str, str]]  # question, answer and, if it matters, the peer
 
 _SAMPLE = (
     "Which planet of the solar system has the most mass, and how many moons of it are known?",
@@ -70,7 +68,7 @@ class Center:
     cache
         Folder or StateCache for lower-half states; None keeps none.
     max_tokens
-        Tokens in one pass, padding included; 2048 on a CPU, where beyond that nothing is gained.
+        Tokens in one pass, padding included; 2048 on a CPU, on which more gains nothing.
     fast
         False never splits the model: the plain forward, for comparison.
     """
@@ -99,7 +97,7 @@ class Center:
         self.first, self.last = steered_blocks[0], steered_blocks[-1]
         limit = getattr(text_config(model), "max_position_embeddings", None)
         self.writer = PromptWriter(tokenizer, prompt, limit=limit)
-        self.verdict = Verdict.of(model, self.writer)
+        self.verdict = YesNoHead.of(model, self.writer)
         self.fingerprint = fingerprint(model)
         self.split = Split(self.decoder, self.first, probe=fast)
         self.hidden = self.split.width  # d, the width of the residual stream
@@ -153,7 +151,7 @@ class Center:
 
     @property
     def names_peer(self) -> bool:
-        """Whether the judging prompt says whose answer it is."""
+        """Whether the judging prompt names the peer that answered."""
         return self.writer.prompt.names_peer
 
     def judge(
@@ -202,7 +200,7 @@ class Center:
         return delta
 
     def rows(self, pairs: Pairs) -> list[PromptStates]:
-        """Prompts of (question, answer) pairs with their lower-half states, from the cache where known."""
+        """Prompts of (question, answer) pairs with their lower-half states, from the cache if known."""
         prompts = [self.writer.row(*pair) for pair in pairs]
         if not self.fast:
             return [PromptStates(prompt.ids, None) for prompt in prompts]
@@ -215,7 +213,7 @@ class Center:
         """Utility and yes+no mass, (n,) float32 each, by the upper half with one shift (n, d) a row.
 
         A gradient flows from U to ``delta``; None is the base judge. The mass needs the whole unembedding of
-        one token a row, and is NaN where it was not asked for.
+        one token a row, and is NaN if it was not requested.
         """
         if delta is not None and delta.shape != (len(rows), self.hidden):
             raise InputError(f"delta has shape {tuple(delta.shape)}; expected ({len(rows)}, {self.hidden})")
@@ -251,11 +249,12 @@ class Center:
 
     @torch.no_grad()
     def _reads_like_the_model(self) -> bool:
-        """Whether Yes/No rows of the unembedding say what the model's own logits say."""
+        """Whether Yes/No rows of the unembedding give the model's own logits."""
         ids = pad_ids([self.writer.row(*_SAMPLE).ids], self.device)
-        logits = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
-        want = self.verdict.from_logits(logits)
+        logits = self.model(input_ids=ids, use_cache=False).logits[:, -1]
+        want = self.verdict.from_logits(logits.float())
         last = self.split.whole(ids)[:, -1]
         got = self.verdict.utility(last), self.verdict.yes_no_mass(last)
-        tolerance = 1e-3 if logits.dtype == torch.float32 else 0.1
+        rounding = torch.finfo(logits.dtype).eps * float(logits.abs().max())  # of the model's own head
+        tolerance = max(1e-3, 4.0 * rounding)
         return all(torch.allclose(a.cpu(), b.cpu(), atol=tolerance) for a, b in zip(got, want, strict=True))

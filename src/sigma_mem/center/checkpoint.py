@@ -55,7 +55,7 @@ def read_arrays(
 def save_checkpoint(
     path: str | Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]
 ) -> None:
-    """Write arrays under a kind, such as ``"phi"``, with anything that JSON can say about them."""
+    """Write arrays under a kind, such as ``"phi"``, with anything about them that JSON can hold."""
     write_arrays(path, arrays, {"kind": kind, "about": json.dumps(dict(about), sort_keys=True)})
 
 

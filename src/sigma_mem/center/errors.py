@@ -6,7 +6,7 @@ from sigma_mem.errors import SigmaMemError
 
 
 class CenterError(SigmaMemError):
-    """The center model cannot be had or cannot do what was asked."""
+    """The center model is not available or cannot do what was requested."""
 
 
 class CheckpointError(CenterError):

@@ -31,7 +31,7 @@ _RECENT = 4
 class PromptStates:
     """One prompt: its token ids and the (T, d) input of the first upper block.
 
-    ``states`` is None where the model cannot be split: then the whole model runs every time.
+    ``states`` is None if the model cannot be split: then the whole model runs every time.
     """
 
     ids: Ids
@@ -52,7 +52,7 @@ class LowerHalf:
         Ids that begin every prompt; their states are made once and for all.
     max_tokens
         Size of a padded batch. 0 runs every prompt by itself: its states then do not depend, not even in the
-        last bits, on the prompts beside it, so that a cache holds the same whoever filled it.
+        last bits, on the other prompts of a batch, so that a cache holds the same whichever run filled it.
 
     Attributes
     ----------

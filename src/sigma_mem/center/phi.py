@@ -19,8 +19,7 @@ from sigma_mem.center.center import Center
 from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.encode import Encoder, unit
-from sigma_mem.encode.base import whitening
-from sigma_mem.encode.learned import features_of
+from sigma_mem.encode.base import features_of, whitening
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
@@ -154,7 +153,7 @@ class PhiMap:
     mean: FloatArray  # (D,)
     whiten: FloatArray  # (K, D), rows that take h − mean to uncorrelated coordinates of variance 1
     weight: FloatArray  # W, (rank − 1, K)
-    const: float  # the constant coordinate, beside a unit vector
+    const: float  # the constant coordinate, next to a unit vector
 
     @property
     def rank(self) -> int:
@@ -219,8 +218,8 @@ class CenterEncoder:
     ) -> CenterEncoder:
         """Whiten the center's features of reference questions; no answer and no label is needed.
 
-        Give questions like those to come, and more of them than ``rank``: else directions could not be told
-        from noise. ``rank`` is the dimension of φ, the constant coordinate ``const`` included.
+        Give questions like those to come, and more of them than ``rank``: else directions could not be
+        distinguished from noise. ``rank`` is the dimension of φ, the constant coordinate ``const`` included.
         """
         source = CenterFeatures(center)
         features = source.features(questions)

@@ -22,7 +22,7 @@ _FORMAT = "sigma-mem steering 1"
 class SteeringInfo:
     """Which center, encoder and prompt a steering was learned for; empty strings are not checked.
 
-    ``details`` is what the trainer noted, as JSON can say it: stream hash, settings, held-out losses.
+    ``details`` is what the trainer noted, as JSON: stream hash, settings, held-out losses.
     """
 
     model: str = ""

@@ -1,4 +1,4 @@
-"""The judging prompt: a question, one peer's answer, and whether this answer should be trusted.
+"""The judging prompt, a question, one peer's answer and whether it should be trusted; and the verdict.
 
 Whatever is the same for all peers comes first (instruction, question), so that the lower half of the
 model runs it once; the answer and the request for Yes or No come last.
@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sigma_mem.errors import InputError
+import torch
+from torch import Tensor, nn
 
-_INSTRUCTION = "Another model answered the question below. Decide whether its answer should be trusted."
+from sigma_mem.center.errors import ModelShapeError
+from sigma_mem.errors import InputError
+from sigma_mem.judges.words import INSTRUCTION, PAIRS, REQUEST
+
 _QUESTION, _ANSWER, _PEER = "\u2983question\u2984", "\u2983answer\u2984", "\u2983peer\u2984"
 _VERSION = 1
 _ROOMY = 64  # tokens
@@ -26,12 +30,12 @@ class JudgePrompt:
     the end; the cut is shown to the model. Asked with "…, Yes or No?", SmolLM2 puts 0.5 of its next-token
     probability on Yes and No, against 0.3 for "… Reply with Yes or No."; steering moves U as far.
 
-    With ``names_peer`` the prompt says whose answer it is. Such a judge may prefer a name, and loses under
-    an attack that moves right answers to other names; one that sees question and answer only cannot.
+    With ``names_peer`` the prompt names the peer that answered. Such a judge may prefer a name, and loses
+    under an attack that moves right answers to other names; one that sees question and answer only cannot.
     """
 
-    instruction: str = _INSTRUCTION
-    request: str = "Should this answer be trusted, Yes or No?"
+    instruction: str = INSTRUCTION
+    request: str = REQUEST
     question_tokens: int = 512
     answer_tokens: int = 256
     names_peer: bool = False
@@ -62,7 +66,7 @@ class PromptWriter:
 
     The chat template is rendered once, around two marks; a prompt is then its three pieces with question
     and answer between them, encoded as one text without added special tokens. The instruction is the system
-    message where the template has one: many templates write a message of their own where none is given. The
+    message if the template has one: many templates write a message of their own if none is given. The
     budgets of question and answer shrink to fit ``limit``, the longest prompt that the model reads.
     """
 
@@ -75,14 +79,15 @@ class PromptWriter:
         ask = f"Question:\n{_QUESTION}\n\n{whose}:\n{_ANSWER}\n\n{self.prompt.request}"
         self.opening, _, rest = self._in_chat_format(ask).partition(_QUESTION)
         self._middle, _, self.tail = rest.partition(_ANSWER)
-        # A peer that writes the template's own control tokens must not end its turn and speak for the judge.
+        # A peer that writes the template's own control tokens must not end its turn and write in the judge's
+        # place.
         added = getattr(tokenizer, "added_tokens_decoder", {}).values()
         control = {str(token) for token in (*tokenizer.all_special_tokens, *added)}
         self._control = sorted((token for token in control if len(token) > 2), key=len, reverse=True)
         self._question_budget, self._answer_budget = self._budgets(limit)
 
     def row(self, question: str, answer: str, peer: str | None = None) -> PromptRow:
-        """Tokens of the prompt for one (question, answer), of a peer where the prompt names it."""
+        """Tokens of the prompt for one (question, answer), of a peer if the prompt names it."""
         q, a = self._fit(question, self._question_budget), self._fit(answer, self._answer_budget)
         before, named, after = (self.opening + q + self._middle).partition(_PEER)
         if named and not peer:
@@ -128,11 +133,12 @@ class PromptWriter:
         )
 
     def _rendered(self, messages: list[dict[str, str]]) -> str:
-        """The template around these messages; empty where it refuses them, as Gemma's does a system role."""
+        """The template around these messages; empty if it refuses them, as Gemma's does a system role."""
         from jinja2 import TemplateError  # transformers renders templates with it
 
         try:
-            # Qwen3 and SmolLM3 write an empty think block when told not to think; others ignore the word.
+            # Qwen3 and SmolLM3 write an empty think block if thinking is switched off; others ignore the
+            # option.
             text = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
             )
@@ -165,14 +171,99 @@ def cut_middle(tokenizer: Any, text: str, budget: int) -> str:
 
 
 def _cut(characters: int, budget: int) -> str:
-    # Naming how much is gone takes a dozen tokens: too many where there are only a few.
+    # Naming how much is gone takes a dozen tokens: too many if there are only a few.
     return f"\n[… {characters} characters left out …]\n" if budget >= _ROOMY else "\n[…]\n"
 
 
 def _opening(template: str, rendered: str) -> str:
     """What must still be written so that the very next token is the verdict."""
     if "<|channel|>" in template and rendered.rstrip().endswith("<|start|>assistant"):
-        return "<|channel|>final<|message|>"  # gpt-oss speaks in channels
+        return "<|channel|>final<|message|>"  # gpt-oss writes in channels
     if rendered.rstrip().endswith("<think>"):
-        return "\n\n</think>\n\n"  # templates that open a thought whatever they are told
+        return "\n\n</think>\n\n"  # templates that open a thought whatever the options
     return ""
+
+
+def yes_no_tokens(writer: PromptWriter) -> tuple[list[int], list[int]]:
+    """Ids of the matched one-token forms of Yes and No as they would follow the prompt."""
+    tail = writer.encode(writer.tail)
+    yes: list[int] = []
+    no: list[int] = []
+    for pair in PAIRS:
+        ids = [writer.encode(writer.tail + form) for form in pair]
+        if all(len(row) == len(tail) + 1 and row[:-1] == tail for row in ids):
+            (*_, y), (*_, n) = ids
+            if y not in (*yes, n) and writer.tokenizer.unk_token_id not in (y, n):
+                yes.append(y)
+                no.append(n)
+    if not yes:
+        raise ModelShapeError(
+            f"{type(writer.tokenizer).__name__} has no pair of one-token forms among "
+            f"{', '.join(f'{y!r}/{n!r}' for y, n in PAIRS)}; choose a center whose tokenizer has Yes "
+            "and No as tokens"
+        )
+    return yes, no
+
+
+def text_config(model: nn.Module) -> Any:
+    """The configuration of the language model, also inside a multimodal one; None if there is none."""
+    config: Any = getattr(model, "config", None)
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+@dataclass(frozen=True, slots=True)
+class YesNoHead:
+    """The rows of the unembedding that a verdict needs.
+
+    U is a plain difference of logits, because the partition function cancels (eq:sigma_peer_utility).
+    """
+
+    unembed: nn.Module
+    yes: tuple[int, ...]
+    no: tuple[int, ...]
+    softcap: float | None
+    scale: float
+
+    @classmethod
+    def of(cls, model: nn.Module, writer: PromptWriter) -> YesNoHead:
+        """Take Yes and No from the tokenizer and the unembedding from the model."""
+        unembed = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
+        if not isinstance(unembed, nn.Module) or not hasattr(unembed, "weight"):
+            raise ModelShapeError(
+                f"{type(model).__name__} has no unembedding; expected a causal language model"
+            )
+        yes, no = yes_no_tokens(writer)
+        config = text_config(model)
+        scale = (getattr(config, "logit_scale", None) or 1.0) / (
+            getattr(config, "logits_scaling", None) or 1.0
+        )
+        return cls(unembed, tuple(yes), tuple(no), getattr(config, "final_logit_softcapping", None), scale)
+
+    def utility(self, last: Tensor) -> Tensor:
+        """(n, d) states of the last token → (n,) U, differentiable."""
+        logits = self._logits(last, [*self.yes, *self.no])
+        yes, no = logits[:, : len(self.yes)], logits[:, len(self.yes) :]
+        return yes.logsumexp(-1) - no.logsumexp(-1)  # eq:sigma_peer_utility
+
+    def yes_no_mass(self, last: Tensor) -> Tensor:
+        """(n,) probability that the next token is any of the Yes and No forms."""
+        return self.from_logits(self._logits(last))[1]
+
+    def from_logits(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """(n, vocabulary) logits of the model's own forward → (n,) U and (n,) yes+no mass."""
+        yes, no, either = (logits[:, ids].logsumexp(-1) for ids in (self.yes, self.no, self.yes + self.no))
+        return yes - no, (either - logits.logsumexp(-1)).exp()
+
+    def _logits(self, last: Tensor, rows: list[int] | None = None) -> Tensor:
+        weight: Any = self.unembed.weight
+        bias: Any = getattr(self.unembed, "bias", None)
+        last = last.to(weight.device)
+        if rows is not None:  # in float32: the noise of bfloat16 would be half of U's spread
+            index = torch.tensor(rows, device=weight.device)
+            last, weight, bias = (
+                last.float(),
+                weight[index].float(),
+                None if bias is None else bias[index].float(),
+            )
+        logits = nn.functional.linear(last, weight, bias).float() * self.scale
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigma_mem.center.blocks import Decoder
-from sigma_mem.center.steer import steered
+from sigma_mem.center.blocks import Decoder, steered
 
 
 class _Stand(nn.Module):
@@ -106,7 +105,7 @@ class Split:
         return self.lower_with_cache(ids, use_cache=False)[0]
 
     def lower_with_cache(self, ids: Tensor, **options: Any) -> tuple[Tensor, Any]:
-        """As ``lower``, with the attention cache of the lower blocks beside it; options go to the decoder."""
+        """As ``lower``, with the attention cache of the lower blocks; options go to the decoder."""
         try:
             output = self._lower(input_ids=ids, **options)
             if self._tap.caught is None:

@@ -1,16 +1,17 @@
 """Lower-half hidden states on disk: bounded, shared by every ratio, epoch and ablation.
 
-A directory holds segments, each a data file of raw values and an index of fixed records that
-say where the states of a key stand. A process appends only to segments of its own, so that several
-workers may share a directory; when the directory would outgrow its bound, the oldest segments go.
+A SQLite file in a directory, which several workers may share. Training and tables read the same prompts pass
+after pass, so what a process wrote or read is kept until it ends: when the file would outgrow its bound, the
+oldest of the other states go, and if there are none, nothing more is written. A pass that is twice as large
+as the bound then finds half of its states. It is a cache: whatever is wrong with the file, states count as
+absent.
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
-import time
-import uuid
+import sqlite3
+import weakref
 import zlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,13 +23,13 @@ from torch import Tensor
 
 from sigma_mem.errors import InputError
 
-_RECORD = struct.Struct("<32sQIII")  # key, offset, tokens, width × item size, crc32 of the data
+_SCHEMA = "CREATE TABLE IF NOT EXISTS states (key BLOB UNIQUE, tokens INTEGER, crc INTEGER, data BLOB)"
 
 
 def state_key(model: str, at: int, ids: Iterable[int]) -> bytes:
     """32 bytes that name the states of a prompt's tokens at the input of block ``at`` of a model.
 
-    The ids are those of (prompt version, question, answer) and say all of it; who gave the answer does
+    The ids are those of (prompt version, question, answer) and complete. The peer that answered does
     not enter, so a swapped answer is found again.
     """
     return hashlib.sha256(f"{model}|{at}|".encode() + np.fromiter(ids, dtype="<i8").tobytes()).digest()
@@ -41,86 +42,75 @@ class StateCache:
     ----------
     path
         Directory, made if absent. It may be deleted at any time when no process uses it.
-    max_bytes, segment_bytes
-        Bound of the whole directory, and of one file; eviction drops whole files, oldest first.
-
-    Bytes whose checksum is wrong count as absent.
+    max_bytes
+        Bound of its file; if there is no room, the oldest states go that this process did not use.
     """
 
-    def __init__(
-        self, path: str | Path, *, max_bytes: int = 8 << 30, segment_bytes: int | None = None
-    ) -> None:
-        segment_bytes = min(256 << 20, max(max_bytes // 8, 1)) if segment_bytes is None else segment_bytes
-        if not 0 < segment_bytes <= max_bytes:
-            raise InputError(
-                f"segment_bytes is {segment_bytes}; expected above 0 and at most max_bytes = {max_bytes}"
-            )
-        self.path = Path(path)
+    def __init__(self, path: str | Path, *, max_bytes: int = 8 << 30) -> None:
+        if max_bytes <= 0:
+            raise InputError(f"max_bytes is {max_bytes}; expected above 0")
+        self.path, self.max_bytes, self.hits = Path(path), max_bytes, 0
         self.path.mkdir(parents=True, exist_ok=True)
-        self.max_bytes, self.segment_bytes = max_bytes, segment_bytes
-        self.hits = 0
-        self._where: dict[bytes, tuple[Path, int, int, int, int]] = {}
-        self._segment: Path | None = None
-        for index in self._indexes():
-            records, data = index.read_bytes(), index.with_suffix(".states")
-            size = _size(data)
-            whole = len(records) - len(records) % _RECORD.size  # a killed writer may leave a torn last record
-            for key, offset, tokens, row_bytes, crc in _RECORD.iter_unpack(records[:whole]):
-                if offset + tokens * row_bytes <= size:
-                    self._where[key] = (data, offset, tokens, row_bytes, crc)
+        self._db = sqlite3.connect(
+            self.path / "states.db", 30.0, isolation_level=None, check_same_thread=False
+        )
+        weakref.finalize(self, self._db.close)
+        self._read: set[int] = set()  # rows of earlier processes that this one read
+        self._before, self._full = 0, False
+        with suppress(sqlite3.Error):
+            self._db.execute(f"PRAGMA max_page_count = {max(max_bytes // 4096, 4)}")
+            self._db.execute("PRAGMA synchronous = OFF")  # what a power cut damages has a wrong checksum
+            self._db.execute(_SCHEMA)
+            (self._before,) = self._db.execute("SELECT coalesce(max(rowid), 0) FROM states").fetchone()
 
     def __len__(self) -> int:
-        return len(self._where)
+        return int(self._db.execute("SELECT count(*) FROM states").fetchone()[0])
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the directory holds now."""
-        return sum(_size(file) for file in self.path.iterdir())
+        """Bytes of the file."""
+        return (self.path / "states.db").stat().st_size
 
     def get(self, key: bytes, dtype: torch.dtype) -> Tensor | None:
         """(T, d) states under ``key`` on the CPU, or None."""
-        if key in self._where:
-            path, offset, tokens, row_bytes, crc = self._where[key]
-            # Another process may have evicted the segment.
-            with suppress(OSError):
-                data = np.fromfile(path, dtype=np.uint8, offset=offset, count=tokens * row_bytes)
-                if zlib.crc32(data.data) == crc:
-                    self.hits += 1
-                    return torch.from_numpy(data.reshape(tokens, row_bytes)).view(dtype)
-            del self._where[key]
+        with suppress(sqlite3.Error):
+            found = self._db.execute(
+                "SELECT tokens, crc, data, rowid FROM states WHERE key = ?", (key,)
+            ).fetchone()
+            if found is not None and zlib.crc32(found[2]) == found[1]:
+                self.hits += 1
+                self._read.add(found[3])
+                data = np.frombuffer(bytearray(found[2]), dtype=np.uint8)
+                return torch.from_numpy(data.reshape(found[0], -1)).view(dtype)
+            if found is not None:
+                self._db.execute("DELETE FROM states WHERE key = ?", (key,))
         return None
 
     def put(self, key: bytes, states: Tensor) -> None:
         """Keep ``states`` (T, d) under ``key``; a key that is there already is left alone."""
-        if key in self._where:
-            return
         data = states.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
-        if len(data) + _RECORD.size > self.segment_bytes:
-            return  # one row larger than a whole segment cannot be kept within the bound
-        if self._segment is None or _size(self._segment) + len(data) > self.segment_bytes:
-            self._evict(self.max_bytes - self.segment_bytes)
-            self._segment = self.path / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.states"
-        with self._segment.open("ab") as file:
-            offset = file.tell()
-            file.write(data)
-        record = offset, len(states), len(data) // max(len(states), 1), zlib.crc32(data)
-        with self._segment.with_suffix(".index").open("ab") as index:  # after the data that it speaks of
-            index.write(_RECORD.pack(key, *record))
-        self._where[key] = (self._segment, *record)
+        if self._full or 2 * len(data) > self.max_bytes:
+            return
+        values = (key, len(states), zlib.crc32(data), data)
+        with suppress(sqlite3.Error):
+            while True:
+                try:
+                    self._db.execute("INSERT OR IGNORE INTO states VALUES (?, ?, ?, ?)", values)
+                    return
+                except sqlite3.OperationalError:  # no room
+                    if not self._evict():
+                        self._full = True
+                        return
 
-    def _evict(self, keep: int) -> None:
-        """Drop the oldest segments until the directory holds at most ``keep`` bytes."""
-        for index in self._indexes():
-            if self.nbytes <= keep:
-                return
-            gone = index.with_suffix(".states")
-            index.unlink(missing_ok=True)
-            gone.unlink(missing_ok=True)
-            self._where = {key: place for key, place in self._where.items() if place[0] != gone}
-
-    def _indexes(self) -> list[Path]:
-        return sorted(self.path.glob("*.index"))  # their names begin with the time
+    def _evict(self) -> int:
+        """Drop the oldest of the states that this process neither wrote nor read; how many."""
+        rows = self._db.execute("SELECT rowid FROM states WHERE rowid <= ? ORDER BY rowid", (self._before,))
+        unused = [row for (row,) in rows if row not in self._read]
+        gone = unused[: 1 + len(unused) // 8]
+        self._db.executemany("DELETE FROM states WHERE rowid = ?", [(row,) for row in gone])
+        return len(gone)
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+def open_cache(folder: str | Path, gigabytes: float) -> StateCache | None:
+    """A cache of at most this many gigabytes; None for 0."""
+    return StateCache(folder, max_bytes=int(gigabytes * 2**30)) if gigabytes > 0.0 else None

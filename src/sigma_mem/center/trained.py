@@ -32,7 +32,7 @@ class TrainedCenter:
 
     @property
     def judge(self) -> tuple[str, str]:
-        """Weights and prompt: what an unsteered utility depends on, beside question and answer."""
+        """Weights and prompt: what an unsteered utility depends on, apart from question and answer."""
         return self.center.fingerprint, self.center.writer.prompt.version
 
 
@@ -48,7 +48,7 @@ def open_checkpoint(path: str | Path, *, center: str | None = None, **settings: 
 
         trained = open_checkpoint("steering.safetensors")
         mem = SigmaMem(peers=[...], encoder=trained.encoder, center=trained.center)
-        mem.select(question, answers)
+        mem.decide(question, answers, read="select")
     """
     steering = Steering.load(path)
     details = steering.info.details

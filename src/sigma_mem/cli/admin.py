@@ -1,12 +1,15 @@
 """The functions of `sigma_mem.admin` as commands, and ``sigma-mem db``: whole memories."""
 
+from __future__ import annotations
+
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +27,10 @@ from sigma_mem.cli.options import (
 from sigma_mem.cli.output import print_json, print_table, progress_bar, say
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
+from sigma_mem.files import replace_file
+
+if TYPE_CHECKING:
+    from sigma_mem.session import SigmaMem
 
 AnyMemory = Annotated[
     Path,
@@ -57,6 +64,10 @@ def export(
         ),
     ],
     memory: MemoryFile,
+    a2a: Annotated[
+        str | None,
+        typer.Option(metavar="PEER", help="Only what is known of this peer, for its A2A agent card."),
+    ] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -66,28 +77,29 @@ def export(
     sigma-mem export --memory memory.db memory.jsonl.gz
 
     sigma-mem export --memory memory.db - | zstd > memory.jsonl.zst
+
+    sigma-mem export --memory memory.db --a2a gemma gemma-trust.json
     """
-    if str(target) == "-":
-        if json:
-            raise InputError("got --json and - for standard output; expected one of them")
-        _export_to_stdout(memory, namespace)
-        return
     from sigma_mem.admin import export as export_memory
+    from sigma_mem.admin import trust_extension
 
-    with opened_to_read(memory, namespace) as mem:
-        lines = export_memory(mem, target)
-    say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
-
-
-def _export_to_stdout(memory: Path, namespace: str) -> None:
-    """Nothing is printed unless all of it could be written."""
-    from sigma_mem.admin import export as export_memory
-
-    with TemporaryDirectory() as folder, opened_to_read(memory, namespace) as mem:
-        file = Path(folder) / "memory.jsonl"
-        export_memory(mem, file)
-        with file.open("rb") as lines:
-            shutil.copyfileobj(lines, sys.stdout.buffer)
+    to_stdout = str(target) == "-"
+    if to_stdout and json:
+        raise InputError("got --json and - for standard output; expected one of them")
+    with opened_to_read(memory, namespace) as mem, TemporaryDirectory() as folder:
+        file = Path(folder, "memory.jsonl") if to_stdout else target  # printed if all of it could be written
+        if a2a is None:
+            lines = export_memory(mem, file)
+        else:
+            text = dumps(trust_extension(mem, a2a), indent=2, ensure_ascii=False)
+            lines = text.count("\n") + 1
+            with replace_file(file) as temporary:
+                temporary.write_text(text + "\n", encoding="utf-8")
+        if not to_stdout:
+            say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+            return
+        with file.open("rb") as content:
+            shutil.copyfileobj(content, sys.stdout.buffer)
         sys.stdout.flush()
 
 
@@ -106,9 +118,12 @@ def restore(
 
     check_folder("--memory", memory)
     with restore_memory(file, memory, namespace=namespace) as mem:
-        values = {"memory": str(memory), "events": mem.events, "peers": list(mem.peers)}
-        said = f"{memory}: {mem.events} events of {', '.join(mem.peers)}"
-    say(json, values, said)
+        _say_made(mem, memory, json)
+
+
+def _say_made(mem: SigmaMem, path: Path, json: bool) -> None:
+    values = {"memory": str(path), "events": mem.events, "peers": list(mem.peers)}
+    say(json, values, f"{path}: {mem.events} events of {', '.join(mem.peers)}")
 
 
 def learn(
@@ -119,7 +134,7 @@ def learn(
     memory: MemoryFile,
     question: Annotated[str, typer.Option(help="Table: column of the question.")] = "question",
     event: Annotated[
-        str | None, typer.Option(help="Table: column that says which rows are one event.")
+        str | None, typer.Option(help="Table: column that shows which rows are one event.")
     ] = None,
     peer: Annotated[str | None, typer.Option(help="Table with a row per answer: column of the peer.")] = None,
     answer: Annotated[
@@ -132,13 +147,13 @@ def learn(
         list[str] | None, typer.Option(help="Column of scores from 0 to 1, or peer=column.")
     ] = None,
     canon: Annotated[str, typer.Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto",
-    source: Annotated[str, typer.Option(help="Who labelled it.")] = "default",
+    source: Annotated[str, typer.Option(help="Name of the person or program that labelled it.")] = "default",
     encoder: Annotated[str | None, typer.Option(help="For a new memory.")] = None,
     limit: Annotated[int | None, typer.Option(help="At most this many events.")] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Learn from a recorded stream or from a table; again, it takes only what is new.
+    """Learn from a recorded stream or a table; a second run takes only what is new.
 
     Examples:
     sigma-mem learn stream.jsonl.gz --memory memory.db
@@ -150,8 +165,7 @@ def learn(
     from sigma_mem.admin import learn as learn_stream
     from sigma_mem.session import SigmaMem
     from sigma_mem.streams import load_stream
-    from sigma_mem.streams.columns import Columns, load_table
-    from sigma_mem.streams.rows import ending_of
+    from sigma_mem.streams.tables import Columns, ending_of, load_table
 
     if canon not in KINDS:
         raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")
@@ -190,7 +204,7 @@ def learn(
     said = [f"{memory}: {found.events} events, {found.labels} labels{known}{added}"]
     said += [f"dropped {count}: {reason}" for reason, count in dropped.items()]
     if dropped and event is None:
-        said.append("rows with the same question are taken for one event: name the event's column by --event")
+        said.append("rows with the same question count as one event: name the event's column by --event")
     say(json, {**asdict(found), "dropped": dict(dropped)}, "\n".join(said))
 
 
@@ -208,7 +222,7 @@ def refold(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Make a new memory from an old ledger with other settings, and say how decisions would have differed.
+    """Make a new memory from an old ledger with other settings, and report how decisions would have differed.
 
     Example:
     sigma-mem refold --memory memory.db --gamma 0.99 new.db
@@ -256,9 +270,7 @@ def merge(
         opened_to_read(two, namespace) as second,
         merge_memories(first, second, output, namespace=namespace) as merged,
     ):
-        values = {"memory": str(output), "events": merged.events, "peers": list(merged.peers)}
-        said = f"{output}: {merged.events} events of {', '.join(merged.peers)}"
-    say(json, values, said)
+        _say_made(merged, output, json)
 
 
 def check(memory: MemoryFile, json: Json = False) -> None:

@@ -1,25 +1,64 @@
-"""The ``sigma-mem`` command: its commands, its errors and its exit codes."""
+"""The ``sigma-mem`` command: its commands and those of other distributions, its errors and its exit codes."""
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
-from sigma_mem.cli import admin, center, decisions, service, upkeep, views
-from sigma_mem.cli.commands import PANEL, Commands
+from sigma_mem.cli import admin, center, decisions, evaluation, scores, service, upkeep, views
 from sigma_mem.cli.demo import demo
-from sigma_mem.cli.pool import pool
-from sigma_mem.decide import READS, Reads
+from sigma_mem.cli.inspect import inspect
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
+GROUP = "sigma_mem.commands"
+PANEL = "Research"  # of the help that lists them
+LABORATORY = ("bench", "data", "import", "paper", "train")
 
-def build_app(reads: Reads = READS) -> typer.Typer:
-    """The command line for these reads. What a command needs is imported when it runs, so help is quick."""
-    app = typer.Typer(cls=Commands, add_completion=False, pretty_exceptions_enable=False)
+
+class Commands(TyperGroup):
+    """The product's commands, and those that installed distributions name as entry points of `GROUP`.
+
+    An entry point has the command's name and names a `typer.Typer`; one with a single command is that
+    command. It is imported when its command is called or help is listed, not before.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, the product's first."""
+        from importlib.metadata import entry_points
+
+        for name in sorted(entry_points(group=GROUP).names):
+            self.get_command(ctx, name)
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name, if there is one; InputError names what to install for it."""
+        if cmd_name not in self.commands:
+            self._load(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def _load(self, name: str) -> None:
+        from importlib.metadata import entry_points
+
+        for entry in entry_points(group=GROUP, name=name):
+            command: Any = get_command(entry.load())
+            command.name, command.rich_help_panel = name, PANEL
+            self.add_command(command, name)
+            return
+        if name in LABORATORY:
+            raise InputError(
+                f"sigma-mem {name} is a command of the laboratory, which is not installed; "
+                "run: pip install sigma-lab (in a clone: pip install ./lab)"
+            )
+
+
+def build_app() -> typer.Typer:
+    """The command line. What a command needs is imported when it runs, so help is quick."""
+    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_sigma_mem)
-    for panel, commands in _panels(reads).items():
+    for panel, commands in _panels().items():
         for name, command in commands.items():
             if isinstance(command, typer.Typer):
                 app.add_typer(command, name=name, rich_help_panel=panel)
@@ -28,17 +67,27 @@ def build_app(reads: Reads = READS) -> typer.Typer:
     return app
 
 
-def _panels(reads: Reads) -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
+def _panels() -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
     """Every command of the product by the panel of the help that lists it, and its name."""
     return {
         "Start": {"demo": demo},
-        "Decide and teach": {**decisions.commands(reads), "learn": admin.learn},
+        "Decide and teach": {
+            "route": decisions.route,
+            "vote": decisions.vote,
+            "decide": decisions.decide,
+            "ask": decisions.ask,
+            "feedback": decisions.feedback,
+            "scores": scores.scores,
+            "learn": admin.learn,
+        },
         "Look": {
             "trust": views.trust,
-            "inspect": views.inspect,
+            "inspect": inspect,
             "decisions": views.decisions,
             "explain": views.explain,
-            "pool": pool,
+            "report": evaluation.report,
+            "evaluate": evaluation.evaluate,
+            "pool": views.pool,
         },
         "Keep": {
             "peers": upkeep.peers_app,
@@ -82,14 +131,14 @@ def _sigma_mem(
     raise typer.Exit
 
 
-def run(arguments: Sequence[str] | None = None, reads: Reads = READS) -> int:
+def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code.
 
     0 is success, 1 what could not be done, 2 bad input (a wrong option among it), 130 an interruption.
     Anything else that is raised is a bug, and keeps its trace.
     """
     try:
-        code = get_command(build_app(reads)).main(arguments, prog_name="sigma-mem", standalone_mode=False)
+        code = get_command(build_app()).main(arguments, prog_name="sigma-mem", standalone_mode=False)
     except typer.TyperException as error:
         message, context = error.format_message(), getattr(error, "ctx", None)
         if message and context is not None:
@@ -105,7 +154,7 @@ def run(arguments: Sequence[str] | None = None, reads: Reads = READS) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    if message:  # it is empty where the help was printed instead
+    if message:  # it is empty if the help was printed instead
         print("sigma-mem:", " ".join(message.split()), file=sys.stderr)
     return code
 

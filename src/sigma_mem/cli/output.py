@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-# Control characters as JSON writes them, but for tab and line feed; those below 32, and 127 to 159.
+# Control characters as JSON writes them, except tab and line feed; those below 32, and 127 to 159.
 _ESCAPES = {n: f"\\u{n:04x}" for n in (*range(32), *range(127, 160)) if chr(n) not in "\t\n"}
 
 
@@ -59,19 +59,32 @@ def console() -> Console:
     return out if out.is_terminal else plain(width=200)
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], remarks: Iterable[str] = ()) -> None:
-    """Print a table, and lines below it; without a header it has none."""
+def print_table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    remarks: Iterable[str] = (),
+    *,
+    title: str = "",
+    bold: str | None = None,
+) -> None:
+    """Print a title, a table and lines below it; the row that begins with `bold` stands out.
+
+    Without a header the table has none.
+    """
+    out = console()
+    if title:
+        out.print(title, style="bold")
     table = Table(*header, box=None, pad_edge=False, show_header=bool(header))
     for row in rows:
-        table.add_row(*row)
-    out = console()
-    out.print(table)
+        table.add_row(*row, style="bold" if row[0] == bold else None)
+    if table.columns:
+        out.print(table)
     for line in remarks:
         out.print(line)
 
 
 def say(as_json: bool, values: Mapping[str, Any], text: str) -> None:
-    """Print one object where JSON is asked for, else the text."""
+    """Print one object if JSON is wanted, else the text."""
     if as_json:
         print_json(values)
     else:

@@ -12,15 +12,14 @@ import typer
 from sigma_mem.cli.decisions import EncoderName, Peers, TaskOptions
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, names_of
 from sigma_mem.cli.output import print_json, print_table
-from sigma_mem.decide import READS
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
-    from sigma_mem.serve.config import Upstream
+    from sigma_mem.serve.config import ServerConfig, Upstream
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Configuration; sigma-mem.toml, where there is one, by default."),
+    typer.Option("--config", "-c", help="Configuration; sigma-mem.toml, if there is one, by default."),
 ]
 Host = Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")]
 Port = Annotated[int | None, typer.Option(help="Port; 0 takes a free one (default 8321).")]
@@ -56,7 +55,15 @@ def serve(
     from sigma_mem.serve.server import serve as run
 
     flags = {"host": host, "port": port, "path": path, "keys": keys, "log": log, "access_log": access_log}
-    run(load_config(config, flags=flags).config, lambda address: typer.echo(f"sigma-mem serves on {address}"))
+    loaded = load_config(config, flags=flags).config
+
+    def started(address: str) -> None:
+        typer.echo(f"sigma-mem serves on {address}")
+        typer.echo(f"the dashboard is {address}/dashboard/")
+        if loaded.path is None:
+            typer.echo("nothing is kept on disk: give --path memory.db, or set path in sigma-mem.toml")
+
+    run(loaded, started)
 
 
 def config(
@@ -69,22 +76,39 @@ def config(
 ) -> None:
     """Print the service's configuration that is in force, and where each value comes from.
 
+    Settings of a memory that is there already are its own: they are recorded when it is made.
+
     Examples:
     sigma-mem config
 
     sigma-mem config --config production.toml --json
     """
     from sigma_mem.serve.config import load_config
+    from sigma_mem.serve.memories import recorded_opening
     from sigma_mem.store.open import shown_path
 
     loaded = load_config(file, flags={"host": host, "port": port, "path": path, "keys": keys})
-    values = _flat(asdict(loaded.config))
+    values, origins, differs = _flat(loaded.config), dict(loaded.origins), {}
     if loaded.config.path is not None:
         values["path"] = shown_path(loaded.config.path)
+    opening = recorded_opening(loaded.config)
+    if opening is not None:
+        differs = loaded.config.differs_from(opening)
+        held = {f"memory.{name}": value for name, value in asdict(opening.settings).items()}
+        held |= {"trusted": opening.settings.trusted, "encoder": opening.encoder["name"]}
+        held |= {"keep_text": opening.keep_text}
+        values |= {name: held[name] for name in values if name in held}
+        origins |= dict.fromkeys(set(values) & set(held), f"the memory {loaded.config.namespace!r}")
     if json:
-        print_json({name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()})
+        print_json(
+            {
+                name: {"value": value, "from": origins[name]}
+                | ({"said": differs[name][0]} if name in differs else {})
+                for name, value in values.items()
+            }
+        )
         return
-    rows = [(name, _text(value), loaded.origins[name]) for name, value in values.items()]
+    rows = [(name, _text(value), origins[name]) for name, value in values.items()]
     place = [name for name, *_ in rows].index("upstreams") + 1
     rows[place:place] = [
         (f"  {upstream.name}", _upstream_text(upstream), loaded.origins["upstreams"])
@@ -98,7 +122,12 @@ def config(
         if loaded.config.is_loopback
         else f"others can reach {loaded.config.host}"
     )
-    print_table(("name", "value", "from"), rows, [f"{why}: {reason}."])
+    notes = [
+        f"{name} is {_text(said)} ({loaded.origins[name]}), and the memory was made with {_text(is_)}: "
+        + ("it goes on as it was made." if name == "keep_text" and said else "the service refuses to start.")
+        for name, (said, is_) in differs.items()
+    ]
+    print_table(("name", "value", "from"), rows, [*notes, f"{why}: {reason}."])
 
 
 def mcp(
@@ -106,9 +135,9 @@ def mcp(
     peers: Peers = None,
     namespace: Namespace = "default",
     encoder: EncoderName = None,
-    source: Annotated[str, typer.Option(help="Who gives the feedback that comes this way.")] = "default",
+    source: Annotated[str, typer.Option(help="Source of this feedback: a person or program.")] = "default",
 ) -> None:
-    """Serve a memory to an agent over standard input and output, until that ends.
+    """Serve a memory to an agent as MCP tools, over standard input and output.
 
     Examples:
     sigma-mem mcp --memory memory.db
@@ -117,17 +146,17 @@ def mcp(
     """
     from sigma_mem.serve.mcp import serve_stdio
 
-    with TaskOptions(memory, peers, namespace, encoder=encoder).opened(READS) as mem:
+    with TaskOptions(memory, peers, namespace, encoder=encoder).opened() as mem:
         serve_stdio(mem, namespace, source)
 
 
 @keys_app.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="Of who will hold it; also the source of its feedback.")],
+    name: Annotated[str, typer.Argument(help="Name of its holder; also the source of its feedback.")],
     keys: KeyFile = None,
     role: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
     namespace: Annotated[
-        str, typer.Option(help="Where the role holds: names separated by commas, or * for all.")
+        str, typer.Option(help="Namespaces in which the role holds: names separated by commas, or * for all.")
     ] = "*",
     config: ConfigFile = None,
     json: Json = False,
@@ -174,7 +203,7 @@ def list_(keys: KeyFile = None, config: ConfigFile = None, json: Json = False) -
 
 @keys_app.command("remove")
 def remove(
-    name: Annotated[str, typer.Argument(help="Whose key.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Name of its holder.", show_default=False)],
     keys: KeyFile = None,
     config: ConfigFile = None,
 ) -> None:
@@ -198,14 +227,18 @@ def _key_file(given: str | None, config: Path | None) -> str:
     return file
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Values by name, with those of the limits under names of their own."""
-    limits = values.pop("limits")
-    return {**values, **{f"limits.{name}": value for name, value in limits.items()}}
+def _flat(config: "ServerConfig") -> dict[str, Any]:
+    """Values by name, with those of tables under names of their own."""
+    values = asdict(config)
+    tables = {"memory": asdict(config.made_with(())), "alarms": values["alarms"], "limits": values["limits"]}
+    inside = {f"{table}.{name}": each[name] for table, each in tables.items() for name in each}
+    return {
+        name: value for name, value in (values | inside).items() if name not in (*tables, "memory.trusted")
+    }
 
 
 def _upstream_text(upstream: "Upstream") -> str:
-    """One upstream in a line; of its key only where it is."""
+    """One upstream in a line; of its key only the place."""
     parts = [upstream.base_url, f"model {upstream.model}", f"timeout {upstream.timeout:g} s"]
     if upstream.has_price:
         parts.append(f"{upstream.input_price:g}/{upstream.output_price:g} for a million tokens in/out")
@@ -217,6 +250,6 @@ def _upstream_text(upstream: "Upstream") -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, tuple | list):
-        parts = [part["name"] if isinstance(part, dict) else str(part) for part in value]
+        parts = [part.get("name") or part["url"] if isinstance(part, dict) else str(part) for part in value]
         return ", ".join(parts) or "—"
     return "—" if value in (None, "") else str(value)

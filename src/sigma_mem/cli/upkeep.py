@@ -11,7 +11,7 @@ from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened, opened_to
 from sigma_mem.cli.output import print_json, print_table, say
 from sigma_mem.errors import InputError
 
-PeerName = Annotated[str | None, typer.Argument(help="The peer to set a price of.", show_default=False)]
+PeerName = Annotated[str | None, typer.Argument(help="The peer whose price to set.", show_default=False)]
 Amount = Annotated[float | None, typer.Option(min=0.0, show_default=False)]
 Peer = Annotated[str, typer.Argument(help="Name of the peer.", show_default=False)]
 
@@ -23,20 +23,28 @@ def add(
     peer: Peer,
     memory: MemoryFile,
     returning: Annotated[
-        bool, typer.Option("--returning", help="It was removed before, and starts with nothing known.")
+        bool, typer.Option("--returning", help="The peer was removed before: start it with nothing known.")
     ] = False,
+    like: Annotated[
+        str | None, typer.Option(help="Peer from whose record it starts.", show_default=False)
+    ] = None,
+    worth: Annotated[float, typer.Option(min=0.0, help="How many labels that record counts for.")] = 20.0,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Take a peer into the pool, last in order."""
+    """Add a peer to the pool, as its last.
+
+    Examples:
+    sigma-mem peers add --memory memory.db large@low --like large --worth 20
+    """
     with opened(memory, namespace) as mem:
-        mem.add_peer(peer, returning=returning)
+        mem.add_peer(peer, returning=returning, like=like, worth=worth)
         _say_pool(mem.peers, json)
 
 
 @peers_app.command()
 def remove(peer: Peer, memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
-    """Take a peer out of the pool, and forget what is known of it."""
+    """Remove a peer from the pool, and forget what is known of it."""
     with opened(memory, namespace) as mem:
         mem.remove_peer(peer)
         _say_pool(mem.peers, json)
@@ -77,7 +85,8 @@ def prices(
     per_input_token: Amount = None,
     per_output_token: Amount = None,
     output_tokens: Annotated[
-        float | None, typer.Option(min=0.0, help="Of an answer, before any cost is known (default 300).")
+        float | None,
+        typer.Option(min=0.0, help="Tokens of an answer, before any cost is known (default 300)."),
     ] = None,
     latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that a call takes.")] = None,
     namespace: Namespace = "default",
@@ -135,7 +144,7 @@ def sources(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """List who gave feedback, and what each of them is worth now; or revoke what a source gave.
+    """List the sources of feedback, and what each of them is worth now; or revoke what a source gave.
 
     Examples:
     sigma-mem sources --memory memory.db
@@ -178,7 +187,7 @@ def forget(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Forget events for good: texts, φ, labels, and their share of all that was learned.
+    """Forget events permanently: texts, φ, labels, and their share of all that was learned.
 
     Examples:
     sigma-mem forget --memory memory.db ID

@@ -1,42 +1,41 @@
-"""``sigma-mem trust``, ``inspect``, ``decisions`` and ``explain``: look into a memory without touching it."""
+"""``sigma-mem trust``, ``decisions``, ``explain`` and ``pool``: read only."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sigma_mem.cli.inspect import TRUST, trust_cells
 from sigma_mem.cli.options import (
     Json,
     MemoryFile,
     Namespace,
     Topics,
-    check_folder,
+    check_picture,
+    names_of,
     opened_to_read,
     text_of,
 )
-from sigma_mem.cli.output import moment, print_json, print_table, say, sparkline
-from sigma_mem.errors import InputError
+from sigma_mem.cli.output import moment, print_json, print_table, say
 from sigma_mem.events import shortened
 
 if TYPE_CHECKING:
-    from sigma_mem.session import History, TrustByPeer
-
-_PICTURES = (".png", ".svg", ".pdf")
+    from sigma_mem.streams.pool import PoolReport
 
 
 def trust(
     memory: MemoryFile,
     question: Annotated[
-        str | None, typer.Argument(help='The task; "-" reads it from standard input; none for any task.')
+        str | None, typer.Argument(help='The task; "-" reads it from standard input. Left out for any task.')
     ] = None,
     topic: Topics = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Say how far each peer can be trusted, at a question or topic, or whatever the task. Changes nothing.
+    """Show how far each peer can be trusted: on a question, on a topic, or overall. Changes nothing.
 
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
@@ -48,85 +47,19 @@ def trust(
     if json:
         print_json(found.to_dict())
         return
-    _print_trust(found)
-    for name, trusted in found.topics.items():
-        typer.echo(f"\non {name}:")
-        _print_trust(trusted)
-
-
-def _print_trust(found: TrustByPeer) -> None:
-    rows = []
-    for peer, known in found.items():
-        low, high = known.interval
-        rows.append((peer, f"{known.prob:.2f}", f"{low:.2f} … {high:.2f}", f"{known.effective:.1f}"))
-    print_table(("peer", "p right", "95 %", "evidence"), rows)
-
-
-def inspect(
-    memory: MemoryFile,
-    peer: Annotated[
-        str | None, typer.Option(help="Show this peer's record instead.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the memory instead: PNG, SVG or PDF.", show_default=False)
-    ] = None,
-    last: Annotated[int, typer.Option(min=1, help="How many decisions, or events of a record, to list.")] = 8,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
-    """Look into a memory: trust, drift, relation, last decisions, advice. Works while another process writes.
-
-    Examples:
-    sigma-mem inspect --memory memory.db
-
-    sigma-mem inspect --memory memory.db --peer gemma --last 20
-
-    sigma-mem inspect --memory memory.db --plot memory.png
-    """
-    from sigma_mem.cli.survey import print_survey, survey
-
-    if peer is not None and plot is not None:
-        raise InputError("got --peer and --plot; expected one of them")
-    with opened_to_read(memory, namespace) as mem:
-        if peer is not None:
-            _print_history(mem.history(peer), last, json)
-        elif plot is not None:
-            from sigma_mem.cli.picture import draw_memory
-
-            if plot.suffix not in _PICTURES:
-                raise InputError(f"got --plot {plot}; expected a name that ends in {', '.join(_PICTURES)}")
-            check_folder("--plot", plot)
-            draw_memory(mem, plot)
-            say(json, {"picture": str(plot)}, f"picture: {plot}")
-        else:
-            values = survey(mem, namespace, last)
-            print_json(values) if json else print_survey(values)
-
-
-def _print_history(found: History, last: int, json: bool) -> None:
-    if json:
-        print_json(found.to_dict())
-        return
-    rows = [
-        (
-            moment(entry.time),
-            entry.event,
-            "—" if entry.prob is None else f"{entry.prob:.2f}",
-            "chosen" if entry.chosen else "",
-            "—" if entry.label is None else f"{entry.label:+g}",
-            shortened(entry.question),
-        )
-        for entry in found[-last:]
-    ]
-    header = ("time (UTC)", "event", "p̂ then", "", "label", "question")
-    print_table(header, rows, [f"{repr(found)[1:-1]}; trend {sparkline(found.trend())}"])
+    values = found.to_dict()
+    print_table(("peer", *TRUST), [(peer, *trust_cells(known)) for peer, known in values["peers"].items()])
+    for name, peers in values["topics"].items():
+        rows = [(peer, *trust_cells(known)) for peer, known in peers.items()]
+        print_table(("peer", *TRUST), rows, title=f"\non {name}:")
+    typer.echo("\np is over what a peer was asked; evidence is labels of such tasks that are not forgotten.")
 
 
 def explain(
     decision: Annotated[str, typer.Argument(help="Id of the decision, or the ref of its event.")],
     memory: MemoryFile,
     peer: Annotated[
-        str | None, typer.Option(help="Whose score to take apart; the chosen peer's by default.")
+        str | None, typer.Option(help="Peer whose score to explain; the chosen one by default.")
     ] = None,
     top: Annotated[int, typer.Option(help="How many events to list.", min=1)] = 8,
     namespace: Namespace = "default",
@@ -144,7 +77,7 @@ def explain(
 
 def decisions(
     memory: MemoryFile,
-    last: Annotated[int, typer.Option(min=1, help="How many.")] = 20,
+    last: Annotated[int, typer.Option("--last", "--limit", min=1, help="How many to list.")] = 20,
     before: Annotated[
         str | None,
         typer.Option(help="Only decisions older than this one, for the next page."),
@@ -154,6 +87,13 @@ def decisions(
     since: Annotated[str | None, typer.Option(help="Only from this date or time on.")] = None,
     until: Annotated[str | None, typer.Option(help="Only before this date or time.")] = None,
     text: Annotated[str | None, typer.Option(help="Only those with this text in question or answer.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only those on this topic.")] = None,
+    label: Annotated[
+        Literal["right", "wrong", "none"] | None, typer.Option(help="Only those with this label, or none.")
+    ] = None,
+    below: Annotated[
+        float | None, typer.Option(help="Only those with less confidence.", min=0.0, max=1.0)
+    ] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
@@ -162,10 +102,13 @@ def decisions(
     Examples:
     sigma-mem decisions --memory memory.db --peer gemma --since 2026-01-31
 
-    sigma-mem decisions --memory memory.db --before ID
+    sigma-mem decisions --memory memory.db --label wrong --before ID
     """
     with opened_to_read(memory, namespace) as mem:
-        found = mem.decisions(last, before=before, peer=peer, read=read, since=since, until=until, text=text)
+        found = mem.decisions(
+            last, before=before, peer=peer, read=read, since=since, until=until, text=text,
+            topic=topic, label=label, below=below,
+        )  # fmt: skip
         if json:
             print_json(found.to_dict())
             return
@@ -182,3 +125,61 @@ def decisions(
         ]
     older = [f"older ones: --before {rows[-1][1]}"] if len(rows) == last else []
     print_table(("time (UTC)", "id", "read", "peer", "confidence", "question"), rows, older)
+
+
+_PAIRS = 8  # that are printed
+
+
+def pool(
+    stream: Annotated[Path, typer.Argument(help="A recorded stream with labels: JSON lines, .gz or .zst.")],
+    peers: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw accuracy and error correlation: PNG, SVG or PDF.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Report which peers of a pool are right, which err together, and which add nothing.
+
+    Example:
+    sigma-mem pool verdicts.jsonl --picture pool.png
+    """
+    from sigma_mem.streams import load_stream
+    from sigma_mem.streams.pool import pool_report
+
+    if picture is not None:
+        check_picture("--picture", picture)
+    report = pool_report(load_stream(stream).select(peers=names_of(peers)))
+    if picture is not None:
+        from sigma_mem.cli.picture import draw_pool
+
+        draw_pool(report, picture)
+    if json:
+        print_json(report.values())
+    else:
+        _print_pool(report)
+
+
+def _print_pool(report: PoolReport) -> None:
+    orders = any(line.consistent is not None for line in report.peers)
+    header = ["peer", "labels", "right", "95 %", "adds", *(["same in both orders"] if orders else [])]
+    rows = []
+    for line in sorted(report.peers, key=lambda line: -line.accuracy):
+        row = [line.peer, str(line.labels), f"{line.accuracy:.1%}", f"{line.low:.1%} … {line.high:.1%}"]
+        row.append(f"{100 * line.adds:+.1f} ± {100 * line.adds_error:.1f}")
+        if orders:
+            row.append("—" if line.consistent is None else f"{line.consistent:.1%}")
+        rows.append(row)
+    remarks = [
+        "",
+        f"majority {report.majority:.1%}, best peer {report.best:.1%}, "
+        f"joint vote {report.joint:.1%} (weights from the other four fifths)",
+        f"{len(report.peers)} peers are worth {report.effective_votes:.1f} independent votes",
+        f"add nothing: {', '.join(report.redundant) or 'none'}",
+    ]
+    remarks += [
+        f"deceive together: {one} and {other}, the same wrong answer in {line.together:.1%} of the events, "
+        f"{line.expected:.1%} by chance"
+        for line in report.deceiving[:_PAIRS]
+        for one, other in [line.peers]
+    ]
+    print_table(header, rows, remarks)

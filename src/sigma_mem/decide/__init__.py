@@ -1,8 +1,9 @@
-"""From what the memory says to a choice: pure functions of arrays.
+"""From what the memory knows to a choice: pure functions of arrays.
 
 `route` picks a peer before anyone answers, `vote` an answer that several may have given, `posterior`
-works with the relation G and with a center's judgement, `adaptive` chooses among reads, `explore` tries
-peers where only the chosen one is ever labelled. `READS` lists every read. Ties go to the peer listed first.
+works with the relation G and with a center's judgement, `mixture` joins several votes, `explore` tries
+peers if only the chosen one is ever labelled. `READS` lists every single read. Ties go to the peer
+listed first.
 """
 
 from sigma_mem.decide.posterior import SELECT

@@ -1,9 +1,9 @@
-"""Exploring routes: where only the chosen peer is ever labelled, the others must be tried as well.
+"""Exploring routes: if only the chosen peer is ever labelled, the others must be tried as well.
 
 Thompson sampling: a peer is chosen as often as it is likely to be the best. p̂ is taken as normal with
 standard deviation
 
-    s = 0.4·√(p̂(1 − p̂)/(n + 1)),   n = how many labels of tasks like this one p̂ is worth now.
+    s = 0.25·√(p̂(1 − p̂)/(n + 1)),   n = how many labels of tasks like this one p̂ is worth now.
 
 Less than the posterior's own: evidence is counted near one φ, while what is learned at others is shared, so
 that the full width tries bad peers for too long (some tenths of a point on real streams).
@@ -16,7 +16,7 @@ from sigma_mem.decide.read import Outcome
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.reading import Reading
 
-_WIDTH = 0.4
+_WIDTH = 0.25
 _ALL = slice(None)
 _GRID = np.linspace(-4.0, 4.0, 65)  # standard deviations; the trapezoid rule is exact to 1e-4 there
 _DENSITY = np.exp(-0.5 * _GRID**2)
@@ -47,8 +47,8 @@ def propensities(prob: FloatArray, n: FloatArray) -> FloatArray:
     --------
     >>> propensities(np.array([0.6, 0.6]), np.array([10.0, 10.0])).tolist()
     [0.5, 0.5]
-    >>> propensities(np.array([0.7, 0.6]), np.array([10.0, 1000.0])).round(2).tolist()
-    [0.96, 0.04]
+    >>> propensities(np.array([0.65, 0.6]), np.array([10.0, 1000.0])).round(2).tolist()
+    [0.92, 0.08]
     """
     return chance_of_largest(prob, _WIDTH * np.sqrt(prob * (1.0 - prob) / (n + 1.0)))
 

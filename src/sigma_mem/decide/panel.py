@@ -1,10 +1,10 @@
-"""Asking one peer after the other: whom to ask next, and when the rest would hardly matter.
+"""Asking one peer after the other: which one to ask next, and when the rest would hardly matter.
 
 The rest matters if it would change the answer. Its answers are drawn 128 times from the memory's own model:
 the truth t from the posterior of the answers so far, at half of its log-odds, since peers err together; then
 every peer that was not asked gives t with probability p̂, else one of the K − 1 wrong answers. The share of
-draws in which the vote of all would choose another answer is the chance of a change. Where two peers or more
-agree and none differs the task is easy for the others, too: there a change is a third as likely.
+draws in which the vote of all would choose another answer is the chance of a change. If two or more peers
+agree and none differs, the task is easy for the others, too: a change is then a third as likely.
 """
 
 from functools import lru_cache
@@ -13,19 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.read import View
-from sigma_mem.decide.vote import vote_totals
 from sigma_mem.decide.weights import calibrated_weights, tempered
 from sigma_mem.events import FloatArray
 
-CHANGE = 0.15  # chance that the rest would change the answer, at which a panel stops unless told otherwise
+CHANGE = 0.15  # chance that the rest would change the answer, at which a panel stops by default
 _DRAWS = 128
-_TEMPERATURE = (
+TEMPERATURE = (
     0.5  # share of a vote's log-odds that is believed: the best of 0.35, 0.5 and 0.7 on real streams
 )
-_AGREED = 1.0 / 3.0  # how often a drawn change comes true where all agree; on real streams 0.1 to 0.4
+_AGREED = 1.0 / 3.0  # how often a drawn change comes true if all agree; on real streams 0.1 to 0.4
 _LEAST_VOTES = 1.5  # that an agreement takes: copies of one another agree on everything
 _LEAST_UNSEEN = 0.2  # answers that nobody gave yet, however many were given
-_MOST_WRONG = 50  # wrong answers that are told apart
+_MOST_WRONG = 50  # wrong answers that are kept apart
 
 
 def change_probability(view: View, rest: NDArray[np.intp]) -> float:
@@ -34,7 +33,7 @@ def change_probability(view: View, rest: NDArray[np.intp]) -> float:
     Parameters
     ----------
     view : View
-        The answers so far, and what the memory says of every peer.
+        The answers so far, and what the memory knows of every peer.
     rest : int array
         The peers that may still be asked.
 
@@ -43,7 +42,7 @@ def change_probability(view: View, rest: NDArray[np.intp]) -> float:
     Three peers that are mostly right agree, and a fourth can hardly change it:
 
     >>> groups, zero, one = np.array([0, 0, 0, -2]), np.zeros(4), np.ones(4)
-    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4), 50.0)
+    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4), 50.0, None)
     >>> change_probability(view, np.array([3]))
     0.0
     >>> split = view._replace(groups=np.array([0, 1, -2, -2]))
@@ -52,7 +51,7 @@ def change_probability(view: View, rest: NDArray[np.intp]) -> float:
     """
     if not len(rest):
         return 0.0
-    totals = vote_totals(view)
+    totals = view.vote_totals
     if not len(totals):
         return 1.0
     answers = _drawn_answers(view, totals, rest)
@@ -76,10 +75,10 @@ def change_probability(view: View, rest: NDArray[np.intp]) -> float:
 
 
 def change_if_agreed(view: View, rest: NDArray[np.intp]) -> float:
-    """`change_probability` if all who were asked had given one answer: about the least that it can be.
+    """`change_probability` if all peers that were asked had given one answer: about the least that it can be.
 
     >>> groups, zero, one = np.array([0, 1, -2, -2]), np.zeros(4), np.ones(4)
-    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4), 50.0)
+    >>> view = View(zero, np.full(4, 0.8), groups, zero, 3.0, one, lambda: np.eye(4), 50.0, None)
     >>> change_probability(view, np.array([2, 3])) > 0.3 > change_if_agreed(view, np.array([2, 3]))
     True
     """
@@ -96,12 +95,12 @@ def _all_agree(view: View) -> bool:
 def _drawn_answers(view: View, totals: FloatArray, rest: NDArray[np.intp]) -> NDArray[np.intp]:
     """Answers of the rest, (draws, rest), as numbers of groups; −1 for one that cannot be read.
 
-    Numbers from len(totals) on are answers that nobody gave so far, the first of them the truth where it is
-    not among those given.
+    Numbers from len(totals) on are answers that nobody gave so far, the first of them the truth if it is not
+    among those given.
     """
     given = len(totals)
     unseen = max(view.alternatives + 1.0 - given, _LEAST_UNSEEN)
-    log_odds = np.append(_TEMPERATURE * totals, np.log(unseen))
+    log_odds = np.append(TEMPERATURE * totals, np.log(unseen))
     odds = np.exp(log_odds - log_odds.max())
     uniform_truth, right, which, readable = _uniform(len(rest))
     truth = np.searchsorted(odds.cumsum() / odds.sum(), uniform_truth).clip(max=given)[:, None]
@@ -121,17 +120,18 @@ def _uniform(rest: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 
 def next_peer(view: View, rest: NDArray[np.intp], price: FloatArray | None = None) -> int:
-    """Whom to ask next: the best record for its price, less for one that errs with those already asked.
+    """Which peer to ask next: the best record for its price, less for one that errs with those already asked.
 
     Parameters
     ----------
     rest : int array
         The peers that may still be asked.
     price : array (P,), optional
-        Of one call to each; None where all cost the same.
+        Of one call to each; None if all cost the same.
 
     >>> zero, one = np.zeros(3), np.ones(3)
-    >>> view = View(zero, np.array([0.7, 0.6, 0.5]), np.full(3, -2), zero, 3.0, one, lambda: np.eye(3), 50.0)
+    >>> prob, groups = np.array([0.7, 0.6, 0.5]), np.full(3, -2)
+    >>> view = View(zero, prob, groups, zero, 3.0, one, lambda: np.eye(3), 50.0, None)
     >>> next_peer(view, np.array([0, 1, 2])), next_peer(view, np.array([0, 1]), np.array([9.0, 1.0, 1.0]))
     (0, 1)
     """

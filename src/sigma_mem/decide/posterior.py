@@ -63,7 +63,7 @@ def normalized_utility(utility: FloatArray, epsilon: float = 1e-8) -> FloatArray
 def posterior(
     z: FloatArray, G: FloatArray | None, w_u: float = 1.0, w_g: float = 1.0, method: Method | None = None
 ) -> Posterior:
-    """E[y] under the posterior: exact to 16 peers, belief propagation beyond, and says which.
+    """E[y] under the posterior: exact to 16 peers, belief propagation beyond, and which of the two it was.
 
     Parameters
     ----------
@@ -140,9 +140,9 @@ def belief_propagation(
     """
     strength = np.tanh(coupling).clip(-1.0 + 1e-12, 1.0 - 1e-12)  # arctanh stays finite
     np.fill_diagonal(strength, 0.0)
-    messages = np.zeros_like(strength)  # [p, q]: what p tells q, in log-odds halves
+    messages = np.zeros_like(strength)  # [p, q]: the message from p to q, in log-odds halves
     for _ in range(steps):
-        # p tells q what p believes without q's own message.
+        # The message from p to q is what p believes without q's own message.
         cavity = (field + messages.sum(axis=0))[:, None] - messages.T
         fresh = np.arctanh(strength * np.tanh(cavity))
         change = float(np.abs(fresh - messages).max())

@@ -1,4 +1,4 @@
-"""A read is a value: a name, what it looks at, how it chooses and how sure it is.
+"""A read is a value: a name, what it uses, how it chooses and how sure it is.
 
 Everything that lists reads (session, command line, tables, documentation) iterates over a `Reads` that it is
 given; `sigma_mem.decide.READS` is the default. To add a read, add one `Read` to the module it belongs to.
@@ -6,18 +6,20 @@ given; `sigma_mem.decide.READS` is the default. To add a read, add one `Read` to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_mem.decide.weights import calibrated_weights, tempered, with_text
+from sigma_mem.decide.weights import calibrated_weights, group_totals, tempered, with_text
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
+from sigma_mem.memory.ballots import Ballots
+
+_NO_TOTALS = np.zeros(0)
 
 
 class _Seen(NamedTuple):
@@ -29,21 +31,22 @@ class _Seen(NamedTuple):
     readable: FloatArray
     relation: Callable[[], FloatArray]
     labelled: float
+    ballots: Callable[[], Ballots]
     utility: FloatArray | None = None
     votes: FloatArray | None = None
 
 
 class View(_Seen):
-    """Everything a read may look at when it decides on one event, and what several reads make of it.
+    """Everything a read may use when it decides on one event, and what several reads derive from it.
 
     Attributes
     ----------
     score, prob : array (P,)
         φᵀM_pφ and p̂: what is known before anyone answers.
     groups : int array (P,)
-        Answer group of every peer; −1 where its answer cannot be read, −2 where it gave none.
+        Answer group of every peer; −1 if its answer cannot be read, −2 if it gave none.
     text_log_odds : array (P,)
-        Log-odds by which the text of each answer speaks for it.
+        Log-odds that its text adds to each answer.
     alternatives : float
         K − 1, the effective number of wrong answers that compete.
     readable : array (P,)
@@ -52,15 +55,33 @@ class View(_Seen):
         Returns G, (P, P); few reads need it.
     labelled : float
         Decayed number of labelled events.
+    ballots : callable
+        Returns what a mixture of votes needs to know of the pool.
     votes : array (P,), optional
         How many votes each peer is worth: less than 1 for copies of one another. None for 1.
     utility : array (P,), optional
-        The center's U of every answer, NaN where it judged none; None without a center.
+        The center's U of every answer, NaN if it judged none; None without a center.
     """
+
+    def among(self, rows: NDArray[np.intp]) -> View:
+        """What a read may use of these peers, as if the others were not in the pool."""
+        return View(
+            score=self.score[rows],
+            prob=self.prob[rows],
+            groups=self.groups[rows],
+            text_log_odds=self.text_log_odds[rows],
+            alternatives=self.alternatives,
+            readable=self.readable[rows],
+            relation=lambda: self.relation()[np.ix_(rows, rows)],
+            utility=None if self.utility is None else self.utility[rows],
+            labelled=self.labelled,
+            ballots=self.ballots,
+            votes=None if self.votes is None else self.votes[rows],
+        )
 
     @cached_property
     def moved_prob(self) -> FloatArray:
-        """p̂, moved by what the texts say."""
+        """p̂, moved by the texts of the answers."""
         return with_text(self.prob, self.text_log_odds)
 
     @cached_property
@@ -73,8 +94,14 @@ class View(_Seen):
         """The same, drawn together while there are few labels."""
         return tempered(self.weights, self.groups, self.labelled)
 
+    @cached_property
+    def vote_totals(self) -> FloatArray:
+        """What every answer weighs in the calibrated vote."""
+        weights = self.tempered_weights
+        return group_totals(self.groups, weights if self.votes is None else self.votes * weights)
 
-NOBODY = -1  # in place of a peer's index: no answer can be read, so none is chosen
+
+NOBODY = -1  # instead of a peer's index: no answer can be read, so none is chosen
 
 
 class Choice(NamedTuple):
@@ -113,37 +140,34 @@ class Read:
     row: int | None = None
 
     def outcome(self, view: View) -> Outcome:
-        """What this read alone decides."""
+        """What this read alone decides; confidence 0 if nobody was chosen."""
         choice = self.choose(view)
-        sure = self.sure(view, choice)
-        return Outcome(self.name, choice.peer, sure, 1.0, {self.name: choice}, self.uses_text_features)
-
-    def sure(self, view: View, choice: Choice) -> float:
-        """`confidence`, and 0 where nobody was chosen."""
-        return 0.0 if choice.peer == NOBODY else self.confidence(view, choice)
+        sure = 0.0 if choice.peer == NOBODY else self.confidence(view, choice)
+        return Outcome(self.name, choice.peer, sure, totals=choice.totals, used_text=self.uses_text_features)
 
 
 class Outcome(NamedTuple):
-    """The outcome of a decision: who was chosen, under what name, how sure, and what every read chose.
+    """The outcome of a decision: which peer was chosen, under what name, and how sure.
 
-    `peer` is `NOBODY` where no answer can be read.
+    `peer` is `NOBODY` if no answer can be read.
     """
 
     name: str
     peer: int
     confidence: float
     propensity: float = 1.0
-    choices: Mapping[str, Choice] = MappingProxyType({})
+    totals: FloatArray = _NO_TOTALS  # what every answer weighed; of `select`, E[y] of every peer
     used_text: bool = False  # whether text features moved the choice
+    votes: NDArray[np.float16] | None = None  # of a mixture, what every answer weighs in each vote
 
 
 class Reads:
-    """An ordered, immutable collection of reads; the first one is the adaptive read's starting point.
+    """An ordered, immutable collection of reads.
 
     Attributes
     ----------
     names : tuple of str
-        In order; the peers of the memory over reads.
+        In order.
     routes, votes, over_answers : dict
         By name: reads that need the question only, those that need answers, and those with a center's.
 
@@ -158,8 +182,6 @@ class Reads:
         self._reads = {read.name: read for read in reads}
         if len(self._reads) != len(reads):
             raise InputError(f"reads are {[read.name for read in reads]}; expected distinct names")
-        if not reads or reads[0].needs == "center":
-            raise InputError("the first read is missing or needs a center; expected one that always works")
         self.names = tuple(self._reads)
         self.routes = {read.name: read for read in reads if read.needs == "question"}
         self.votes = {read.name: read for read in reads if read.needs == "answers"}
@@ -182,7 +204,3 @@ class Reads:
         """The reads that have a row, in the order of the rows."""
         shown = [(read.row, read) for read in self if read.row is not None]
         return [read for _, read in sorted(shown, key=lambda pair: pair[0])]
-
-    def available(self, view: View) -> list[Read]:
-        """The reads that can be made for this event: all, but those that need a center that is not there."""
-        return [read for read in self if read.needs != "center" or view.utility is not None]

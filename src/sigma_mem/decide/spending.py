@@ -1,9 +1,9 @@
-"""Routes that look at costs: p̂ − λ·cost, the cheapest peer that is good enough, and λ for a budget.
+"""Routes that weigh costs: p̂ − λ·cost, the cheapest peer that is good enough, and λ for a budget.
 
 λ is what a unit of money is worth in probability of being right. With `value`, what a right answer is worth,
 λ = 1/value. With a budget it is the dual variable of spending: the smallest λ ≥ 0 at which the recent
 decisions would have cost, on average, no more than what is left per event. They are decided again for every λ
-that is tried, so that λ needs no learning rate and follows at once when prices, peers or tasks change. Where
+that is tried, so that λ needs no learning rate and follows at once when prices, peers or tasks change. If
 spending jumps at λ, the two sides of the jump are mixed.
 """
 
@@ -25,14 +25,14 @@ _SHIFTS = np.random.default_rng(11).standard_normal((256, 64))  # the same draws
 
 
 class Multiplier(NamedTuple):
-    """λ of a budget: `high` where spending fits, `low` just before it jumps, taken with chance `mixed`."""
+    """λ of a budget: `high` at which spending fits, `low` just before it jumps, taken with chance `mixed`."""
 
     low: float
     high: float
     mixed: float
 
     def at_least(self, floor: float) -> "Multiplier":
-        """The same, where money is worth no less than this."""
+        """The same, but money is worth no less than this."""
         return Multiplier(max(self.low, floor), max(self.high, floor), self.mixed)
 
 
@@ -42,8 +42,8 @@ def budget_multiplier(mean: FloatArray, sd: FloatArray, cost: FloatArray, target
     Parameters
     ----------
     mean, sd, cost : array (W, P)
-        p̂ of recent decisions, how unsure it was (0 where nothing is explored), and what a call would cost;
-        −inf as the mean of a peer that was no candidate.
+        p̂ of recent decisions, how unsure it was (0 if nothing is explored), and what a call would cost;
+        −inf as the mean of a peer that was not a candidate.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def chances_by_utility(mean: FloatArray, sd: FloatArray, cost: FloatArray, by: M
 
 
 def chances_good_enough(mean: FloatArray, sd: FloatArray, cost: FloatArray, least: float) -> FloatArray:
-    """Probability with which every peer is the cheapest with p̂ ≥ `least`; the best one where none is.
+    """Probability with which every peer is the cheapest with p̂ ≥ `least`; the best one if none is.
 
     >>> chances_good_enough(np.array([0.9, 0.8, 0.5]), np.zeros(3), np.array([3.0, 2.0, 1.0]), 0.75).tolist()
     [0.0, 1.0, 0.0]
@@ -106,10 +106,10 @@ def chances_good_enough(mean: FloatArray, sd: FloatArray, cost: FloatArray, leas
 def exploring_mean(
     reading: Reading, eta: float, labels: FloatArray, price: FloatArray, variance: float
 ) -> FloatArray:
-    """p̂ where only the chosen peer is labelled: peers are seen on different tasks, and some hardly ever.
+    """p̂ if only the chosen peer is labelled: peers are seen on different tasks, and some hardly ever.
 
     - A task that is hard is hard for all: the prior of a peer near φ is its overall rate, moved by how far
-      all labels near φ, whoever got them, are from the rates of their peers.
+      all labels near φ, of any peer, are from the rates of their peers.
     - A peer's overall rate is drawn to what its price suggests, unless it differs from that significantly.
 
     Parameters
@@ -117,7 +117,7 @@ def exploring_mean(
     labels : array (P,)
         How many labels each peer has, decayed.
     price : array (P,)
-        What a call costs by its price; 0 where there is none.
+        What a call costs by its price; 0 if there is none.
     variance : float
         Of a label around p̂.
     """
@@ -136,8 +136,8 @@ def drawn_to_price(rate: FloatArray, labels: FloatArray, price: FloatArray, vari
     """Rates of peers, each drawn to 1 − e·price^−a as far as chance explains its distance from it.
 
     Errors tend to fall with the price by a power. The distance d of a rate, of which n labels are known,
-    is scaled by max(0, 1 − k·variance/(n·d²)), as Stein's estimator does: to 0 where it may be chance, hardly
-    where it is significant. The level e follows from the peers that are near the curve.
+    is scaled by max(0, 1 − k·variance/(n·d²)), as Stein's estimator does: to 0 if it may be chance, hardly at
+    all if it is significant. The level e follows from the peers that are near the curve.
 
     Examples
     --------

@@ -1,23 +1,22 @@
-"""Voting: equal canonical answers vote together, weighted by what the memory says of their peers.
+"""Voting: equal canonical answers vote together, weighted by what the memory knows of their peers.
 
 Groups are small integers, one per peer; −1 is a null canon, which cannot win. The winner of a
-vote is represented by its most competent member; where every canon is null, a vote chooses nobody.
+vote is represented by its most competent member. If every canon is null, a vote chooses nobody.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
-from sigma_mem.decide.read import NOBODY, Choice, Outcome, Read, View
+from sigma_mem.decide.read import NOBODY, Choice, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
-from sigma_mem.decide.weights import LEAST_TRUST, vote_log_odds
+from sigma_mem.decide.weights import LEAST_TRUST, group_totals, vote_log_odds
 from sigma_mem.events import FloatArray
 
 _MOST_LOG = 700.0  # of what can be exponentiated
-_EXPERT = 4.0  # weight of the supporters' mean log-odds beside their sum
+_EXPERT = 4.0  # weight of the supporters' mean log-odds relative to their sum
 
 
 def group_answers(canons: Sequence[str | None]) -> NDArray[np.intp]:
@@ -34,32 +33,23 @@ def tally(groups: NDArray[np.intp], weights: FloatArray, competence: FloatArray)
     """The group with the largest sum of weights, represented by its most competent member.
 
     Ties between groups go to the one whose first member is listed first (groups are numbered so).
-    Where every canon is null, nobody is chosen.
+    If every canon is null, nobody is chosen.
 
     Parameters
     ----------
     groups : int array (P,)
     weights, competence : array (P,)
     """
-    return _winner(groups, _sums(groups, weights), competence)
+    return winner(groups, group_totals(groups, weights), competence)
 
 
-def _sums(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
-    """Σ of the weights of every group; empty where every canon is null."""
-    numbers = groups.tolist()
-    totals = [0.0] * (max(numbers, default=-1) + 1)
-    for group, weight in zip(numbers, weights.tolist(), strict=True):
-        if group >= 0:
-            totals[group] += weight
-    return np.array(totals)
-
-
-def _winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
+def winner(groups: NDArray[np.intp], totals: FloatArray, competence: FloatArray) -> Choice:
+    """The first of the largest totals, represented by its most competent member; nobody without any."""
     if not len(totals):
         return Choice(NOBODY, -1, totals)
-    winner, best = int(totals.argmax()), competence.tolist()
-    members = [peer for peer, group in enumerate(groups.tolist()) if group == winner]
-    return Choice(max(members, key=best.__getitem__), winner, totals)
+    chosen, best = int(totals.argmax()), competence.tolist()
+    members = [peer for peer, group in enumerate(groups.tolist()) if group == chosen]
+    return Choice(max(members, key=best.__getitem__), chosen, totals)
 
 
 def majority(groups: NDArray[np.intp], competence: FloatArray, weights: FloatArray | None = None) -> Choice:
@@ -87,53 +77,28 @@ def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Choice:
     return tally(groups, score, score)
 
 
-def calibrated_vote(
-    groups: NDArray[np.intp], prob: FloatArray, weights: FloatArray, votes: FloatArray | None = None
-) -> Choice:
-    """The answer with the largest posterior, if peers err independently over K − 1 wrong answers.
-
-    Parameters
-    ----------
-    groups : int array (P,)
-    prob, weights : array (P,)
-        p̂, and the weights that follow from it (`calibrated_weights`, `tempered`).
-    votes : array (P,), optional
-        How many votes each peer is worth, if not 1.
-
-    Examples
-    --------
-    Two peers that are right 60 % of the time outvote one with 75 % when there are many ways to err:
-
-    >>> from sigma_mem.decide.weights import calibrated_weights
-    >>> groups, prob = np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6])
-    >>> [calibrated_vote(groups, prob, calibrated_weights(prob, k)).group for k in (9.0, 1.0)]
-    [1, 0]
-    """
-    return tally(groups, weights if votes is None else votes * weights, prob)
-
-
-def expert_vote(
-    groups: NDArray[np.intp], prob: FloatArray, weights: FloatArray, votes: FloatArray | None = None
-) -> Choice:
-    """As `calibrated_vote`, but who supports an answer counts for more than how many do.
+def expert_totals(
+    groups: NDArray[np.intp], totals: FloatArray, prob: FloatArray, votes: FloatArray | None = None
+) -> FloatArray:
+    """The totals of a calibrated vote, and four times the mean log-odds of each answer's supporters.
 
     If peers erred independently, the log-odds of an answer's supporters would add up; if they erred as one,
-    their mean would be all there is. Real peers stand between: this read adds four times the mean. It is the
-    better one where the memory knows well who is right, as under attack.
+    their mean would be all there is. Real peers stand between: which peers support an answer counts for more
+    than how many do.
 
-    Examples
-    --------
-    >>> from sigma_mem.decide.weights import calibrated_weights
+    Two peers that are right 60 % of the time outvote one with 75 % if there are many ways to err, not here:
+
     >>> groups, prob = np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6])
-    >>> weights = calibrated_weights(prob, 9.0)
-    >>> calibrated_vote(groups, prob, weights).group, expert_vote(groups, prob, weights).group
+    >>> totals = group_totals(groups, vote_log_odds(prob) + np.log(9.0))
+    >>> int(totals.argmax()), int(expert_totals(groups, totals, prob).argmax())
     (1, 0)
     """
+    if not len(totals):
+        return totals
     worth = np.ones(len(groups)) if votes is None else votes
-    totals = _sums(groups, worth * weights)
-    if len(totals):
-        totals = totals + _EXPERT * _sums(groups, worth * vote_log_odds(prob)) / _sums(groups, worth)
-    return _winner(groups, totals, prob)
+    of_supporters = group_totals(groups, worth * vote_log_odds(prob)) / group_totals(groups, worth)
+    out: FloatArray = totals + _EXPERT * of_supporters
+    return out
 
 
 def vote_confidence(choice: Choice, alternatives: float) -> float:
@@ -146,14 +111,8 @@ def vote_confidence(choice: Choice, alternatives: float) -> float:
         return 0.0
     total = choice.totals.item(choice.group)
     unseen = max(0.0, alternatives + 1.0 - len(choice.totals))
-    unseen = unseen and unseen * float(np.exp(min(-total, _MOST_LOG)))  # 0·∞ is no number
+    unseen = unseen and unseen * float(np.exp(min(-total, _MOST_LOG)))  # 0·∞ is not a number
     return 1.0 / (float(np.add.reduce(np.exp(choice.totals - total))) + unseen)
-
-
-def vote_totals(view: View, outcome: Outcome | None = None) -> FloatArray:
-    """What every answer weighs in the calibrated vote, which may be among what was computed already."""
-    known = None if outcome is None else outcome.choices.get(VOTES[0].name)
-    return (VOTES[0].choose(view) if known is None else known).totals
 
 
 def _posterior_on_scores(view: View, relation: FloatArray | None) -> Choice:
@@ -169,9 +128,9 @@ def _tie_weights(view: View) -> FloatArray:
     return view.weights if view.votes is None else view.votes * view.weights
 
 
-def _on_view(vote: Callable[..., Choice], view: View) -> Choice:
-    """A log-odds vote on what the memory and the texts say."""
-    return vote(view.groups, view.moved_prob, view.tempered_weights, view.votes)
+def _expert_vote(view: View) -> Choice:
+    totals = expert_totals(view.groups, view.vote_totals, view.moved_prob, view.votes)
+    return winner(view.groups, totals, view.moved_prob)
 
 
 def _share_of_peers(view: View, choice: Choice) -> float:
@@ -182,7 +141,7 @@ VOTES = (
     Read(
         "calibrated-vote",
         "answers",
-        partial(_on_view, calibrated_vote),
+        lambda view: winner(view.groups, view.vote_totals, view.moved_prob),
         lambda view, choice: vote_confidence(choice, view.alternatives),
         "the answer with the largest posterior, from calibrated competence and text features",
         uses_text_features=True,
@@ -223,7 +182,7 @@ VOTES = (
     Read(
         "expert-vote",
         "answers",
-        partial(_on_view, expert_vote),
+        _expert_vote,
         lambda view, choice: view.moved_prob.item(choice.peer),
         "who supports an answer counts for more than how many do",
         uses_text_features=True,

@@ -1,4 +1,4 @@
-"""How much a vote weighs: log-odds of p̂, moved by what texts say, tempered while labels are few."""
+"""How much a vote weighs: log-odds of p̂, moved by the texts, tempered while labels are few."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sigma_mem.events import FloatArray
 
 _LOW, _HIGH = 0.001, 0.98  # bounds of p̂ in a vote: no single peer decides it, however good its record
-_NOISE = 4.0  # variance of log-odds that one label tells, at least
+_NOISE = 4.0  # variance of log-odds that one label shows, at least
 _LEAST_SPREAD = 0.01  # variance of the weights that is taken for granted
 LEAST_TRUST = 1e-6  # in weights before any label: enough to break the ties of a majority
 _LEAST_WEIGHT = 0.3  # of an average vote while there are few labels: a majority counts for its answer
@@ -35,10 +35,10 @@ def calibrated_weights(
 
 
 def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float) -> FloatArray:
-    """Weights drawn towards their mean while labels may not tell them apart: w̄ + λ(w − w̄).
+    """Weights drawn towards their mean while labels may not distinguish them: w̄ + λ(w − w̄).
 
     λ = x²/(1 + x²), where x is the variance of the weights, and 0.01, over 4/n, that of an estimate from
-    n labelled events. So peers that differ much are told apart after a few labels, peers that hardly
+    n labelled events. So peers that differ much are distinguished after a few labels, peers that hardly
     differ after many. Before the first label this is a majority, whose ties go to the larger sum of weights.
 
     >>> import numpy as np
@@ -57,8 +57,14 @@ def tempered(weights: FloatArray, groups: NDArray[np.intp], labelled: float) -> 
     return out
 
 
+def group_totals(groups: NDArray[np.intp], weights: FloatArray) -> FloatArray:
+    """Σ of the weights of every group; empty if every canon is null."""
+    totals = np.bincount(groups + 2, weights, minlength=2)[2:]  # −1 and −2 are no answers
+    return np.asarray(totals, dtype=np.float64)
+
+
 def with_text(prob: FloatArray, text_log_odds: FloatArray) -> FloatArray:
-    """p̂ once the answers are there: its log-odds moved by what the text of each answer says.
+    """p̂ once the answers are there: its log-odds moved by the text of each answer.
 
     >>> import numpy as np
     >>> with_text(np.array([0.5, 0.5, 0.9]), np.array([0.0, 1.0, -1.0])).round(2).tolist()

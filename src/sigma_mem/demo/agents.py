@@ -1,20 +1,19 @@
 """Six agents with different skills and shared blind spots; each is a real little program.
 
-An agent answers a question from its text alone, "" where it has nothing to say. There is no accuracy to
-set anywhere: an agent is right where its method works and wrong where it does not.
+An agent answers a question from its text alone, "" if it has no answer. There is no accuracy to
+set anywhere: an agent is right if its method works and wrong if it does not.
 """
 
 import calendar
-import contextlib
 import re
 from collections.abc import Callable
 from functools import partial
 
-from sigma_mem.demo.interpreter import Interpreter, Unsupported, evaluate, expressions, spell
+from sigma_mem.demo.interpreter import Unsupported, evaluate, expressions, run_program, spell
 
 Agent = Callable[[str], str]
 
-# The generalist comes first: ties go to whoever is listed first, and it loses a tie best.
+# The generalist comes first: ties go to the agent that is listed first, and it loses least by a tie.
 PEERS = ("generalist", "calculator", "runner", "reader", "almanac", "guesser")
 FAULTY = "calculator"
 
@@ -46,9 +45,9 @@ def calculator(question: str, version: int = 1) -> str:
 
 
 def guesser(question: str, neighbour: Agent) -> str:
-    """What ``neighbour`` says where it sees a sum in symbols: a shared blind spot.
+    """The answer of ``neighbour`` if it sees a sum in symbols: a shared blind spot.
 
-    Elsewhere the last figure of the text, or the last name where there is no figure.
+    Otherwise the last figure of the text, or the last name if there is no figure.
     """
     if re.search(r"\d [-+*/] ", question):
         return neighbour(question)
@@ -63,7 +62,7 @@ _SPOKEN = {"plus": "+", "minus": "-", "times": "*"}
 
 
 def runner(question: str) -> str:
-    """What a program prints, run by an interpreter that knows no dictionaries; "" where that is nothing.
+    """The last line that a program prints, of a Python without dictionaries; "" if that is nothing.
 
     Without a program it tries the question's figures as a Python expression; of words it knows plus, minus
     and times.
@@ -74,10 +73,15 @@ def runner(question: str) -> str:
         text = " ".join(_SPOKEN.get(word, word) for word in question.split())
         span = re.search(r"[\d(].*[\d)]", text)  # from the first figure to the last
         program = f"print({span[0] if span else text})"
-    interpreter = Interpreter()
-    with contextlib.suppress(Unsupported):
-        interpreter.run(program)
-    return interpreter.printed[-1] if interpreter.printed else ""
+    return _last_printed(program, otherwise="")
+
+
+def _last_printed(program: str, otherwise: str, lines: int = 5000, functions: bool = True) -> str:
+    """The last line that a program prints, or something else if it cannot be run."""
+    try:
+        return (run_program(program, lines, functions) or [""])[-1]
+    except Unsupported:
+        return otherwise
 
 
 # --- the reader: passages ---
@@ -173,7 +177,7 @@ def _day_count(year: int, month: int, day: int) -> int:
 
 
 def _date_of(count: int) -> str:
-    """The date that is so many days after 1 January of the year 0."""
+    """The date that is this many days after 1 January of the year 0."""
     year, month = 4 * count // 1461, 1
     day = count - _day_count(year, 1, 1)
     for length in _month_lengths(year):
@@ -186,14 +190,15 @@ def _date_of(count: int) -> str:
 # --- the generalist: a bit of everything, nothing thoroughly ---
 
 
-def generalist(question: str, steps: int = 60, sentences: int = 4) -> str:
+def generalist(question: str, lines: int = 20, sentences: int = 4) -> str:
     """An answer to any kind of task by a short method and a short span of attention.
 
-    Sums of at most three figures; programs of few steps, without functions; the first four
+    Sums of at most three figures; programs of few lines, without functions; the first four
     sentences of a passage, read as the reader reads them; months of thirty days.
     """
     if block := _BLOCK.search(question):
-        return _run_roughly(block[1], steps)
+        figures = re.findall(r"\d+", block[1]) or ["0"]
+        return _last_printed(block[1], figures[-1], lines=lines, functions=False)
     if question.startswith("Read the passage."):
         sentence, asked = _best_sentence(question, sentences)
         if asked.startswith("Who"):
@@ -207,15 +212,6 @@ def generalist(question: str, steps: int = 60, sentences: int = 4) -> str:
         return str(count * _UNITS[units[1]] // _UNITS[units[0]])
     values = (evaluate(tokens[:5]) for tokens in expressions(question))
     return next((spell(value) for value in values if value is not None), "")
-
-
-def _run_roughly(program: str, steps: int) -> str:
-    interpreter = Interpreter(steps, functions=False)
-    try:
-        interpreter.run(program)
-    except Unsupported:
-        return str((re.findall(r"\d+", program) or ["0"])[-1])
-    return interpreter.printed[-1] if interpreter.printed else ""
 
 
 def _date_roughly(question: str, dates: list[Date]) -> str:

@@ -1,10 +1,17 @@
-"""Run the demo: route, let everybody answer, vote, grade and tell the memory, and show it as it goes."""
+"""Run the demo: route, let everybody answer, vote, grade, show it as it goes; here or through a service."""
 
+import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.live import Live
@@ -15,6 +22,7 @@ from sigma_mem.demo.agents import PEERS, team
 from sigma_mem.demo.screen import progress_line, screen
 from sigma_mem.demo.story import Memory, Notice, Step, Story, relation_of
 from sigma_mem.demo.tasks import Task, draw, is_right
+from sigma_mem.errors import SigmaMemError
 from sigma_mem.events import Decision
 from sigma_mem.session import SigmaMem
 
@@ -35,8 +43,8 @@ def run(
 
     ``speed`` is in tasks per second, None for as fast as possible. On a console it is shown live if that
     is a terminal, else in lines. With the address of a service the memory is in the service, and
-    reached over HTTP: it is told each task's topic and what the agents cost, and some tasks more
-    than ``tasks`` are left without grades, for a person to grade in the dashboard.
+    reached over HTTP. It gets each task's topic and what the agents cost. Some tasks more than ``tasks`` are
+    left without grades, for a person to grade in the dashboard.
     """
     story = Story(tasks, fault_at=tasks // 2, service=service)
     with ExitStack() as stack:
@@ -86,8 +94,15 @@ def play_tasks(mem: Memory, tasks: Sequence[Task], fault_at: int, topics: bool =
         right = {peer: is_right(task, answer) for peer, answer in answers.items()}
         _grade(mem, voted, right)
         chosen = {"route": routed.peer or "", "vote": voted.peer or "", "decide": decided.peer or ""}
-        chosen["majority"] = decided.reads.get("majority", "")
+        chosen["majority"] = _majority(decided.canons)
         yield Step(number, task, answers, right, chosen, routed.probs, routed.effective, routed.id)
+
+
+def _majority(canons: Mapping[str, str | None]) -> str:
+    """A peer that gave the most frequent answer, the first one of a tie; "" if none can be read."""
+    given = [canon for canon in canons.values() if canon is not None]
+    most = max(given, key=given.count, default=None)
+    return next((peer for peer, canon in canons.items() if canon == most and most is not None), "")
 
 
 def _grade(mem: Memory, decision: Decision, right: Mapping[str, bool]) -> None:
@@ -123,7 +138,6 @@ def _lines(console: Console) -> Show:
 
 def _frames(live: Live) -> Show:
     """A live screen, for a terminal."""
-    blocks = (live.console.encoding or "").lower().startswith("utf")
     next_frame = next_why = 0.0
 
     def show(mem: Memory, story: Story, step: Step, notices: list[Notice]) -> None:
@@ -136,6 +150,81 @@ def _frames(live: Live) -> Show:
         if now >= next_why or last:  # long enough to be read
             next_why = now + 2.5
             story.look(mem, step)
-        live.update(screen(story, blocks), refresh=True)
+        live.update(screen(story), refresh=True)
 
     return show
+
+
+_SERVES = "sigma-mem serves on "
+_COMMAND = (sys.executable, "-c", "from sigma_mem.cli import main; main()", "serve")
+
+
+@contextmanager
+def running_service(memory: Path | None = None, port: int = 0) -> Iterator[str]:
+    """A service that listens on loopback and keeps texts; gives its address, and ends with the block.
+
+    It reads a configuration of its own: neither a ``sigma-mem.toml`` here nor variables change the demo.
+
+    Parameters
+    ----------
+    memory : path, optional
+        File of its memory; by default one that is deleted at the end.
+    port : int
+        0 takes a free one.
+    """
+    with tempfile.TemporaryDirectory(prefix="sigma-mem-demo-") as folder:
+        file = Path(folder, "demo.toml")
+        path = Path(folder, "demo.db") if memory is None else memory.absolute()
+        lines = (
+            f"path = {json.dumps(str(path))}",
+            f"port = {port}",
+            "keep_text = true",
+            "access_log = false",
+        )
+        file.write_text("\n".join(lines), encoding="utf-8")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SIGMA_MEM_")}
+        environment["OMP_NUM_THREADS"] = "1"  # its arrays are small
+        with (
+            Path(folder, "log").open("w", encoding="utf-8") as log,
+            subprocess.Popen(
+                [*_COMMAND, "--config", str(file), "--log", "text"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the demo, which then stops the service
+            ) as process,
+            _stopped_at_the_end(process),
+        ):
+            yield _address(process, log.name)
+
+
+def _address(process: subprocess.Popen[str], log: str) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line.startswith(_SERVES):
+        process.wait(30)
+        said = Path(log).read_text(encoding="utf-8").strip().splitlines()
+        raise SigmaMemError(f"the demo's service did not start: {said[-1] if said else 'it printed nothing'}")
+    return line.removeprefix(_SERVES).strip()
+
+
+@contextmanager
+def _stopped_at_the_end(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Stop the process however the block ends, also by SIGTERM or when the terminal is closed."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        for number, handler in before.items():
+            signal.signal(number, handler)

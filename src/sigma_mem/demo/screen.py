@@ -1,10 +1,11 @@
-"""The run in text: the live screen, a line for a pipe, the table at the end, and the object for programs."""
+"""How a run is shown: on a terminal, in lines, as a table, and as plain values."""
 
 import math
 from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -16,87 +17,63 @@ from sigma_mem.events import FloatArray
 _SIGMA = ("route", "vote", "decide")  # what the memory chose: printed bold
 
 
-def bar(share: float, width: int, blocks: bool = True) -> str:
-    """A bar of `width` characters, filled to `share`.
-
-    >>> bar(0.5, width=4), bar(0.5, width=4, blocks=False)
-    ('██  ', '##  ')
-    """
-    share = min(max(share, 0.0), 1.0)
-    if not blocks:
-        return ("#" * round(share * width)).ljust(width)
-    full, eighths = divmod(round(share * width * 8), 8)
-    return ("█" * full + " ▏▎▍▌▋▊▉"[eighths]).rstrip().ljust(width)
-
-
-def _cell(prob: float, evidence: float, best: bool, blocks: bool) -> Text:
-    if math.isnan(prob):
-        return Text("—", style="dim")
-    colour = "green" if prob >= 0.75 else "yellow" if prob >= 0.45 else "red"
-    cell = Text(bar(prob, 6, blocks), style=colour)
-    cell.append(f" {prob:4.0%}", style="bold" if best else "not bold")
-    cell.append(f" {evidence:2.0f}", style="dim")
-    return cell
-
-
-def _plain_table(title: str) -> Table:
-    return Table(
+def _titled(title: str, *columns: str) -> Table:
+    """A table without borders: a column of names, then these."""
+    table = Table(
         title=title, box=None, padding=(0, 1), pad_edge=False, title_justify="left", title_style="bold"
     )
+    for column in ("", *columns):
+        table.add_column(column, header_style="bold cyan")
+    return table
 
 
-def _trust(story: Story, blocks: bool) -> Table:
+def _trust(story: Story) -> Table:
     known = "question and topic" if story.service else "the question alone"
-    table = _plain_table(f"Who is trusted for what: p̂ from {known}, and its evidence")
-    table.add_column("", min_width=11)
-    for domain in DOMAINS:
-        table.add_column(domain, style="none", header_style="bold cyan")
+    table = _titled(f"Trust from {known}, and labels behind it", *DOMAINS)
     means = story.trust.means()
     best = np.where(np.isnan(means[0]), -1.0, means[0]).argmax(axis=0)
     faulty = len(story.accuracy) > story.fault_at
     for row, peer in enumerate(PEERS):
         name = Text(peer, style="bold red" if faulty and peer == FAULTY else "bold")
         cells = zip(*means[:, row], best == row, strict=True)
-        table.add_row(name, *(_cell(prob, evidence, first, blocks) for prob, evidence, first in cells))
+        table.add_row(name, *(_cell(*cell) for cell in cells))
     return table
 
 
-def _accuracy(story: Story, blocks: bool, window: int = 100) -> Table:
+def _cell(prob: float, evidence: float, best: bool) -> Text:
+    if math.isnan(prob):
+        return Text("—", style="dim")
+    colour = "green" if prob >= 0.75 else "yellow" if prob >= 0.45 else "red"
+    return Text.assemble((f"{prob:4.0%}", f"{colour} bold" if best else colour), (f" {evidence:3.0f}", "dim"))
+
+
+def _accuracy(story: Story, window: int = 100) -> Table:
     accuracy = story.accuracy
     fixed = accuracy.best_peer()
-    table = _plain_table("Share of tasks answered right")
-    table.add_column("")
-    table.add_column("")
-    table.add_column("so far", header_style="bold cyan")
-    table.add_column(f"last {window}", header_style="bold cyan")
+    table = _titled("Share of tasks answered right", "", "so far", f"last {window}")
     for name, note, row in (
-        ("route", "before anyone answers", "route"),
-        ("vote", "weighted by p̂", "vote"),
-        ("decide", "adaptive", "decide"),
-        ("majority", "one peer, one vote", "majority"),
+        ("route", "asks one, chosen before", "route"),
+        ("vote", "asks all, by trust", "vote"),
+        ("decide", "asks all, learns to mix", "decide"),
+        ("majority", "asks all, all count alike", "majority"),
         ("best fixed peer", f"{fixed}, in hindsight", fixed),
     ):
-        style, colour = ("bold", "cyan") if row in _SIGMA else ("none", "white")
-        parts = []
-        for value in (accuracy.mean(row), accuracy.mean(row, max(0, len(accuracy) - window))):
-            parts.append(Text(bar(value, 10, blocks), style=colour).append(f" {value:6.1%}", style=style))
-        table.add_row(Text(name, style=style), Text(note, style="dim"), *parts)
+        shares = accuracy.mean(row), accuracy.mean(row, max(0, len(accuracy) - window))
+        style = "bold cyan" if row in _SIGMA else "none"
+        table.add_row(name, Text(note, style="dim"), *(f"{share:6.1%}" for share in shares), style=style)
     return table
 
 
-def screen(story: Story, blocks: bool = True) -> RenderableType:
+def screen(story: Story) -> RenderableType:
     """Everything that is shown at one moment, at most 24 lines of 80 columns."""
     done = len(story.accuracy)
-    head = Text("Σ-Mem demo  ", style="bold")
-    head.append(bar(done / story.tasks, 10 if story.service else 20, blocks), style="magenta")
-    head.append(f"  task {done} of {story.tasks}", style="none")
-    if story.service:
-        head.append(f"  {dashboard_address(story.service)}", style="cyan")
-    elif story.recent is not None:
-        head.append(f"   {story.recent:.0%} of trust is recent", style="dim")
+    head = Table.grid(padding=(0, 2))
+    where = Text(dashboard_address(story.service) if story.service else "", style="cyan")
+    bar = ProgressBar(total=story.tasks, completed=done, width=16)
+    head.add_row(Text("Σ-Mem demo", style="bold"), bar, f"task {done} of {story.tasks}", where)
     pairs = ", ".join(f"{a}–{b} {g:+.2f}" for a, b, g in related_pairs(story.relation))
-    related = ("Right and wrong together (G): ", "bold"), pairs
-    lines: list[RenderableType] = [head, _trust(story, blocks), Text(""), _accuracy(story, blocks)]
+    related = ("Right and wrong together: ", "bold"), pairs
+    lines: list[RenderableType] = [head, _trust(story), Text(""), _accuracy(story)]
     lines.append(Text.assemble(*related, overflow="ellipsis", no_wrap=True))
     for notice in story.notices:
         style = "bold red" if notice.kind == "fault" else "bold green"
@@ -107,12 +84,12 @@ def screen(story: Story, blocks: bool = True) -> RenderableType:
 
 
 def dashboard_address(service: str) -> str:
-    """Where a person sees the demo's memory."""
+    """The address at which a person sees the demo's memory."""
     return f"{service}/dashboard/"
 
 
 def progress_line(story: Story) -> str:
-    """One line: accuracy so far, and whom the memory trusts most in every domain."""
+    """One line: accuracy so far, and which agent the memory trusts most in every domain."""
     accuracy = story.accuracy
     fixed = accuracy.best_peer()
     shares = [f"{read} {accuracy.mean(read):5.1%}" for read in READS]

@@ -1,4 +1,4 @@
-"""What happened in a run: every task's outcome, who was right how often, who was trusted when, and why."""
+"""What happened in a run: every task's outcome, how often each agent was right, when it was trusted, why."""
 
 import re
 from collections import Counter, deque
@@ -22,10 +22,10 @@ QUIET = 8  # tasks of the faulty agent's domain in a row, none of them routed to
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One task: everybody's answer and grade, whom each of `READS` chose, and what the memory knew before.
+    """One task: every answer and grade, which agent each of `READS` chose, and what the memory knew before.
 
     ``probs`` and ``effective`` are p̂ at this question and the evidence behind it, by peer, before the
-    grades were known; ``decision`` is the id of the route's decision; ``number`` counts from 1.
+    grades were known. ``decision`` is the id of the route's decision. ``number`` counts from 1.
     """
 
     number: int
@@ -87,12 +87,12 @@ class Trust:
         self.history: list[FloatArray] = []  # mean p̂ after every task, (peers, domains)
 
     def add(self, step: Step) -> None:
-        """Add what the memory said of everybody at one task."""
+        """Add what the memory knew of every agent at one task."""
         self._recent[step.task.domain].append([(step.probs[p], step.effective[p]) for p in PEERS])
         self.history.append(self.means()[0])
 
     def means(self) -> FloatArray:
-        """Mean p̂ and mean evidence, (2, peers, domains); NaN where no task of the domain has come yet."""
+        """Mean p̂ and mean evidence, (2, peers, domains); NaN if no task of the domain has come yet."""
         unknown = np.full((len(PEERS), 2), np.nan)
         return np.array([np.mean(seen, axis=0) if seen else unknown for seen in self._recent.values()]).T
 
@@ -135,7 +135,7 @@ class Story:
     """Everything that screen, table and picture are drawn from; grows by one step at a time."""
 
     def __init__(self, tasks: int, fault_at: int, service: str | None = None) -> None:
-        self.service = service  # its address, where the memory is in one
+        self.service = service  # its address, if the memory is in one
         self.tasks = tasks
         self.fault_at = fault_at
         self.accuracy = Accuracy()
@@ -144,30 +144,26 @@ class Story:
         self.notices: list[Notice] = []
         self.trust_at_fault: FloatArray | None = None
         self.relation: FloatArray = np.eye(len(PEERS))
-        self.recent: float | None = 0.0  # share of p̂; None where it is not known
         self.why = ""
 
     def add(self, step: Step) -> list[Notice]:
-        """Add one task; return what is worth telling of it."""
+        """Add one task; return what is worth reporting of it."""
         self.accuracy.add(step)
         self.trust.add(step)
         notices = []
         if step.number == self.fault_at + 1:
             self.trust_at_fault = self.trust.history[-2] if step.number > 1 else None
-            text = f"{FAULTY} is now version 2, with a real bug: it works left to right"
+            text = f"{FAULTY} is updated, and has a bug now: 2 + 3 * 4 gives 20"
             notices.append(Notice(step.number, "fault", text))
         if self.fault.add(step):
-            text = f"after {self.fault.events} events ({self.fault.tasks} {self.fault.domain})"
-            if self.fault.events == 0:
-                text = f"at once: no {self.fault.domain} task went to it"
-            notices.append(Notice(step.number, "moved", f"memory moved away from {FAULTY} {text}"))
+            when = f"after {self.fault.tasks} {self.fault.domain} tasks" if self.fault.events else "at once"
+            notices.append(Notice(step.number, "moved", f"memory moved away from {FAULTY} {when}"))
         self.notices += notices
         return notices
 
     def look(self, mem: Memory, step: Step) -> None:
-        """Read from the memory what only the screen wants: G, horizons, why this task went where it went."""
+        """Read from the memory what only the screen wants: G, and why this task went where it went."""
         self.relation = relation_of(mem)
-        self.recent = recent_share(mem)
         self.why = why(mem, step)
 
 
@@ -176,15 +172,8 @@ def relation_of(mem: Memory) -> FloatArray:
     return np.array(mem.relation()["matrix"]) if isinstance(mem, Client) else mem.state.G
 
 
-def recent_share(mem: Memory) -> float | None:
-    """How much of p̂ is claimed at other horizons than the slowest: it grows when something changes."""
-    if isinstance(mem, Client):
-        return None
-    return 1.0 - float(mem.state.horizon_weights()[:, -2].mean())
-
-
 def related_pairs(relation: FloatArray, count: int = 2) -> list[tuple[str, str, float]]:
-    """The pairs of peers with the largest G: those who are right and wrong together."""
+    """The pairs of peers with the largest G: those that are right and wrong together."""
     rows, columns = np.triu_indices(len(PEERS), 1)
     order = np.argsort(-relation[rows, columns], kind="stable")[:count]
     return [(PEERS[rows[i]], PEERS[columns[i]], float(relation[rows[i], columns[i]])) for i in order]
@@ -205,7 +194,7 @@ def why(mem: Memory, step: Step) -> str:
 
 
 def _quote(question: str | None, width: int = 40) -> str:
-    """The telling part of a question, cut in the middle where it is long."""
+    """The important part of a question, cut in the middle if it is long."""
     text = (question or "").split("\nQuestion: ")[-1]
     if program := re.search(r"```python\n(.*)\n```", text, re.DOTALL):
         text = program[1].replace("\n", "; ")

@@ -104,7 +104,7 @@ def arithmetic(rng: random.Random) -> tuple[str, str]:
         divisor = rng.randint(3, 19)
         quotient, rest = rng.randint(4, 40), rng.randrange(divisor)
         return rng.choice(_ASK_REMAINDER).format(quotient * divisor + rest, divisor), str(rest)
-    if rng.random() < 0.7:  # ends in a product: where it matters in which order one works
+    if rng.random() < 0.7:  # ends in a product, so that the order of operations matters
         left = _tree(rng, 0 if rng.random() < 0.6 else 1)
         node = _join(rng.choice("+-"), left, _join("*", _tree(rng, 0), _tree(rng, 0)))
     else:

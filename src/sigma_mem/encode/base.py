@@ -1,6 +1,11 @@
-"""What an encoder is: text to unit vectors, under a name and version that are never reused for other φ."""
+"""What an encoder is: text to unit vectors, under a name and version that are never reused for other φ.
 
-from collections.abc import Sequence
+`HashedEncoder` is the simplest one: it needs only numpy.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -49,24 +54,29 @@ def root_softmax(logits: FloatArray) -> FloatArray:
     return unit(np.exp(0.5 * (logits - np.maximum.reduce(logits, axis=1, keepdims=True))))
 
 
+def features_of(encoder: Encoder, texts: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+    """h and φ of every text: the encoder's embedding if it has ``embed`` (else its φ), and its φ."""
+    phi = encoder.encode(texts)
+    embed = getattr(encoder, "embed", None)
+    return (phi if embed is None else np.asarray(embed(texts), dtype=np.float64)), phi
+
+
 def open_encoder(name: str) -> Encoder:
     """The encoder of this name; its weights load when it first encodes."""
-    from sigma_mem.encode.hashed import HashedEncoder
     from sigma_mem.encode.minilm import MiniLMEncoder
     from sigma_mem.encode.sentence import SentenceEncoder
     from sigma_mem.encode.static import StaticEncoder
 
-    if name == "static":
-        return StaticEncoder()
-    if name == "hashed":
-        return HashedEncoder()
-    if name == "minilm":
-        return MiniLMEncoder()
-    if name == "sentence":
-        return SentenceEncoder()
-    raise InputError(
-        f"encoder is {name!r}; expected {', '.join(map(repr, ENCODERS))}, a callable or an Encoder object"
-    )
+    kinds: dict[str, Callable[[], Encoder]] = {
+        "static": StaticEncoder,
+        "hashed": HashedEncoder,
+        "minilm": MiniLMEncoder,
+        "sentence": SentenceEncoder,
+    }
+    if name not in kinds:
+        expected = ", ".join(map(repr, ENCODERS))
+        raise InputError(f"encoder is {name!r}; expected {expected}, a callable or an Encoder object")
+    return kinds[name]()
 
 
 def as_texts(texts: Sequence[str]) -> list[str]:
@@ -87,9 +97,38 @@ def as_texts(texts: Sequence[str]) -> list[str]:
 def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
     """Mean (d,) and map (d, k) onto the leading principal directions of ``h`` (n, d), at variance 1.
 
-    k is ``components``, or fewer where ``h`` does not vary in that many directions.
+    k is ``components``, or fewer if ``h`` does not vary in that many directions.
     """
     mean = h.mean(axis=0)
     _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)
     k = min(components, int((spread > 1e-8 * spread[0]).sum()))
     return mean, axes[:k].T * (np.sqrt(len(h)) / spread[:k])
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+class HashedEncoder:
+    """Signed hashing of words into rank − 1 coordinates, and the constant one.
+
+    >>> HashedEncoder().encode(["What is 2 + 2?"]).shape
+    (1, 64)
+    """
+
+    name = "hashed"
+    version = "1"
+
+    def __init__(self, rank: int = 64) -> None:
+        self.rank = rank
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """φ of every text."""
+        known = as_texts(texts)
+        rows = np.zeros((len(known), self.rank))
+        for row, text in zip(rows, known, strict=True):
+            for word in _WORD.findall(text.lower()):
+                code = zlib.crc32(word.encode())
+                row[code % (self.rank - 1)] += 1.0 if code & 0x80000000 else -1.0
+            row /= np.linalg.norm(row) or 1.0
+        rows[:, -1] = 1.0
+        return unit(rows)

@@ -20,7 +20,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
 WIDEST = 256  # dimensions that are taken as they are
-RANK = 64  # of what is wider, where the caller names none
+RANK = 64  # of what is wider, if the caller names none
 _TOLERANCE = 1e-3  # of a norm: single precision, and rounded JSON
 
 Embed = Callable[[list[str]], ArrayLike]
@@ -37,7 +37,7 @@ class CustomEncoder:
         What a memory records; raise the version whenever the vectors change. By default those of the
         encoder object, or the callable's name and ``"1"``.
     rank : int, optional
-        Dimension of φ: that of the vectors, or 64 where they have more than 256.
+        Dimension of φ: that of the vectors, or 64 if they have more than 256.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 The static vectors are English. ``data/glossary.txt`` holds 240 English phrases with their words in fourteen
 languages, so that a German, Polish, Chinese or Arabic prompt becomes a few English words about the same
-things, which the vectors can place. It is no translation. English texts are returned unchanged.
+things, which the vectors can place. It is not a translation. English texts are returned unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 
 MAX_CHARACTERS = 8192  # of a text; what a question is about shows long before, and time stays bounded
-_JUDGED = 400  # characters that tell the language
+_JUDGED = 400  # characters that identify the language
 _LONGEST = 12  # letters of a stem
 _LATIN = "A-Za-zÀ-ɏ"
 _OTHERS = (
@@ -26,7 +26,7 @@ _OTHERS = (
     "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff",  # Chinese and Japanese, without spaces
 )
 _KNOWN_LETTER = re.compile(f"[{_LATIN}{''.join(_OTHERS)}]")
-_TELLING = 12  # letters, or half as many words, that tell a language
+_TELLING = 12  # letters, or half as many words, that identify a language
 _LATIN_WORD = re.compile(f"[{_LATIN}]+")
 _OTHER_SCRIPT = re.compile(f"[{''.join(_OTHERS)}]")
 _WORD = re.compile("|".join(f"[{script}]+" for script in (_LATIN, *_OTHERS)))
@@ -41,7 +41,7 @@ _ENDINGS = frozenset("aeioyаеиоуыяьйه")
 
 
 def in_english(text: str) -> str:
-    """The text where it is English; else with the words that the glossary knows in English.
+    """The text if it is English; else with the words that the glossary knows in English.
 
     >>> in_english("What is the capital of France?")
     'What is the capital of France?'
@@ -58,7 +58,7 @@ def in_english(text: str) -> str:
 
 
 def reads_language(text: str) -> bool:
-    """Whether a text is in English or a language of the glossary; also where it is too short to tell.
+    """Whether a text is in English or a language of the glossary; also if it is too short to tell.
 
     >>> [reads_language(text) for text in ("Wie viele Tage hat ein Jahr?", "Πόσες μέρες έχει ο χρόνος;")]
     [True, False]
@@ -130,7 +130,7 @@ def _folded(word: str) -> str:
 
 
 def _language(text: str) -> str:
-    """Language of the words in Latin letters, by function words and accents; "" where there are none."""
+    """Language of the words in Latin letters, by function words and accents; "" if there are none."""
     counts: dict[str, int] = {}
     known = _function_words()
     accents = 0

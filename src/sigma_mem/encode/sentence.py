@@ -31,7 +31,7 @@ class SentenceModel(Protocol):
 class SentenceEncoder:
     """φ from a sentence-transformers model, by hub name, local path, or as an object.
 
-    ``name`` is what a memory records; it is needed where ``model`` is an object.
+    ``name`` is what a memory records; it is needed if ``model`` is an object.
     """
 
     def __init__(

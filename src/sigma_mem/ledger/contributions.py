@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
+from sigma_mem.ledger.event import Answered
 from sigma_mem.ledger.lines import NOT_ASKED
 from sigma_mem.memory import SigmaState
+from sigma_mem.memory.ballots import OPINIONS
 
 Labels = tuple[
     FloatArray,  # φ
     Sequence[float]
-    | FloatArray,  # labels of the pool, then of peers that have left it; NaN where there is none
+    | FloatArray,  # labels of the pool, then of peers that have left it; NaN if a peer has none
     float,  # tick
     float,  # sign
     Sequence[float] | None,  # weights
@@ -24,6 +26,7 @@ Labels = tuple[
     NDArray[np.float16] | None,  # claims
     tuple[str, ...],  # topics
     NDArray[np.float16] | None,  # claims of the topics
+    FloatArray | None,  # opinions
 ]
 Texts = tuple[FloatArray, FloatArray, float, float]  # features, residuals, tick, weight
 
@@ -33,26 +36,26 @@ class Contributions:
 
     def __init__(self) -> None:
         self.labels: list[Labels] = []
-        self.reads: list[Labels] = []  # of the memory over reads
         self.texts: list[Texts] = []
         self.agreed_texts: list[Texts] = []
         self.sureness: list[tuple[FloatArray, float, float, float]] = []  # claims, right, tick, weight
         self.agreements: list[tuple[FloatArray, Sequence[float], float, float]] = []  # φ, a, tick, sign
-        self.copies: list[tuple[Sequence[int], float, float]] = []  # groups, tick, sign
+        self.answers: list[tuple[Sequence[int], float, float]] = []  # groups, tick, sign
         self.decisions: list[tuple[float, float]] = []  # confidence, tick
+        self.verdicts: list[tuple[Answered, FloatArray, Mapping[str, float], float, float]] = []
 
     def add_labels(self, *row: Any) -> None:
         """Add the labels of an event: what `Labels` has."""
         self.labels.append(row)
 
-    def write(self, state: SigmaState, reads: SigmaState) -> None:
+    def write(self, state: SigmaState) -> None:
         """Write all rows, and forget them."""
         if self.agreements:
             phis, a, ticks, signs = zip(*self.agreements, strict=True)
             state.write_agreement(np.array(phis), _padded(a, math.nan), ticks, signs)
-        if self.copies:
-            groups, ticks, signs = zip(*self.copies, strict=True)
-            state.write_copies(_padded(groups, -1, np.intp), ticks, signs)
+        if self.answers:
+            groups, ticks, signs = zip(*self.answers, strict=True)
+            state.write_answers(_padded(groups, -1, np.intp), ticks, signs)
         for texts, write in ((self.agreed_texts, state.write_agreed_texts), (self.texts, state.write_texts)):
             if texts:
                 features, residuals, ticks, weights = zip(*texts, strict=True)
@@ -62,15 +65,24 @@ class Contributions:
         if self.sureness:
             claims, right, ticks, weights = zip(*self.sureness, strict=True)
             state.write_sureness(np.array(claims), right, ticks, weights)
-        for rows, memory in ((self.labels, state), (self.reads, reads)):
-            if rows:
-                _write_labels(memory, rows)
+        for answered, phi, labels, tick, weight in self.verdicts:
+            state.write_verdicts(
+                answered.body.verdict_scores(),
+                np.array(answered.groups),
+                phi,
+                answered.errors(labels),
+                tick,
+                weight,
+                answered.peers,
+            )
+        if self.labels:
+            _write_labels(state, self.labels)
         for rows in vars(self).values():
             rows.clear()
 
 
 def _write_labels(state: SigmaState, rows: Sequence[Labels]) -> None:
-    phis, c, ticks, signs, weights, groups, claims, topics, topic_claims = zip(*rows, strict=True)
+    phis, c, ticks, signs, weights, groups, claims, topics, topic_claims, opinions = zip(*rows, strict=True)
     n, labels = len(state.peers), _padded(c, math.nan)
     ones, none = [1.0] * n, [NOT_ASKED] * labels.shape[1]
     state.write(
@@ -83,11 +95,24 @@ def _write_labels(state: SigmaState, rows: Sequence[Labels]) -> None:
         claims=_claims(claims, n),
         topics=topics,
         topic_claims=_claims(topic_claims, n),
+        opinions=_opinions(opinions, labels.shape[1]),
     )
 
 
+def _opinions(rows: Sequence[FloatArray | None], n_peers: int) -> FloatArray | None:
+    """Opinions of events, (T, opinions, P), NaN for one that mixed no votes; None if none did."""
+    if all(row is None for row in rows):
+        return None
+    out = np.full((len(rows), len(OPINIONS), n_peers), math.nan)
+    for place, row in enumerate(rows):
+        if row is not None:
+            out[place] = 0.0
+            out[place, :, : row.shape[1]] = row
+    return out
+
+
 def _claims(rows: Sequence[NDArray[np.float16] | None], n_peers: int) -> NDArray[np.float16] | None:
-    """Claims of events, (T, P, K), NaN where none were recorded; None where none were at all."""
+    """Claims of events, (T, P, K), NaN if none were recorded; None if there are none at all."""
     sizes = [len(row[0]) for row in rows if row is not None]
     if not sizes:
         return None
@@ -97,6 +122,8 @@ def _claims(rows: Sequence[NDArray[np.float16] | None], n_peers: int) -> NDArray
 
 def _padded(rows: Sequence[Sequence[Any]], empty: float, dtype: type = np.float64) -> NDArray[Any]:
     """Rows of unequal length as one array."""
+    if len(rows) == 1:
+        return np.array(rows, dtype=dtype)
     widest = max(len(row) for row in rows)
     if all(len(row) == widest for row in rows):
         return np.array(rows, dtype=dtype)
@@ -108,6 +135,8 @@ def _padded(rows: Sequence[Sequence[Any]], empty: float, dtype: type = np.float6
 
 def _stacked(features: Sequence[FloatArray]) -> FloatArray:
     """Features of events with unequal numbers of answers, (T, answers, S)."""
+    if len(features) == 1:
+        return features[0][None]
     most = max(len(rows) for rows in features)
     if all(len(rows) == most for rows in features):
         return np.array(features)

@@ -1,8 +1,8 @@
 """What peers cost and what was spent: prices, charges of events, budgets; a part of the fold.
 
 An event is charged for every peer that a decision sends the task to (a route's choice, the peers whose
-answers a vote was given): first what a call is expected to cost, then the real cost, once `served` says it.
-Amounts are added as whole numbers of 10⁻¹², so that what is corrected leaves nothing behind.
+answers a vote was given): first what a call is expected to cost, then the real cost, once `served` reports
+it. Amounts are added as whole numbers of 10⁻¹², so that what is corrected leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.ledger.event import EventState
 from sigma_mem.ledger.lines import Charge, Line, PacedDecision, PriceLine
 from sigma_mem.memory.costs import CostSums
+from sigma_mem.tabular import Tabular
 
 _UNIT = 10**12  # parts of a unit of money
 _WINDOW = 128  # decisions from which a budget's multiplier follows
@@ -62,7 +63,7 @@ class Price:
 class Budget:
     """An amount to spend over a number of events, or over seconds; then the next period begins.
 
-    A name tells budgets of one memory apart; the amount may be changed within a period.
+    A name distinguishes budgets of one memory; the amount may be changed within a period.
     """
 
     amount: float
@@ -84,13 +85,28 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(Tabular):
     """What was spent: in all, by peer, and by day (UTC, as YYYY-MM-DD) and peer; and prices by peer."""
 
     total: float
     by_peer: Mapping[str, float]
     by_day: Mapping[str, Mapping[str, float]]
     prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a day and peer."""
+        return [
+            {"day": day, "peer": peer, "cost": cost}
+            for day, costs in self.by_day.items()
+            for peer, cost in costs.items()
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields."""
+        return asdict(self)
+
+    def _caption(self) -> str:
+        return f"{self.total:.6g} in all"
 
 
 @dataclass(slots=True)
@@ -175,7 +191,7 @@ class Costs:
         pacing.window.append(window_row(said.at, peers))
 
     def recharge(self, before: Mapping[str, Charge], event: EventState, peers: Sequence[str]) -> None:
-        """Take an event's charges in place of those before."""
+        """Replace an event's charges with these."""
         for charges, sign in ((before, -1), (event.charges, 1)):
             for peer, charge in charges.items():
                 if before.get(peer) != event.charges.get(peer):
@@ -184,12 +200,13 @@ class Costs:
     def _charge(self, peer: str, charge: Charge, sign: int, event: EventState, peers: Sequence[str]) -> None:
         self.spend(peer, charge, sign)
         if charge.real and charge.base > 0.0 and peer in peers:
-            ratio = charge.amount / charge.base
-            self.sums.write_ratio(peers.index(peer), ratio, event.phi, charge.tick, float(sign))
+            self.sums.write_ratio(
+                peers.index(peer), charge.ratio, event.phi, charge.tick, sign * charge.weight
+            )
 
     def spend(self, peer: str, charge: Charge, sign: int = 1) -> None:
         """Book a charge; sign −1 takes it back."""
-        amount = sign * round(charge.amount * _UNIT)
+        amount = sign * round(charge.counted * _UNIT)
         by_peer = self.spent.setdefault(_day(charge.time), {})
         by_peer[peer] = by_peer.get(peer, 0) + amount
         if charge.budget is not None:
@@ -220,7 +237,7 @@ class Costs:
     def expected(
         self, peers: Sequence[str], characters: int, phi: FloatArray, now: float
     ) -> tuple[FloatArray, FloatArray]:
-        """What a call to every peer will cost, and what its price alone says; 0 without a price."""
+        """What a call to every peer will cost, and what it costs by its price alone; 0 without a price."""
         if not self.prices:
             return _free(len(peers)), _free(len(peers))
         free = Price()

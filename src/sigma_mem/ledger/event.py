@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.answers.features import FEATURES_VERSION
-from sigma_mem.decide import Reads
-from sigma_mem.decide.adaptive import duels
 from sigma_mem.events import FloatArray
 from sigma_mem.ledger.lines import (
     NOT_ASKED,
@@ -25,24 +23,28 @@ from sigma_mem.ledger.lines import (
     ServedLine,
     claims_in,
 )
+from sigma_mem.memory.ballots import answer_opinions, opinions_of_peers
 from sigma_mem.memory.combination import Comparison, Standing, combined, comparisons
 
 _NONE: Mapping[str, Any] = {}
 
 
 class EventLabels(NamedTuple):
-    """Labels of an event by peer, and how much evidence each is; no weights where all are 1."""
+    """Labels of an event by peer, and how much evidence each is; no weights if all are 1."""
 
     c: Mapping[str, float]
     weight: Mapping[str, float] = _NONE
 
 
 class Answered:
-    """What a decision says of the answers it was given, in the order of its pool."""
+    """What a decision records of the answers it was given, in the order of its pool."""
 
-    def __init__(self, body: DecisionLine) -> None:
+    def __init__(self, body: DecisionLine, before: Answered | None = None) -> None:
         self.body = body
         self.peers, self.groups = body.peers, body.groups
+        self.mixed = body  # the decision that mixed votes on these answers
+        if not body.votes and before is not None and before.body.same_answers(body):
+            self.mixed = before.mixed
         self.fair = None if body.panel is None else body.panel.fair
         self.agreement = self._agreement()
         described = body.features_version == FEATURES_VERSION
@@ -51,13 +53,13 @@ class Answered:
 
     @property
     def compared(self) -> Sequence[int]:
-        """Groups of answers that tell who copies whom: not of peers asked because of what others said."""
+        """Groups of answers that show which peers copy: not of peers asked because of other answers."""
         if self.fair is None:
             return self.groups
         return [g if p in self.fair else NOT_ASKED for p, g in zip(self.peers, self.groups, strict=True)]
 
     def _agreement(self) -> list[float]:
-        """Agreement labels, recorded where they depend on who copies whom; NaN where there is none."""
+        """Agreement labels, recorded if they depend on which peers copy; NaN if there is none."""
         if self.body.agreement and self.fair is None:
             recorded: list[float] = claims_in(self.body.agreement, 1)[0].tolist()
             return recorded
@@ -71,6 +73,13 @@ class Answered:
         by_peer = dict(zip(self.peers, given, strict=True))
         return [by_peer.get(peer, NOT_ASKED) for peer in peers]
 
+    def opinions_among(self, peers: tuple[str, ...]) -> FloatArray | None:
+        """Opinions of the answer that each of these peers gave, (opinions, P); None without a mixture."""
+        if not self.mixed.votes:
+            return None
+        opinions = answer_opinions(self.mixed.vote_totals().astype(np.float64))
+        return opinions_of_peers(opinions, np.array(self.groups_among(peers)))
+
     def agreement_among(self, peers: tuple[str, ...]) -> Sequence[float]:
         """Agreement labels of these peers, then of others that answered; NaN for one that gave no answer."""
         if peers == self.peers:
@@ -83,8 +92,14 @@ class Answered:
         """Agreement labels of the answers that have text features."""
         return np.array([self.agreement[place] for place in self.described])
 
+    def errors(self, labels: Mapping[str, float]) -> FloatArray:
+        """How right every peer's answer was, from 0 to 1, less p̂; NaN if it has no label."""
+        c = np.array([labels.get(peer, math.nan) for peer in self.peers])
+        out: FloatArray = 0.5 + 0.5 * c - self.body.read_of_peers()[1]
+        return out
+
     def residuals(self, labels: Mapping[str, float]) -> FloatArray:
-        """c − (2p̂ − 1) of every answer with text features; NaN where it has no label."""
+        """c − (2p̂ − 1) of every answer with text features; NaN if it has no label."""
         probs = self.body.read_of_peers()[1]
         peers = self.peers
         return np.array(
@@ -100,30 +115,34 @@ class EventState:
         "_phi",
         "_topic_claims",
         "answered",
+        "bills",
         "charges",
+        "early",
         "first",
         "guess",
         "lines",
-        "reads",
         "said",
         "seq",
         "served",
         "served_lines",
         "standings",
         "tick",
+        "vouched",
     )
 
     def __init__(self, first: DecisionLine, seq: int) -> None:
         self.first, self.seq = first, seq
         self.tick = first.tick
         self.answered: Answered | None = None  # the last answers before the first label
-        self.reads: tuple[tuple[str, ...], Mapping[str, int]] = ((), _NONE)  # a pool; read → place in it
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
+        self.early: Mapping[str, Mapping[str, float]] = _NONE  # labels given before those of a trusted source
         self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
         self.lines = 0  # of feedback
         self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
         self.served_lines = 0
+        self.vouched: Mapping[str, str] = _NONE  # the same, by trusted sources only
         self.charges: Mapping[str, Charge] = _NONE  # by peer
+        self.bills: list[tuple[DecisionLine | ServedLine, float]] = []  # lines that charge, and their ticks
         self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
         self._claims = self._topic_claims = first
         self._phi: FloatArray | None = None
@@ -151,61 +170,69 @@ class EventState:
         if isinstance(body, FeedbackLine):
             self._label(body)
         elif isinstance(body, ServedLine):
-            self._serve(body)
+            self.served_lines += 1
+            self._serve(body, self.tick)
         elif isinstance(body, DecisionLine):
-            self._charge(body)
+            if body.pacing is not None and not self.lines:
+                self.guess = {peer: x[0] for peer, x in body.pacing.at.items()}
+            if body.costs:
+                self._charge(body, self.tick)
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             if body.groups and not self.lines:
-                self.answered = Answered(body)
+                self.answered = Answered(body, self.answered)
                 self._claims = self._topic_claims = body
-                if body.reads:
-                    self.reads = body.peers, body.reads
 
     def _label(self, body: FeedbackLine) -> None:
         self.tick = body.tick
         self.lines += 1
         before = self.said.get(body.source)
         self.said[body.source] = body.labels if before is None else {**before, **body.labels}
-        if before is None and body.weight is not None:
+        if body.weight is None:
+            return
+        if before is None:
             standing = Standing(body.weight, body.reliability, body.overlap)
             self.standings = {**self.standings, body.source: standing}
+        if not body.told:
+            self.early = {**self.early, body.source: {**self.early.get(body.source, _NONE), **body.labels}}
 
-    def _charge(self, body: DecisionLine) -> None:
+    def _charge(self, body: DecisionLine, tick: float) -> None:
         """A decision sends the task to peers that were not asked yet."""
+        self.bills.append((body, tick))
         pacing = body.pacing
-        if pacing is not None and not self.lines:
-            self.guess = {peer: x[0] for peer, x in pacing.at.items()}
-        if body.costs:
-            budget = None if pacing is None or pacing.budget is None else (pacing.budget, pacing.period)
-            asked = {
-                peer: Charge(amount, base, body.time, self.tick, amount, budget)
-                for peer, (amount, base) in body.costs.items()
-            }
-            self.charges = {**asked, **self.charges}
+        budget = None if pacing is None or pacing.budget is None else (pacing.budget, pacing.period)
+        asked = {
+            peer: Charge(amount, base, body.time, tick, amount, budget)
+            for peer, (amount, base) in body.costs.items()
+        }
+        self.charges = {**asked, **self.charges}
 
-    def _serve(self, body: ServedLine) -> None:
+    def _serve(self, body: ServedLine, tick: float) -> None:
         """A peer answered; the one that was chosen instead was not called."""
         decision, peer, cost = body.decision, body.peer, body.cost
+        self.bills.append((body, tick))
+        if body.weight is None:
+            self.vouched = {**self.vouched, decision: peer}
+        elif decision in self.vouched:
+            return
         charges = dict(self.charges)
         instead = self.served.get(decision, body.chosen)
         dropped = None if instead is None or instead == peer else charges.pop(instead, None)
         amount, base = body.expected
         known = charges.get(peer)
         if known is None and (cost is not None or amount):
-            place = dropped or Charge(0.0, 0.0, body.time, self.tick, 0.0)
+            place = dropped or Charge(0.0, 0.0, body.time, tick, 0.0)
             known = place._replace(amount=amount, base=base, expected=amount, real=False)
         if known is not None:
-            charges[peer] = known if cost is None else known._replace(amount=cost, real=True)
+            charges[peer] = known if cost is None else known.reported(cost, body.weight)
         self.charges = charges
         self.served = {**self.served, decision: peer}
-        self.served_lines += 1
 
     def evidence(self, labels: Mapping[str, float]) -> Mapping[str, float]:
-        """The labels that say how good their peers are.
+        """The labels that show how good their peers are.
 
-        A panel asks on where a task looks hard, so those it asked later seem worse than they are: where only
-        those who were asked are labelled, the first ones' labels alone are a fair sample.
+        A panel asks on if a task looks hard, so peers it asked later seem worse than they are. If only peers
+        that were asked are labelled, the first ones' labels alone are a fair sample.
         """
         answered = self.answered
         if answered is None or answered.fair is None:
@@ -216,21 +243,34 @@ class EventState:
         return {peer: labels[peer] for peer in answered.fair if peer in labels}
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What was claimed of these peers, (P, K); NaN for one not in the pool then."""
+        """What was claimed of these peers, (P, K); NaN for one that was not in the pool."""
         return _among(self._claims.claims, self._claims.peers, peers)
 
     def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-        """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool then."""
+        """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool."""
         return _among(self._topic_claims.topic_claims, self._topic_claims.peers, peers)
 
     def forget(self, source: str) -> None:
-        """Leave out what a revoked source said."""
+        """Leave out the reports of a revoked source."""
         self.said.pop(source, None)
+        if source in self.reporters():
+            bills, self.bills = self.bills, []
+            self.served = self.vouched = self.charges = _NONE
+            for bill, tick in bills:
+                if isinstance(bill, DecisionLine):
+                    self._charge(bill, tick)
+                elif bill.source != source:
+                    self._serve(bill, tick)
         if source in self.standings:
             self.standings = {name: x for name, x in self.standings.items() if name != source}
+            self.early = {name: x for name, x in self.early.items() if name != source}
+
+    def reporters(self) -> set[str | None]:
+        """Sources that reported which peer answered."""
+        return {bill.source for bill, _ in self.bills if isinstance(bill, ServedLine)}
 
     def labels(self) -> EventLabels:
-        """The event's labels: where several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
+        """The event's labels: if several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
         if self.standings and not (len(self.said) == 1 and self._sole_weight() == 1.0):
             return EventLabels(*combined(self.said, self.standings))
         if len(self.said) == 1:
@@ -245,22 +285,13 @@ class EventState:
         return next(iter(self.standings.values())).weight
 
     def compared(self, of: str) -> Comparison:
-        """What the event says of its sources, as far as it depends on this one."""
+        """What the event shows about its sources, as far as it depends on this one."""
         answered = self.answered
         agreement: Mapping[str, float] = _NONE
         if answered is not None:
             by_peer = zip(answered.peers, answered.agreement, strict=True)
             agreement = {peer: a for peer, a in by_peer if a == a}  # not NaN
-        return comparisons(self.said, self.standings, agreement, of)
-
-    def read_labels(self, reads: Reads, labels: Mapping[str, float]) -> FloatArray:
-        """Labels of the reads: how right the answer was that each chose, as duels with the first read."""
-        peers, chosen = self.reads
-        right = [
-            self.answer_label(peers[chosen[read]], labels) if read in chosen else math.nan
-            for read in reads.names
-        ]
-        return duels(np.array(right))
+        return comparisons(self.said, self.early, self.standings, agreement, of)
 
     def answer_label(self, peer: str, labels: Mapping[str, float]) -> float:
         """How right a peer's answer was: its label, or that of a peer that gave the same answer; or NaN."""
@@ -295,7 +326,7 @@ def agreement_of(groups: Sequence[int]) -> list[float]:
 
 
 def _among(raw: bytes, then: tuple[str, ...], peers: tuple[str, ...]) -> NDArray[np.float16] | None:
-    """Recorded claims of these peers, a row each; NaN for one not in the pool then."""
+    """Recorded claims of these peers, a row each; NaN for one that was not in the pool."""
     if not raw:
         return None
     recorded = claims_in(raw, len(then))
@@ -319,6 +350,6 @@ def events_of(lines: Iterable[Line[Any]], revoked: Collection[str] = ()) -> dict
         if line.event in events:
             events[line.event].apply(line)
     for event in events.values():
-        for source in silent.intersection(event.said):
+        for source in silent and silent & {*event.said, *event.reporters()}:
             event.forget(source)
     return events

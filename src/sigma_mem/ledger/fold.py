@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from sigma_mem.answers.features import FEATURES
-from sigma_mem.decide import Reads
-from sigma_mem.decide.adaptive import settings_over_reads
 from sigma_mem.errors import UnknownDecisionError
 from sigma_mem.ledger.contributions import Contributions
 from sigma_mem.ledger.costs import Costs
@@ -54,16 +54,12 @@ class Fold:
         Where lines of older events are read back from.
     opening : OpenLine
         The ledger's first line.
-    reads : Reads
-        The reads that the adaptive one chooses among.
     """
 
-    def __init__(self, ledger: Ledger, opening: OpenLine, reads: Reads) -> None:
+    def __init__(self, ledger: Ledger, opening: OpenLine) -> None:
         self.ledger = ledger
-        self.registry = reads
         features = len(FEATURES) if opening.settings.text_features else 0
         self.state = SigmaState(opening.peers, opening.rank, opening.settings, features)
-        self._reads = SigmaState(reads.names, opening.rank, settings_over_reads(opening.settings))
         settings = opening.settings
         self.sources = Sources(settings.trusted, settings.rate, opening.rank)
         self.costs = Costs(len(opening.peers), opening.rank, settings.rate)
@@ -75,12 +71,6 @@ class Fold:
         self.seq = 0
         self._to_write = Contributions()
         self._events: OrderedDict[str, EventState] = OrderedDict()
-
-    @property
-    def reads(self) -> SigmaState:
-        """The second memory, whose peers are the reads, at the same clock as the first."""
-        self._reads.sync_clock(self.state)
-        return self._reads
 
     def known_peers(self) -> Collection[str]:
         """Peers that feedback may label: those in the pool, and those that were."""
@@ -104,7 +94,7 @@ class Fold:
 
     def _write_down(self) -> None:
         """Write to the sums what lines contributed."""
-        self._to_write.write(self.state, self._reads)
+        self._to_write.write(self.state)
 
     def _take(self, line: Line[Any], seq: int) -> None:
         match line.body:
@@ -119,7 +109,7 @@ class Fold:
             case PeerLine() as body:
                 self._apply_peer(body, seq)
             case ResetLine() as body:
-                self._scale_peer(body.peer, body.keep)
+                self._give(body.peer, body.peer, body.keep)
                 self.pool.add(PeerChange(seq, body.peer, None, body.keep))
             case RenameLine() as body:
                 self._apply_rename(body, seq)
@@ -178,12 +168,12 @@ class Fold:
             self._write_sources(event, compared, body.source)
 
     def _apply_revocation(self, source: str, undo: bool, seq: int) -> None:
-        """Take back what a source said on every event or, with `undo`, let it count again."""
+        """Take back the reports of a source on every event or, with `undo`, let it count again."""
         for id in self._events_of_source(source, seq):
             event = self.event(id, before=seq)
             if event is None:
                 continue
-            before, compared = event.labels(), event.compared(source)
+            before, compared, charges = event.labels(), event.compared(source), event.charges
             if undo:
                 event = self._read_event(id, seq, self.revoked - {source})
             else:
@@ -191,6 +181,7 @@ class Fold:
             if event is not None:
                 self._write(event, before)
                 self._write_sources(event, compared, source)
+                self._recharge(event, charges)
         (self.revoked.discard if undo else self.revoked.add)(source)
 
     def _apply_served(self, line: Line[Any], seq: int) -> None:
@@ -202,10 +193,10 @@ class Fold:
 
     def _recharge(self, event: EventState, before: Mapping[str, Charge]) -> None:
         if event.charges is not before:
-            kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
+            shares = self.pool.shares_since(event.seq, self.state.peers) if len(self.pool) else None
             peers = self.state.peers
-            if kept is not None:  # of a peer that left and returned, nothing from before is known
-                peers = tuple(peer if share else "" for peer, share in zip(peers, kept, strict=True))
+            if shares is not None:  # of a peer that left and returned, nothing from before is known
+                peers = tuple(peer if shares[place, place] else "" for place, peer in enumerate(peers))
             self.costs.recharge(before, event, peers)
 
     def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
@@ -216,17 +207,20 @@ class Fold:
         self._write_down()
         before = self.state.peers
         if body.joins:
-            self.state.add_peer(body.peer)
+            if body.peer not in before:  # a merged memory has everyone from the start
+                self.state.add_peer(body.peer)
             self.departed.discard(body.peer)
+            if body.like is not None:
+                self._give(body.peer, body.like, body.share)
         else:
             self.state.remove_peer(body.peer)
             self.departed.add(body.peer)
         self.costs.set_peers(before, self.state.peers)
-        self.pool.add(PeerChange(seq, body.peer, None, body.keep))
+        self.pool.add(PeerChange(seq, body.peer, None, body.keep, body.like, body.share))
 
     def _apply_rename(self, body: RenameLine, seq: int) -> None:
         peer, becomes = body.peer, body.becomes
-        self._scale_peer(peer, body.keep)
+        self._give(peer, peer, body.keep)
         self.state.rename_peer(peer, becomes)
         self.costs.rename_peer(peer, becomes)
         self.labelled[becomes] += self.labelled.pop(peer, 0)
@@ -235,9 +229,13 @@ class Fold:
         self.pool.add(PeerChange(seq, peer, becomes, body.keep))
         self._events.clear()  # they are read again, with the new names
 
-    def _scale_peer(self, peer: str, keep: float) -> None:
+    def _give(self, peer: str, of: str, share: float) -> None:
+        """Give a peer a share of what is known of another, or of itself."""
         self._write_down()
-        self.state.scale_peers([keep if name == peer else 1.0 for name in self.state.peers])
+        peers = self.state.peers
+        shares = np.eye(len(peers))
+        shares[peers.index(peer), peers.index(of)] = share
+        self.state.mix_peers(shares)
 
     def events_labelled(self) -> list[int]:
         """On how many events each peer of the pool was labelled."""
@@ -257,7 +255,7 @@ class Fold:
         return self._read_event(id, before, self.revoked) if event is None else event
 
     def _read_event(self, id: str, before: int | None, revoked: Collection[str]) -> EventState | None:
-        """An event as its lines in the ledger tell it, as far as this state goes."""
+        """An event by its lines in the ledger, up to this state."""
         end = self.seq + 1 if before is None else before  # another process may have appended more
         lines = (line for line in self.ledger.of_event(id) if line.seq < end)
         event = events_of(map(self.pool.translated, lines), revoked).get(id)
@@ -281,12 +279,13 @@ class Fold:
         return id, event
 
     def standing(self, source: str, event: EventState) -> Standing | None:
-        """What a source is worth that speaks of an event now; None where it is trusted."""
+        """What a source is worth that labels an event now; None if it is trusted."""
         if self.sources.is_trusted(source):
             return None
-        if source in event.standings:
-            return event.standings[source]  # as when it spoke first
-        return self.sources.standing(source, event.standings, self.state, lambda: event.phi)
+        standing = event.standings.get(source)  # as when it spoke first
+        if standing is None:
+            standing = self.sources.standing(source, event.standings, self.state, lambda: event.phi)
+        return standing._replace(told=len(event.said) > len(event.standings))
 
     def line(self, decision: str) -> Line[DecisionLine]:
         """The line of a decision; of a ref, that of its event's last decision."""
@@ -314,13 +313,13 @@ class Fold:
             self._events.popitem(last=False)
 
     def _write_sources(self, event: EventState, before: Comparison, of: str) -> None:
-        """Write what the event says of its sources, in place of what it said before."""
+        """Write what the event shows about its sources, instead of what it showed before."""
         after = event.compared(of)
         if after is not before:
             self.sources.write(event.phi, before, after, event.tick)
 
     def _write(self, event: EventState, before: EventLabels | None) -> None:
-        """Write the event's labels to every sum, in place of those before."""
+        """Write the event's labels to every sum, instead of its earlier ones."""
         if before is not None and before.c:
             self._add(event, before, -1.0)
         after = event.labels()
@@ -347,12 +346,16 @@ class Fold:
                     event.claimed(peers),
                     event.topics,
                     event.topics_claimed(peers) if event.topics else None,
+                    None if answered is None else answered.opinions_among((*peers, *left)),
                 )
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if answered is not None:
             body = answered.body
             if answered.features is not None:
                 self._to_write.texts.append((answered.features, answered.residuals(c), tick, worth))
+            if body.verdicts:
+                with self._share_of(event) as to_write:
+                    to_write.verdicts.append((answered, phi, c, tick, worth))
             if body.certainty:
                 label = event.answer_label(body.peers[body.certain], c)
                 if label == label:  # NaN differs from itself
@@ -360,16 +363,14 @@ class Fold:
         for peer, guess in event.guess.items():
             if peer in c:
                 self.costs.sums.write_residual(0.5 + 0.5 * c[peer] - guess, tick, sign)
-        if event.reads[1]:
-            labels = event.read_labels(self.registry, c)
-            same = None if abs(worth) == 1.0 else [abs(worth)] * len(labels)
-            self._to_write.reads.append((phi, labels, tick, sign, same, None, None, (), None))
 
     def _write_answers(self, event: EventState, now: Answered, before: Answered | None) -> None:
-        """Write what the event's answers say without labels, instead of what earlier answers said.
+        """Write what the event's answers show without labels, instead of what earlier answers showed.
 
         What is the same as before is not taken back, so that nothing is rounded.
         """
+        if before is None or (now.peers, now.compared) != (before.peers, before.compared):
+            self._write_equal(event, now, before)
         if not self.state.settings.agreement:
             return
         tick, peers = event.tick, self.state.peers
@@ -386,33 +387,31 @@ class Fold:
                 if answered is not None and answered.features is not None:
                     row = (answered.features, answered.text_agreement(), tick, sign)
                     self._to_write.agreed_texts.append(row)
-        if before is None or (now.peers, now.compared) != (before.peers, before.compared):
-            self._write_copies(event, now, before)
 
-    def _write_copies(self, event: EventState, now: Answered, before: Answered | None) -> None:
+    def _write_equal(self, event: EventState, now: Answered, before: Answered | None) -> None:
         """Write which of the event's answers are equal, instead of what earlier answers were."""
         with self._share_of(event) as to_write:
             for answered, sign in ((before, -1.0), (now, 1.0)):
                 if answered is not None:
                     left = [peer for peer in answered.peers if peer in self.departed] if self.departed else ()
                     groups = answered.groups_among((*self.state.peers, *left), answered.compared)
-                    to_write.copies.append((groups, event.tick, sign))
+                    to_write.answers.append((groups, event.tick, sign))
 
     @contextmanager
     def _share_of(self, event: EventState) -> Iterator[Contributions]:
-        """Where to write what an event says of peers.
+        """Where to write what an event contributes to peers.
 
-        What is known of a peer that was reset or replaced since then counts in part only, so it is written
-        to a blank state, scaled there, and added: every sum is linear.
+        What is known of a peer that was reset or replaced since then counts in part only, and in part for one
+        that began like it. So it is written to a blank state, shared there, and added: every sum is linear.
         """
-        kept = self.pool.kept_since(event.seq, self.state.peers) if len(self.pool) else None
-        if kept is None:
+        shares = self.pool.shares_since(event.seq, self.state.peers) if len(self.pool) else None
+        if shares is None:
             yield self._to_write
             return
         apart, blank = Contributions(), self.state.blank()
         yield apart
-        apart.write(blank, self._reads)
-        blank.scale_peers(kept)
+        apart.write(blank)
+        blank.mix_peers(shares)
         self.state.merge(blank)
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from time import monotonic
 from typing import Any
 
-from sigma_mem.decide import Reads
-from sigma_mem.errors import InputError, SigmaMemError, StoreCorruptError, StoreError
+from msgspec.structs import replace
+
+from sigma_mem.errors import SigmaMemError, StoreCorruptError, StoreError, StoreUnavailableError
 from sigma_mem.ledger.fold import Fold
-from sigma_mem.ledger.lines import Body, ForgottenLine, Line, OpenLine
+from sigma_mem.ledger.lines import Body, ForgottenLine, Line, OpenLine, is_decision
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.ledger.records import Ledger, encoded, record_of
 from sigma_mem.ledger.snapshot import pack_fold, unpack_fold
@@ -31,9 +32,9 @@ class Journal:
     ``with journal as fold`` takes the lock and gives the state after every line that was appended and not
     dropped. It stays the same object to the end of the block, also if the store has to drop lines
     meanwhile: what is then appended on top of it is refused. All handles on a namespace of a store share one
-    journal (`shared_journal`). Who is going to append takes ``with journal.writing() as fold``: where other
-    processes append to the same ledger, it waits for this one's turn, and what they appended is in the state.
-    Without it the state may lag a little behind, and what is appended on top of it is refused then.
+    journal (`shared_journal`). Callers that are going to append use ``with journal.writing() as fold``. If
+    other processes append to the same ledger, it waits for this one's turn, and the state then has what they
+    appended. Without it the state may lag a little behind, and what is appended on top of it is refused then.
 
     A signal handler may raise between any two steps. So the state counts as stale while it changes, and what
     comes after an interrupt starts from the ledger again; and the lock is released by its own method, since
@@ -45,25 +46,27 @@ class Journal:
         Where the ledger is.
     opening : OpenLine
         Its first line.
-    reads : Reads
-        The reads that the adaptive one chooses among.
     snapshot_every : int
         Lines of this namespace after which derived state is saved, so that a start need not replay them all.
+
+    Attributes
+    ----------
+    suspended : bool
+        Whether the store is away: the state stays as it is, the store is not queried, and nothing is
+        appended.
     """
 
-    def __init__(
-        self, store: Store, namespace: str, opening: OpenLine, reads: Reads, snapshot_every: int
-    ) -> None:
+    def __init__(self, store: Store, namespace: str, opening: OpenLine, snapshot_every: int) -> None:
         self.store = store
         self.namespace = namespace
-        self.reads = reads
         self.snapshot_every = snapshot_every
         self._opening = opening
         self._lock = threading.RLock()
-        self._epoch = _STALE  # the state is loaded when it is first asked for
+        self._epoch = _STALE  # the state is loaded when it is first needed
+        self.suspended = False
         self._unsaved = 0  # lines that no snapshot holds
         self.ledger = Ledger(store, namespace)
-        self._fold = Fold(self.ledger, opening, reads)
+        self._fold = Fold(self.ledger, opening)
         self._boot, self._ids = "", count(1)
         self._followed = 0.0  # when the state was last known to hold everything
         tell_after_fork(self)
@@ -75,6 +78,8 @@ class Journal:
     def __enter__(self) -> Fold:
         try:
             self._lock.acquire()
+            if self.suspended:
+                return self._fold
             if self.store.epoch(self.namespace) != self._epoch:
                 self._load()  # the first time, after an interrupt, and if the store had to drop lines
             elif self.store.readonly or self._is_old():
@@ -91,7 +96,7 @@ class Journal:
 
     def writing(self) -> AbstractContextManager[Fold]:
         """The state to append to, as ``with journal``, in this process's turn if there are others."""
-        return self._in_turn() if self.store.shared else self
+        return self._in_turn() if self.store.shared and not self.suspended else self
 
     @contextmanager
     def _in_turn(self) -> Iterator[Fold]:
@@ -116,10 +121,12 @@ class Journal:
         return self._fold
 
     def append(self, *lines: Line[Body]) -> Ticket:
-        """Append lines as one unit and apply them; they are durable once the ticket says so.
+        """Append lines as one unit and apply them; they are durable once the ticket is done.
 
         Holds the lock already.
         """
+        if self.suspended:
+            raise StoreUnavailableError("the store is away; nothing was recorded")
         records = [record_of(line) for line in lines]
         epoch, self._epoch = self._epoch, _STALE
         try:
@@ -134,6 +141,22 @@ class Journal:
         if self._unsaved >= self.snapshot_every:
             self.snapshot_if_possible(later=True)
         return ticket
+
+    def append_late(self, lines: Iterable[Line[Body]]) -> bool:
+        """Append lines of decisions that were made while the store was away, in order.
+
+        Their claims stay as they were made; a new event is counted now. Lines that are there already are left
+        alone. False, and nothing appended, if the pool has changed since.
+        """
+        with self.writing() as fold:
+            left = [line for line in lines if self.store.find(self.namespace, line.kind, line.id) is None]
+            if any(is_decision(line) and line.body.peers != fold.state.peers for line in left):
+                return False
+            for line in left:
+                if is_decision(line) and line.id == line.event:
+                    line = line._replace(body=replace(line.body, tick=fold.state.next_tick(line.body.time)))
+                self.append(line)
+            return True
 
     def erase(self, left: Mapping[int, tuple[str, ForgottenLine]], line: Line[Body]) -> None:
         """Append a line and keep only id and body of earlier ones; the state starts from the ledger again.
@@ -157,7 +180,7 @@ class Journal:
     def snapshot_if_possible(self, later: bool = False) -> None:
         """Save derived state; on a full disk go on without it: the ledger has everything.
 
-        With ``later`` it need not be saved yet when this returns: who appends does not wait for the disk.
+        With ``later`` it need not be saved yet when this returns: an append does not wait for the disk.
         """
         try:
             self.snapshot(self._unsaved_because if later else None)
@@ -180,14 +203,14 @@ class Journal:
 
     def replayed(self) -> Fold:
         """The state that the ledger alone gives, line by line: what live gave, to the bit."""
-        fold = Fold(self.ledger, self._opening, self.reads)
+        fold = Fold(self.ledger, self._opening)
         for line in self.ledger.lines():
             fold.apply(line, line.seq)
         return fold
 
     def _load(self) -> None:
         epoch = self.store.epoch(self.namespace)
-        fold = Fold(self.ledger, self._opening, self.reads)
+        fold = Fold(self.ledger, self._opening)
         saved = self.store.load_snapshot(self.namespace)
         self._followed = monotonic()
         try:
@@ -197,7 +220,7 @@ class Journal:
         except StoreCorruptError:
             if saved is None:
                 raise
-            fold = Fold(self.ledger, self._opening, self.reads)  # the snapshot may be of lines that are gone
+            fold = Fold(self.ledger, self._opening)  # the snapshot may be of lines that are gone
             self._unsaved = fold.replay(self.ledger.lines(after=fold.seq))
         self._fold, self._epoch = fold, epoch
 
@@ -214,7 +237,7 @@ class Journal:
             return
         try:
             for line in self.ledger.lines(after=self._fold.seq):
-                if line.kind == "forget":  # what was applied is no longer what the ledger says
+                if line.kind == "forget":  # what was applied is no longer what the ledger holds
                     self._load()
                     return
                 self._fold.apply(line, line.seq)
@@ -245,18 +268,12 @@ class _Journals:
 _JOURNALS = _Journals()
 
 
-def shared_journal(
-    store: Store, namespace: str, opening: OpenLine, reads: Reads, snapshot_every: int
-) -> Journal:
+def shared_journal(store: Store, namespace: str, opening: OpenLine, snapshot_every: int) -> Journal:
     """The one journal of a namespace of a store in this process, for as long as somebody holds it."""
     with _JOURNALS.lock:
         of_store = _JOURNALS.of_store.setdefault(store, weakref.WeakValueDictionary())
         journal = of_store.get(namespace)
         if journal is None:
-            journal = of_store[namespace] = Journal(store, namespace, opening, reads, snapshot_every)
-    if journal.reads is not reads:
-        raise InputError(
-            f"the memory in {namespace!r} is open in this process with other reads; expected the same reads="
-        )
+            journal = of_store[namespace] = Journal(store, namespace, opening, snapshot_every)
     journal.snapshot_every = min(journal.snapshot_every, snapshot_every)
     return journal

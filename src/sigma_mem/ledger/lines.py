@@ -1,14 +1,15 @@
 """The lines of a ledger: what each kind holds, how a peer is renamed in it, what is left when forgotten.
 
-What a decision says of peers is in the order of its pool, so that names stand in one place. Numbers that were
-claimed (p̂, what each read chose) are taken from the line, not computed again, so that live and replay agree
-bit for bit. φ is float32, claims are float16 and scores float64, each as raw little-endian bytes.
+What a decision records of peers is in the order of its pool, so that names stand in one place. Numbers that
+were claimed (p̂, what each read chose) are taken from the line, not computed again, so that live and replay
+agree bit for bit. φ is float32, claims are float16 and scores float64, each as raw little-endian bytes.
 
 A later version may add fields at the end of a body, with defaults.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeGuard, TypeVar
 
@@ -19,11 +20,13 @@ from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
+from sigma_mem.memory.ballots import VOTES
 
 Names = Mapping[str, str]  # of peers: what each is called instead
 NOT_ASKED, UNREADABLE = -2, -1  # groups of peers whose answers equal nobody's
 _PHI, _SCORES, _CLAIMS, _FEATURES = np.dtype("<f4"), np.dtype("<f8"), np.dtype("<f2"), np.dtype("<i4")
 _FEATURE_UNIT = 1e4  # text features have four decimals
+_MOST = 10.0  # times what a call was expected to cost: more is an outlier, or a lie
 
 
 def _renamed_keys(by_peer: dict[str, Any], names: Names) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def _renamed_keys(by_peer: dict[str, Any], names: Names) -> dict[str, Any]:
 
 
 class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a line says, apart from its kind, id and event.
+    """What a line holds, apart from its kind, id and event.
 
     ``of_peer`` names the fields that hold a peer or None, and ``by_peer`` those that map peers to something.
     """
@@ -53,19 +56,38 @@ class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return iter(())
 
     def refuse_other_sizes(self) -> None:
-        """ValueError where parts do not fit each other, as in an export that somebody changed."""
+        """ValueError if parts do not fit each other, as in an export that somebody changed."""
 
 
 class Charge(NamedTuple):
     """What an event is charged for a call to a peer: the real cost, or what was expected."""
 
     amount: float
-    base: float  # what the price alone said; 0 without one
+    base: float  # what it would cost by the price alone; 0 without one
     time: float
     tick: float
     expected: float
     budget: tuple[str, int] | None = None  # its name and period
     real: bool = False
+    weight: float = 1.0  # of the source that reported the real cost
+
+    @property
+    def counted(self) -> float:
+        """What is booked: if a source weighs little, little of the difference that it reports."""
+        return (
+            self.amount if self.weight == 1.0 else self.expected + self.weight * (self.amount - self.expected)
+        )
+
+    @property
+    def ratio(self) -> float:
+        """The real cost over the price, as far as one report can make it plausible."""
+        return min(self.amount, _MOST * max(self.expected, self.base)) / self.base
+
+    def reported(self, cost: float, weight: float | None) -> Charge:
+        """The same with its real cost; that of a source that is not trusted is bounded, and weighs less."""
+        if weight is None:
+            return self._replace(amount=cost, real=True, weight=1.0)
+        return self._replace(amount=min(cost, _MOST * self.base or math.inf), real=True, weight=weight)
 
 
 class PacedDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -75,17 +97,23 @@ class PacedDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     budget: str | None = None
     period: int = 0
 
+    @classmethod
+    def of(cls, pacing: Mapping[str, Any]) -> PacedDecision:
+        """How a route within a budget records it."""
+        at = {peer: tuple(values) for peer, values in pacing["at"].items()}
+        return cls(at, pacing.get("budget"), pacing.get("period", 0))
+
     def renamed(self, names: Names) -> PacedDecision:
         """The same with other names of peers."""
         return replace(self, at=_renamed_keys(self.at, names))
 
 
 class PanelPlace(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Where a panel stood: whom it asks next, the chance of a change, and the answer that was added."""
+    """The state of a panel: the peer it asks next, the chance of a change, and the answer that was added."""
 
     next: str | None
     change: float
-    added: tuple[str, str, str | None] | None = None  # peer, text, canon; None where no text is kept
+    added: tuple[str, str, str | None] | None = None  # peer, text, canon; None if no text is kept
     planned: int | None = None
     fair: tuple[str, ...] | None = None
 
@@ -134,7 +162,7 @@ class DecisionLine(Body, tag=1, frozen=True):
     Attributes
     ----------
     now, tick, time : float
-        Where the memory and the event stood on the decay axis, and seconds since 1970.
+        The places of the memory and the event on the decay axis, and seconds since 1970.
     peers : tuple of str
         The pool, by the names of that time; everything by peer is in this order.
     peer : int, optional
@@ -142,22 +170,25 @@ class DecisionLine(Body, tag=1, frozen=True):
     scores : bytes
         φᵀM_pφ, p̂ and effective sample size, float64 (3, P).
     labelled : tuple of int
-        On how many events each peer was labelled; a single one where all are equal.
+        On how many events each peer was labelled; a single one if all are equal.
     groups, canons : tuple
         Which answers are equal, numbered in order: −1 for one that cannot be read, −2 for a peer that was not
-        asked, () for a route. The canon of each group, () where no text is kept.
+        asked, () for a route. The canon of each group, () if no text is kept.
     features, described : bytes, tuple of int
         Text features in units of 10⁻⁴, int32 (answers, S), of the peers at these places; with their version.
-    reads : dict
-        For an adaptive decision, the place of the peer that every read chose.
+    votes : bytes
+        For a mixture of votes, what every answer weighs in each of them, float16 (votes, answers).
     claims, topic_claims, agreement : bytes
         What was claimed of every peer, (P, K), by every share of its topics, (P, B), and agreement labels,
-        (P,), where these depend on who copies whom; float16, b"" where there are none.
+        (P,), if these depend on which peers copy; float16, b"" if there are none.
     certain, certainty : int, bytes
-        What was claimed of the answer of the peer at this place: of every temperature, and their mixture,
-        float64.
+        What was claimed of the answer of the peer at this place, and the mixture of the claims, float64.
     costs : dict
-        What a call to each peer that is asked will cost, and what its price alone says.
+        What a call to each peer that is asked will cost, and what it would cost by its price alone.
+    verdicts : dict
+        The verdicts of judges: the score of every peer's answer, float64 (P,), NaN for none.
+    written : tuple
+        What every peer wrote, if that is neither `answer` nor its canon; () if no text is kept.
     """
 
     now: float
@@ -178,7 +209,7 @@ class DecisionLine(Body, tag=1, frozen=True):
     features_version: int = 0
     described: tuple[int, ...] = ()
     features: bytes = b""
-    reads: dict[str, int] = {}
+    votes: bytes = b""
     claims: bytes = b""
     agreement: bytes = b""
     certain: int = -1
@@ -190,26 +221,31 @@ class DecisionLine(Body, tag=1, frozen=True):
     pacing: PacedDecision | None = None
     panel: PanelPlace | None = None
     details: dict[str, Any] = {}
+    verdicts: dict[str, bytes] = {}
+    written: tuple[str | None, ...] = ()
 
     def refuse_other_sizes(self) -> None:
-        """ValueError where something by peer is not of as many peers as there are."""
+        """ValueError if something by peer has another number of peers."""
         n = len(self.peers)
-        places = (0 if self.peer is None else self.peer, *self.described, *self.reads.values(), self.certain)
+        places = (0 if self.peer is None else self.peer, *self.described, self.certain)
         if (
             len(self.scores) != 24 * n
             or len(self.phi) % 4
             or len(self.groups) not in (0, n)
+            or len(self.written) not in (0, n)
             or len(self.claims) % (2 * n)
             or len(self.topic_claims) % (2 * n)
             or len(self.agreement) not in (0, 2 * n)
+            or len(self.votes) not in (0, 2 * len(VOTES) * (max(self.groups, default=-1) + 1))
             or len(self.labelled) not in (1, n)
             or len(self.certainty) % 8
+            or any(len(scores) != 8 * n for scores in self.verdicts.values())
             or len(self.features) % (4 * max(1, len(self.described)))
             or (self.canons and max(self.groups, default=-1) >= len(self.canons))
             or max(places) >= n
             or min(places) < -1
         ):
-            raise ValueError(f"what a decision says of its {n} peers has another size")
+            raise ValueError(f"what a decision records of its {n} peers has another size")
 
     @property
     def chosen(self) -> str | None:
@@ -218,8 +254,12 @@ class DecisionLine(Body, tag=1, frozen=True):
 
     @property
     def asks_on(self) -> bool:
-        """Whether this is a step of a panel that goes on: its answer is not the outcome."""
+        """Whether this is a step of a panel that continues: its answer is not the outcome."""
         return self.panel is not None and self.panel.next is not None
+
+    def same_answers(self, other: DecisionLine) -> bool:
+        """Whether the same peers gave answers that are equal in the same way."""
+        return (self.peers, self.groups) == (other.peers, other.groups)
 
     def direction(self) -> FloatArray:
         """φ, as an array of its own."""
@@ -229,22 +269,52 @@ class DecisionLine(Body, tag=1, frozen=True):
         """Scores, p̂ and effective sample sizes, (3, P), to read."""
         return np.frombuffer(self.scores, _SCORES).reshape(3, -1)
 
+    def vote_totals(self) -> NDArray[np.float16]:
+        """What every answer weighs in each vote, (votes, answers), to read."""
+        return np.frombuffer(self.votes, _CLAIMS).reshape(len(VOTES), -1)
+
+    def chosen_by_vote(self) -> dict[str, str]:
+        """For a mixture of votes, a peer that gave the answer that each of them alone would have chosen."""
+        if not self.votes:
+            return {}
+        best = self.vote_totals().argmax(axis=1).tolist()
+        return {vote: self.peers[self.groups.index(group)] for vote, group in zip(VOTES, best, strict=True)}
+
     def feature_rows(self) -> FloatArray:
         """Text features of the answers that are described, (answers, S)."""
         raw = np.frombuffer(self.features, _FEATURES)
         return (raw / _FEATURE_UNIT).reshape(len(self.described), -1)
 
     def sureness(self) -> FloatArray:
-        """What was claimed of the answer: of every temperature, then their mixture."""
+        """What was claimed of the answer, then the mixture of the claims."""
         return np.frombuffer(self.certainty, _SCORES)
 
+    def verdict_scores(self) -> dict[str, FloatArray]:
+        """The verdicts of judges: the score of every peer's answer, NaN for none, to read."""
+        return {judge: np.frombuffer(raw, _SCORES) for judge, raw in self.verdicts.items()}
+
+    def verdicts_by_peer(self) -> dict[str, dict[str, float]]:
+        """The same by names."""
+        return {
+            judge: {peer: u for peer, u in zip(self.peers, scores.tolist(), strict=True) if u == u}
+            for judge, scores in self.verdict_scores().items()
+        }
+
     def canons_by_peer(self) -> dict[str, str | None]:
-        """Canonical answers of the peers that were asked; numbers where no text is kept."""
+        """Canonical answers of the peers that were asked; numbers if no text is kept."""
         return {
             peer: None if group < 0 else self.canons[group] if self.canons else str(group)
             for peer, group in zip(self.peers, self.groups, strict=False)
             if group != NOT_ASKED
         }
+
+    def answers_by_peer(self) -> dict[str, str]:
+        """What peers wrote, as far as texts are kept."""
+        kept = {
+            peer: canon for peer, canon in self.canons_by_peer().items() if self.canons and canon is not None
+        }
+        kept |= {peer: text for peer, text in zip(self.peers, self.written, strict=False) if text is not None}
+        return kept if self.answer is None or self.chosen is None else {**kept, self.chosen: self.answer}
 
     def events_of(self, peer: str) -> int:
         """On how many events a peer was labelled."""
@@ -262,21 +332,22 @@ class DecisionLine(Body, tag=1, frozen=True):
         )
 
     def left(self) -> ForgottenLine:
-        """When it was, where on the decay axis, and how it counts in a budget."""
+        """Its time, its place on the decay axis, and how it counts in a budget."""
         return ForgottenLine(self.time, self.tick, self.now, self.pacing)
 
     def texts(self) -> Iterator[str]:
-        """Question, answer and canons, the answer that a panel took, topics and ref."""
+        """Question, answers and canons, the answer that a panel took, topics and ref."""
         added = () if self.panel is None or self.panel.added is None else self.panel.added[1:]
-        found = (self.question, self.answer, *self.canons, *added, *self.topics, self.ref)
+        found = (self.question, self.answer, *self.canons, *self.written, *added, *self.topics, self.ref)
         return (text for text in found if text)
 
 
 class FeedbackLine(Body, tag=2, frozen=True):
     """Labels of one source, at the event's place on the decay axis.
 
-    What a source that is not trusted was worth then is kept with them: its weight, its reliability, and its
-    overlap with the sources before it. ``own`` is the id of feedback that amends: its line has another one.
+    What a source that is not trusted was worth at that time is kept with them: its weight, its reliability,
+    its overlap with the sources before it, and whether a trusted one had labelled the event (``told``).
+    ``own`` is the id of feedback that amends: its line has another one.
     """
 
     by_peer = ("labels",)
@@ -290,9 +361,10 @@ class FeedbackLine(Body, tag=2, frozen=True):
     weight: float | None = None
     reliability: float | None = None
     overlap: dict[str, float] = {}
+    told: bool = False
 
     def left(self) -> ForgottenLine:
-        """When it came, and where its event is on the decay axis."""
+        """Its time, and the place of its event on the decay axis."""
         return ForgottenLine(self.time, self.tick)
 
 
@@ -305,10 +377,12 @@ class RefLine(Body, tag=3, frozen=True):
 
 
 class ServedLine(Body, tag=4, frozen=True):
-    """Who really answered the task of a decision; the last such line of a decision counts.
+    """Which peer really answered the task of a decision; the last such line of a decision counts.
 
-    ``expected`` has what its call was expected to cost, and what its price alone says. A peer that only gave
-    one of the answers of a vote was called all the same; ``chosen``, the choice of a route, was not.
+    ``expected`` has what its call was expected to cost, and what it would cost by its price alone. A peer
+    that only gave one of the answers of a vote was called all the same; ``chosen``, the choice of a route,
+    was not. A source that is not trusted has the weight that it had then; None is the program that holds the
+    memory. ``answer`` is what was served, if texts are kept.
     """
 
     of_peer = ("peer", "chosen")
@@ -320,10 +394,17 @@ class ServedLine(Body, tag=4, frozen=True):
     chosen: str | None = None
     cost: float | None = None
     latency: float | None = None
+    source: str | None = None
+    weight: float | None = None
+    answer: str | None = None
 
     def left(self) -> ForgottenLine:
         """When it was."""
         return ForgottenLine(self.time)
+
+    def texts(self) -> Iterator[str]:
+        """The answer."""
+        return iter(() if self.answer is None else (self.answer,))
 
 
 class PriceLine(Body, tag=5, frozen=True):
@@ -337,14 +418,19 @@ class PriceLine(Body, tag=5, frozen=True):
 
 
 class PeerLine(Body, tag=6, frozen=True):
-    """A peer joins or leaves the pool; it returns only by this explicit word."""
+    """A peer joins or leaves the pool; it returns only if asked explicitly.
 
-    of_peer = ("peer",)
+    One that joins may start from a share of what is known of another, which it is `like`.
+    """
+
+    of_peer = ("peer", "like")
 
     peer: str
     joins: bool
     time: float
     returning: bool = False
+    like: str | None = None
+    share: float = 0.0
 
     @property
     def keep(self) -> float:
@@ -374,7 +460,7 @@ class RenameLine(Body, tag=8, frozen=True):
 
 
 class RevokeLine(Body, tag=9, frozen=True):
-    """Everything that a source ever said is taken back, or counts again; the line's kind says which."""
+    """All reports of a source are taken back, or count again, by the line's kind."""
 
     of: str
     time: float
@@ -413,7 +499,7 @@ class Line(NamedTuple, Generic[B]):
 
     kind: str
     id: str  # unique within (namespace, kind)
-    event: str  # the event it belongs to, "" where it belongs to none
+    event: str  # the event it belongs to, "" if it belongs to none
     body: B
     seq: int = 0  # position in the ledger, given when it is appended
 
@@ -459,16 +545,28 @@ def served_line(
     expected: tuple[float, float],
     cost: float | None,
     latency: float | None,
+    source: str | None = None,
+    weight: float | None = None,
+    answer: str | None = None,
 ) -> Line[ServedLine]:
-    """Who really answered the task of a decision."""
+    """Which peer really answered the task of a decision."""
     chosen = None if decision.body.groups else decision.body.chosen
-    body = ServedLine(decision.id, peer, time, expected, chosen, cost, latency)
+    body = ServedLine(decision.id, peer, time, expected, chosen, cost, latency, source, weight, answer)
     return Line("served", f"{decision.event}/{number}", decision.event, body)
 
 
-def peer_line(peer: str, joins: bool, time: float, number: int, returning: bool = False) -> Line[PeerLine]:
+def peer_line(
+    peer: str,
+    joins: bool,
+    time: float,
+    number: int,
+    returning: bool = False,
+    like: str | None = None,
+    share: float = 0.0,
+) -> Line[PeerLine]:
     """A peer joins or leaves the pool, as its change `number`."""
-    return Line("peer", f"{number}{'+' if joins else '-'}{peer}", "", PeerLine(peer, joins, time, returning))
+    body = PeerLine(peer, joins, time, returning, like, share)
+    return Line("peer", f"{number}{'+' if joins else '-'}{peer}", "", body)
 
 
 def reset_line(peer: str, keep: float, number: int, time: float) -> Line[ResetLine]:
@@ -482,7 +580,7 @@ def rename_line(peer: str, becomes: str, keep: float, number: int, time: float) 
 
 
 def revoke_line(source: str, id: str, time: float, undo: bool = False) -> Line[RevokeLine]:
-    """A source is revoked or, with `undo`, heard again."""
+    """A source is revoked or, with `undo`, accepted again."""
     return Line("unrevoke" if undo else "revoke", id, "", RevokeLine(source, time))
 
 
@@ -504,7 +602,7 @@ def phi_bytes(phi: FloatArray) -> bytes:
     return phi.astype(_PHI).tobytes()
 
 
-def score_bytes(values: Sequence[float]) -> bytes:
+def score_bytes(values: Sequence[float] | FloatArray) -> bytes:
     """Raw float64 of numbers."""
     return np.array(values, _SCORES).tobytes()
 

@@ -1,6 +1,7 @@
 """The log of a memory: the standard logger "sigma_mem", quiet until a program gives it a handler.
 
-Warnings name a remedy; info says what changed a memory for good (peers, sources, forgetting, refolding).
+Warnings name a remedy; info reports what changed a memory permanently (peers, sources, forgetting,
+refolding).
 """
 
 import logging

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -46,6 +46,7 @@ KINDS: Mapping[str, type[Body]] = {
     "unrevoke": RevokeLine,
     "forget": ForgetLine,
 }
+T = TypeVar("T")
 FORGETTABLE = ("decision", "feedback", "served", "ref")  # kinds of lines that are forgotten with their event
 
 
@@ -73,13 +74,22 @@ class Ledger:
         return self.store.of_source(self.namespace, source, until)
 
 
+def pages_back(read: Callable[[int, int], Iterable[T]], end: int, size: int = 512) -> Iterator[list[T]]:
+    """Pages of a ledger up to line `end`, the newest first, the lines of a page in order.
+
+    ``read`` takes the lines between two numbers, as `Ledger.lines` does.
+    """
+    for last in range(end, 0, -size):
+        yield list(read(max(last - size, 0), last))
+
+
 def as_plain(value: Any) -> Any:
     """A text or number of numpy's, or a mapping, as one of Python's; callers and details have such."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no text, number, list or mapping")
+    raise TypeError(f"{type(value).__name__} is not text, a number, a list or a mapping")
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=as_plain)
@@ -92,9 +102,9 @@ def encoded(body: Body) -> bytes:
 
 
 def record_of(line: Line[Body]) -> Record:
-    """A line as a store takes it; InputError where it has no bytes."""
+    """A line as a store takes it; InputError if it has no bytes."""
     body = line.body
-    source = body.source if type(body) is FeedbackLine else None
+    source = body.source if isinstance(body, FeedbackLine | ServedLine) else None
     if source is not None:
         refuse_unwritable(source)
     try:
@@ -113,7 +123,7 @@ def line_of(record: Record) -> Line[Any]:
         if record.kind not in KINDS:
             raise _unknown(record.kind, record.seq) from None
         raise StoreCorruptError(
-            f"line {record.seq} of the ledger is no {record.kind} ({error}); restore it from a backup"
+            f"line {record.seq} of the ledger is not a {record.kind} ({error}); restore it from a backup"
         ) from error
     return Line(record.kind, record.id, record.event, body, record.seq)
 
@@ -141,7 +151,7 @@ def from_json(value: Mapping[str, Any]) -> Line[Any]:
     """The line of `to_json`; raises KeyError, TypeError or ValueError for anything else."""
     kind, id, event, given = (value[key] for key in ("kind", "id", "event", "body"))
     if not all(isinstance(text, str) for text in (kind, id, event)) or not isinstance(given, dict):
-        raise TypeError("a kind, id or event is no text, or a body no object")
+        raise TypeError("a kind, id or event is not text, or a body is not an object")
     if kind not in KINDS:
         raise _unknown(kind, 0)
     of = ForgottenLine if value.get("forgotten") and kind in FORGETTABLE else KINDS[kind]

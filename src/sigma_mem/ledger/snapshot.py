@@ -1,7 +1,7 @@
 """Derived state as bytes, so that a start need not replay the whole ledger.
 
-The store keeps a checksum of these bytes. A snapshot of another format, or of other text features, is left
-alone: the ledger has everything.
+The store keeps a checksum of these bytes. A snapshot of another format, of other text features or of other
+sums is left alone: the ledger has everything.
 """
 
 from collections import Counter
@@ -43,7 +43,6 @@ class FoldState(msgspec.Struct):
 
     seq: int
     peers: list[str]
-    reads: list[str]
     features: int
     revoked: list[str]
     departed: list[str]
@@ -53,6 +52,7 @@ class FoldState(msgspec.Struct):
     sources: Any
     costs: Any
     arrays: dict[str, dict[str, PackedArray]]
+    sums: str  # what is learned, as it is declared
     format: int = SNAPSHOT_FORMAT
 
 
@@ -61,7 +61,7 @@ class _Format(msgspec.Struct):
 
     format: int
     features: int
-    reads: list[str]
+    sums: str = ""
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=as_plain)
@@ -75,14 +75,12 @@ def pack_fold(fold: Fold) -> bytes:
     costs, of_costs = fold.costs.pack()
     parts = {
         "state": fold.state.pack(),
-        "reads": fold.reads.pack(),
         "sources": of_sources,
         "costs": of_costs,
     }
     packed = FoldState(
         seq=fold.seq,
         peers=list(fold.state.peers),
-        reads=list(fold.registry.names),
         features=FEATURES_VERSION,
         revoked=sorted(fold.revoked),
         departed=sorted(fold.departed),
@@ -95,27 +93,20 @@ def pack_fold(fold: Fold) -> bytes:
             part: {name: PackedArray.of(array) for name, array in arrays.items()}
             for part, arrays in parts.items()
         },
+        sums=repr(fold.state.sums.declared),
     )
     return _ENCODER.encode(packed)
 
 
 def unpack_fold(fold: Fold, body: bytes) -> None:
-    """Let a new fold continue from a packed state.
-
-    Reads that are new since then get a column of their own. A state with other text features, or one whose
-    adaptive read started from another one, is left alone.
-    """
-    names = fold.registry.names
-    found = _FORMAT_DECODER.decode(body)
-    if (found.format, found.features, found.reads[0]) != (SNAPSHOT_FORMAT, FEATURES_VERSION, names[0]):
+    """Let a new fold continue from a packed state; one of another kind is left alone."""
+    found, known = _FORMAT_DECODER.decode(body), repr(fold.state.sums.declared)
+    if (found.format, found.features, found.sums) != (SNAPSHOT_FORMAT, FEATURES_VERSION, known):
         return
     packed = _DECODER.decode(body)
     start = fold.state.peers
     fold.state.set_peers(packed.peers)
     fold.state.unpack(_arrays(packed, "state"))
-    fold.reads.set_peers(packed.reads)
-    fold.reads.unpack(_arrays(packed, "reads"))
-    fold.reads.set_peers(names)
     fold.revoked, fold.departed = set(packed.revoked), set(packed.departed)
     fold.pool = PoolChanges(packed.pool)
     fold.labelled, fold.last_label = Counter(packed.labelled), dict(packed.last_label)

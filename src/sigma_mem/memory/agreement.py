@@ -2,9 +2,9 @@
 
 A peer's agreement at an event is the share of the other readable answers that equal its own, as a label
 a ∈ [−1, 1]. Less the mean of the event's answers it is written at φ like any other label, into an M and N of
-its own. It says which peers are better than others, and where; how often peers are right at all only labels
-say. That M and N do not decay: if they did, one event after a pause would count for more than everything
-before it, and agreement is never worth more than one event's worth of it.
+its own. It shows which peers are better than others, and on which tasks. Only labels show how often peers
+are right at all. That M and N do not decay: if they did, one event after a pause would count for more than
+everything before it, and agreement is never worth more than one event's worth of it.
 """
 
 import numpy as np
@@ -15,14 +15,14 @@ from sigma_mem.memory.rates import shrunk_mean
 
 
 def agreement_labels(groups: NDArray[np.intp]) -> FloatArray:
-    """a of every peer, (..., P); NaN where it was not asked, or where fewer than two answers are readable.
+    """a of every peer, (..., P); NaN if it was not asked, or if fewer than two answers are readable.
 
     An answer that was asked for and cannot be read agrees with nobody.
 
     Parameters
     ----------
     groups : int array (..., P)
-        Answer groups; −1 where an answer could not be read, −2 where none was asked for.
+        Answer groups; −1 if an answer could not be read, −2 if none was asked for.
 
     >>> agreement_labels(np.array([0, 0, 1, -1, -2])).tolist()
     [0.0, 0.0, -1.0, -1.0, nan]
@@ -35,21 +35,17 @@ def agreement_labels(groups: NDArray[np.intp]) -> FloatArray:
     return labels
 
 
-def centred_agreement(a: FloatArray, centre: float | None = None) -> FloatArray:
-    """Agreement labels less their mean over the event's answers, (..., P); 0 where there is none.
+def centred_agreement(a: FloatArray) -> FloatArray:
+    """Agreement labels less their mean over the event's answers, (..., P); 0 if there is none.
 
-    The mean is `centre` if answers of peers that have left the pool count in it.
-
-    So an event moves nobody who did not answer, and nobody where all agree or none does.
+    So an event moves no peer that did not answer, and none at all if all agree or none does.
 
     >>> centred_agreement(np.array([0.0, 0.0, -1.0, np.nan])).round(2).tolist()
     [0.33, 0.33, -0.67, 0.0]
     """
     there = a == a  # NaN differs from itself
     known = np.where(there, a, 0.0)
-    mean: float | FloatArray = 0.0 if centre is None else centre
-    if centre is None:
-        mean = known.sum(axis=-1, keepdims=True) / np.maximum(there.sum(axis=-1, keepdims=True), 1)
+    mean = known.sum(axis=-1, keepdims=True) / np.maximum(there.sum(axis=-1, keepdims=True), 1)
     out: FloatArray = np.where(there, known - mean, 0.0)
     return out
 

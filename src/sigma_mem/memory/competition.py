@@ -1,4 +1,4 @@
-"""What a log-odds vote needs beside p̂: how many wrong answers compete, and how often a peer can be read.
+"""What a log-odds vote needs with p̂: how many wrong answers compete, and how often a peer can be read.
 
 K − 1 at φ is learned from how often two wrong peers agree. If a wrong peer picks one of K − 1 wrong answers
 at random, two wrong peers agree with probability q = 1/(K − 1). Agreement among many possible answers is
@@ -64,9 +64,9 @@ def wrong_pairs(c: FloatArray, groups: NDArray[np.intp]) -> tuple[FloatArray, Fl
     Parameters
     ----------
     c : array (..., P)
-        Labels, NaN where there is none; wrong is c < 0. Leading axes are events.
+        Labels, NaN if there is none; wrong is c < 0. Leading axes are events.
     groups : int array (..., P)
-        Answer group of every peer, negative where there is no answer, which agrees with nobody.
+        Answer group of every peer, negative if there is no answer, which agrees with nobody.
 
     >>> same, pairs = wrong_pairs(np.array([-1.0, -1.0, -1.0, 1.0]), np.array([0, 0, 1, 2]))
     >>> float(same), float(pairs)
@@ -100,7 +100,7 @@ def readable_rate(readable: FloatArray, asked: FloatArray) -> FloatArray:
 def readable_rows(weight: FloatArray, groups: NDArray[np.intp]) -> FloatArray:
     """What labels with these weights contribute to "readable", (T, 2, P), by their answers' groups, (T, P).
 
-    A group is −1 where an answer could not be read, −2 where none was asked for.
+    A group is −1 if an answer could not be read, −2 if none was asked for.
     """
     out: FloatArray = (groups[:, None] >= _READABLE_ASKED) * weight[:, None]
     return out

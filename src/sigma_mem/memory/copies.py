@@ -1,11 +1,15 @@
 """Copies: peers that answer alike because one follows the other. Together they are worth one vote.
 
-Two good peers agree with each other because they agree with everybody. What tells a copy is agreeing against
-the rest. Over the events in which both p and q can be read,
+Two good peers agree with each other because they agree with everybody. The sign of a copy is that it agrees
+against the rest. Over the events in which both p and q can be read,
 
     s_pq = Σ w·same / (Σ w + 5),   w = 1 − share of the other readable peers that side with p's answer,
-    d_pq = min(s_pq, s_qp), from 0 at 0.8 to 1 at 0.95,
+    d_pq = min(s_pq, s_qp), from 0 at 0.8 to 1 at 0.95; from 0.45 to 0.6 if two others are as near to both,
     v_p  = 1/(1 + Σ_q d_pq) over the peers that answered: how many votes p is worth.
+
+If there are only two answers, two peers that are against the rest have no choice but to agree, and two good
+ones among weak ones do so all the time. Then only peers that hardly ever differ are copies: d rises from 0 at
+0.9 to 1 at 1. A third answer in every tenth event is enough to see that there are more.
 
 The agreement of p (`agreement`) weighs the other answers by (1 − d_pq)·v_q, and a log-odds vote multiplies
 its weights by v. No label is needed, and w and w·same are decayed sums.
@@ -23,7 +27,10 @@ from sigma_mem.memory.agreement import agreement_labels
 from sigma_mem.memory.sums import PEERS, Sum
 
 _PRIOR_EVENTS = 5.0  # prior strength of not being a copy
-_LOW, _HIGH = 0.8, 0.95  # s at which d begins to rise, and at which it is 1
+_PAIR = 0.8, 0.95  # s at which d begins to rise, and at which it is 1
+_PAIR_OF_TWO = 0.9, 1.0  # the same if there are only two answers
+_RING = 0.45, 0.6  # the same among four or more: two or three good peers agree so often, too
+_THIRD = 0.1  # share of events with a third answer at which agreement is no matter of course
 _LEAST_WEIGHT = 1e-9  # of the other answers: below it, nobody is left to agree with
 
 
@@ -33,12 +40,12 @@ def copies_sum(rate: float) -> Sum:
 
 
 def pair_evidence(groups: NDArray[np.intp]) -> FloatArray:
-    """w·same and w of every pair of peers, (..., 2, P, P); 0 where fewer than three answers are readable.
+    """w·same and w of every pair of peers, (..., 2, P, P); 0 if fewer than three answers are readable.
 
     Parameters
     ----------
     groups : int array (..., P)
-        Answer groups, negative where there is no readable answer.
+        Answer groups, negative if there is no readable answer.
 
     >>> pair_evidence(np.array([0, 0, 1, 1, 1]))[:, 0].round(2).tolist()
     [[0.0, 1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.67, 0.67, 0.67]]
@@ -55,15 +62,27 @@ def pair_evidence(groups: NDArray[np.intp]) -> FloatArray:
     return out
 
 
-def copying(same: FloatArray, compared: FloatArray, factor: float = 1.0) -> FloatArray:
+def copying(same: FloatArray, compared: FloatArray, third: float = 1.0, factor: float = 1.0) -> FloatArray:
     """d, (P, P), from the sums of w·same and of w, each times `factor`: symmetric, 0 on the diagonal.
 
-    >>> copying(np.array([[0.0, 95.0], [92.0, 0.0]]), np.array([[0.0, 95.0], [95.0, 0.0]])).round(2).tolist()
-    [[0.0, 0.8], [0.8, 0.0]]
+    `third` is the share of three or more answers in the events in which peers differ.
+
+    >>> same, compared = np.array([[0.0, 95.0], [92.0, 0.0]]), np.array([[0.0, 95.0], [95.0, 0.0]])
+    >>> [copying(same, compared, third).item(1).__round__(2) for third in (1.0, 0.0)]
+    [0.8, 0.2]
     """
     s = same / (compared + _PRIOR_EVENTS / factor)
-    d: FloatArray = (np.minimum(s, s.swapaxes(-1, -2)) - _LOW) / (_HIGH - _LOW)
-    return np.minimum(np.maximum(d, 0.0, out=d), 1.0, out=d)
+    s = np.minimum(s, s.swapaxes(-1, -2))
+    free = min(third / _THIRD, 1.0)
+    low, high = (free * many + (1.0 - free) * two for many, two in zip(_PAIR, _PAIR_OF_TWO, strict=True))
+    ring = _rising(s, *_RING)
+    of_ring = free * np.minimum(ring, np.maximum(ring @ ring - 1.0, 0.0))
+    return np.maximum(_rising(s, low, high), of_ring)
+
+
+def _rising(s: FloatArray, low: float, high: float) -> FloatArray:
+    rising: FloatArray = np.minimum(np.maximum((s - low) / (high - low), 0.0), 1.0)
+    return rising
 
 
 def votes_among(groups: NDArray[np.intp], d: FloatArray) -> FloatArray:
@@ -80,8 +99,8 @@ def votes_among(groups: NDArray[np.intp], d: FloatArray) -> FloatArray:
 def agreement_beside_copies(groups: NDArray[np.intp], d: FloatArray, votes: FloatArray) -> FloatArray:
     """Agreement labels as `agreement_labels` has them, but copies count less, (..., P).
 
-    Where no copies answered these are the plain ones. Elsewhere they are rounded to float16, as a ledger
-    keeps them, and NaN where everyone else copies the peer.
+    If no copies answered, these are the plain ones. Otherwise they are rounded to float16, as a ledger
+    keeps them, and NaN if all the others copy the peer.
 
     >>> groups, d = np.array([0, 0, 1]), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     >>> agreement_beside_copies(groups, d, votes_among(groups, d)).tolist()

@@ -1,6 +1,6 @@
-"""What calls really cost beside their price, by peer and by φ, and how far labels scatter around p̂.
+"""What calls really cost compared with their price, by peer and by φ, and how far labels scatter around p̂.
 
-A price says what a call costs on average; a long task costs more, whoever answers it. Of every call whose
+A price is what a call costs on average. A long task costs more with any peer. Of every call whose
 real cost is known the ratio to its price is kept,
 
     cost_p(φ) = price_p · ratio_p · m(φ)/m,
@@ -47,9 +47,9 @@ class CostSums:
             },
         )
 
-    def write_ratio(self, peer: int, ratio: float, phi: FloatArray, tick: float, sign: float = 1.0) -> None:
-        """Add the real cost of a call, over its price; sign −1 takes it back."""
-        sums, both = self._sums, np.array([sign * ratio, sign])
+    def write_ratio(self, peer: int, ratio: float, phi: FloatArray, tick: float, weight: float = 1.0) -> None:
+        """Add the real cost of a call, over its price, with a weight; a negative one takes it back."""
+        sums, both = self._sums, np.array([weight * ratio, weight])
         contribution = np.zeros((1, 2, sums.n_peers))
         contribution[0, :, peer] = both
         weights = sums.weights(np.array([tick]), contribution[0, 1])

@@ -5,9 +5,9 @@ A peer's labels c_t are compared with what stays the same without a change of th
     c_t = mean + β·(mean of the others)_t + topic(φ_t) + δ·[t ≥ τ] + noise.
 
 The others' labels stand for how hard a task is. The topic is a Gaussian process with the memory's own kernel
-(φ·φ')², so that a run of tasks of one kind is no change. For every τ the evidence is the Bayes factor of
+(φ·φ')², so that a run of tasks of one kind is not a change. For every τ the evidence is the Bayes factor of
 δ ~ N(0, 0.4²) against δ = 0, where both also hold the shifts that the rest of the pool shows at that τ: what
-moves many peers at once is taken for a change of the tasks. One change is expected in `EXPECTED` labels.
+moves many peers at once counts as a change of the tasks. One change is expected in `EXPECTED` labels.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 
-WINDOW = 600  # newest labels of a peer that are looked at; the cost is their cube
+WINDOW = 600  # newest labels of a peer that are used; the cost is their cube
 SURE = 0.9  # posterior probability from which a change is named
 EXPECTED = 1000.0
 _LEAST = 8  # labels on either side of a change
 _SHIFT = 0.4  # size of a change, in standard deviations of a label
-_TOPIC = 0.2  # variance of what a topic explains, beside a label's own
+_TOPIC = 0.2  # variance of what a topic explains, in addition to a label's own
 _LEVEL = 10.0  # variance of the mean: nothing is known of it
 _SHARED = 20.0  # labelled events for which β is taken to be 0
 _NOISE = 0.3  # least standard deviation of a label: a peer may be right every time
@@ -39,14 +39,14 @@ class Change:
 
 
 def find_changes(phis: FloatArray, c: FloatArray) -> list[Change | None]:
-    """The likeliest change of every peer; None where it has too few labels to tell.
+    """The likeliest change of every peer; None if it has too few labels to tell.
 
     Parameters
     ----------
     phis : array (T, rank), unit rows
         φ of the newest labelled events, oldest first.
     c : array (T, P)
-        Their labels in [−1, 1]; NaN where there is none.
+        Their labels in [−1, 1]; NaN if there is none.
 
     >>> right = np.random.default_rng(0).random(120) < np.where(np.arange(120) < 60, 0.9, 0.3)
     >>> change = find_changes(np.ones((120, 1)), np.where(right, 1.0, -1.0)[:, None])[0]
@@ -69,7 +69,7 @@ def find_changes(phis: FloatArray, c: FloatArray) -> list[Change | None]:
 
 
 def _beside_others(c: FloatArray) -> FloatArray:
-    """Labels less their mean and what the labels of the others say of the task, in standard deviations."""
+    """Labels less their mean and what those of the others imply about the task, in standard deviations."""
     there = ~np.isnan(c)
     labels = np.where(there, c, 0.0)
     count = there.sum(axis=1, keepdims=True) - there
@@ -83,7 +83,7 @@ def _beside_others(c: FloatArray) -> FloatArray:
 
 
 def _centred(x: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
-    """Values less the mean of their column; 0 where there is none."""
+    """Values less the mean of their column; 0 if there is none."""
     known = np.where(there, x, 0.0)
     mean = known.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
     out: FloatArray = np.where(there, known - mean, 0.0)

@@ -3,23 +3,22 @@
 The features of an answer are numbers that can be computed before anything is labelled (how long it is, how
 much it repeats itself …: `sigma_mem.answers.features`). z is an answer's features less their mean over the
 event's answers. The residual e is its label less the label that the memory expected when it decided,
-2p̂ − 1, again less the mean: what all answers to a question share does not tell which to trust. The memory
+2p̂ − 1, again less the mean: what all answers to a question share does not show which to trust. The memory
 keeps one decayed symmetric matrix, shared by all peers,
 
     J = Σ γ^age Σ_p (z_p, e_p)(z_p, e_p)ᵀ,
 
-from which ridge regression of e on z gives the weights w. wᵀz is the log-odds by which a text speaks for its
+from which ridge regression of e on z gives the weights w. wᵀz is the log-odds that a text adds to its
 answer. A label that comes late, is corrected or revoked counts in J exactly as it stands; what was
 expected at a decision stays what it was.
 
-How an answer that others agree with is written needs no label. A second such matrix, of agreement labels in
-place of e, gives the weights that w is shrunk to, at half their size, and the spread of every feature.
+How an answer that others agree with is written needs no label. A second such matrix, of agreement labels
+instead of e, gives the weights that w is shrunk to, at half their size, and the spread of every feature.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.sums import Sum
@@ -55,7 +54,7 @@ def feature_evidence(features: FloatArray, residual: FloatArray) -> tuple[FloatA
     ----------
     features : array (..., P, S)
     residual : array (..., P)
-        c − (2p̂ − 1); NaN where an answer has no label or could not be read.
+        c − (2p̂ − 1); NaN if an answer has no label or could not be read.
 
     Examples
     --------
@@ -85,7 +84,7 @@ def feature_weights(labelled: FloatArray, agreed: FloatArray | None = None) -> F
 
     Examples
     --------
-    Before any label, half of what agreement says:
+    Before any label, half of what agreement suggests:
 
     >>> J = np.array([[60.0, 30.0], [30.0, 30.0], [60.0, 0.0]])
     >>> feature_weights(0.0 * J, J).round(3).tolist(), feature_weights(J).round(3).tolist()
@@ -118,14 +117,9 @@ def _spread(sums: FloatArray) -> FloatArray:
     return out
 
 
-def text_log_odds(features: FloatArray, readable: NDArray[np.bool_], weights: FloatArray) -> FloatArray:
-    """Log-odds by which the text of each answer speaks for it, compared with the others of its event, (P,).
-
-    0 for an answer that could not be read; the others are not compared with it.
-    """
-    raw = np.where(readable, (features @ weights[..., None])[..., 0], 0.0)
-    count = np.add.reduce(readable, axis=-1, keepdims=True)
-    mean = np.add.reduce(raw, axis=-1, keepdims=True) / np.maximum(count, 1)
-    bounded = np.maximum(np.minimum(_LOG_ODDS * (raw - mean), _MOST), -_MOST)
-    out: FloatArray = np.where(readable, bounded, 0.0)
+def text_log_odds(features: FloatArray, weights: FloatArray) -> FloatArray:
+    """Log-odds that its text adds to each answer, compared with the others, (answers,)."""
+    raw = features @ weights
+    apart = raw - np.add.reduce(raw) / len(raw)
+    out: FloatArray = np.maximum(np.minimum(_LOG_ODDS * apart, _MOST), -_MOST)
     return out

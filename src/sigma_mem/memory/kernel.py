@@ -6,8 +6,8 @@ touching every matrix on every event.
 
 A symmetric matrix takes half the room by its diagonals, wrapped around. Row d of a packed matrix A of rank r
 belongs to the pairs (i, i + d mod r), and d runs up to r/2, so that every pair is there. An entry off the
-main diagonal stands for itself and its mirror image, and is kept twice as large; where d = r/2 a pair would
-be there twice, and the second entry is 0:
+main diagonal stands for itself and its mirror image, and is kept twice as large. At d = r/2 a pair would be
+there twice, and the second entry is 0:
 
     xᵀAx = Σ_{d,i} packed(A)[d, i]·x_i·x_{i+d}
 """
@@ -43,7 +43,7 @@ def add_events(sums: Sums, name: str, phis: FloatArray, coefficients: FloatArray
         fold_window(sums, name)
         filled = 0
     if n > WINDOW:
-        rows = np.zeros((len(sums.block(name)), n))
+        rows = np.zeros((len(sums.blocks[name]), n))
         rows[: coefficients[0].size] = coefficients.reshape(n, -1).T
         _add_products(sums, name, phis, rows)
         return
@@ -60,7 +60,7 @@ def fold_window(sums: Sums, name: str) -> None:
     """Add the window to the matrices, and empty it."""
     filled = int(sums[f"{name}.filled"].item())
     if filled:
-        recent = sums.block(f"{name}.recent")
+        recent = sums.blocks[f"{name}.recent"]
         _add_products(sums, name, sums[f"{name}.phis"][:filled], recent[:, :filled])
         recent[...] = 0.0  # what is left in the φ's no longer counts
         sums[f"{name}.filled"][0] = 0.0
@@ -71,7 +71,7 @@ def _add_products(sums: Sums, name: str, phis: FloatArray, rows: FloatArray) -> 
     _, scale = _places(phis.shape[1])
     for start in range(0, len(phis), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
-        sums.block(name)[...] += (rows[:, some] @ pair_products(phis[some])) * scale
+        sums.blocks[name][...] += (rows[:, some] @ pair_products(phis[some])) * scale
 
 
 def scores(sums: Sums, name: str, phi: FloatArray, pairs: FloatArray) -> FloatArray:
@@ -80,10 +80,10 @@ def scores(sums: Sums, name: str, phi: FloatArray, pairs: FloatArray) -> FloatAr
     `pairs` are the `pair_products` of φ.
     """
     # `dot` and not `@`: it costs a microsecond less per call, and this is the hot path.
-    found = sums.block(name).dot(pairs)
+    found = sums.blocks[name].dot(pairs)
     alignment = sums[f"{name}.phis"].dot(phi)
     alignment *= alignment
-    found += sums.block(f"{name}.recent").dot(alignment)
+    found += sums.blocks[f"{name}.recent"].dot(alignment)
     shape = sums[name].shape[:-1]
     out: FloatArray = found[: sums[name].size // len(pairs)].reshape(shape)
     return out
@@ -137,7 +137,7 @@ def unpack_symmetric(packed: FloatArray, rank: int) -> FloatArray:
 
 @lru_cache
 def _places(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
-    """Where the entries stand in a flat matrix, and how many times as large each is kept."""
+    """The place of every entry in a flat matrix, and how many times as large each is kept."""
     d, i = np.indices((rank // 2 + 1, rank))
     scale = np.where(d == 0, 1.0, np.where((2 * d == rank) & (2 * i >= rank), 0.0, 2.0))
     return (i * rank + (i + d) % rank).ravel(), scale.ravel()
@@ -145,7 +145,7 @@ def _places(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
 
 @lru_cache
 def _unpacking(rank: int) -> tuple[NDArray[np.intp], FloatArray]:
-    """Where every entry of a flat matrix stands in a packed one, and what to multiply it by."""
+    """The place of every entry of a flat matrix in a packed one, and what to multiply it by."""
     places, scale = _places(rank)
     (kept,) = scale.nonzero()
     found = np.empty(rank * rank, dtype=np.intp)

@@ -7,19 +7,22 @@ pause leaves alone. With w = γ^age,
     total = Σ w·c,   n = Σ w,   mean = total/n,   labels = (Σ w)²/Σ w²,
 
 labels is the effective number of labels (Kish), and labels/n is the factor `fresh` by which any sum of the
-same events becomes one of so many labels. The same sums without `fresh` count how much is known now, and only
-intervals and exploration look at those.
+same events becomes one of that number. The same sums without `fresh` count how much is known now, and only
+intervals and exploration use those.
 
 A peer's rate is kept at several horizons γ_g and over its whole life,
 
     rate_g = rate_{g+1} + (mean_g − mean_{g+1})·labels_g/(labels_g + s),
 
-so that a fast horizon without recent labels says what the next slower one says, and labels that both have
-seen count once. The rate over the whole life is shrunk to the level of the pool, moved by how much more often
+so that a fast horizon without recent labels equals the next slower one, and labels that both have seen
+count once. The rate over the whole life is shrunk to the level of the pool, moved by how much more often
 than others the peer agrees with them.
 
 A claim is what p̂ would be by one estimator alone. Which estimator and which horizon to believe is learned
 for every peer from the decayed log-likelihood of its labels by the claims that were recorded at decisions.
+Horizons are judged by the last few hundred labels, because peers change. Estimators are judged by as many as
+M remembers: a regression that once separated a peer's bad tasks from its good ones is not forgotten while the
+peer is asked only on the good ones.
 """
 
 from __future__ import annotations
@@ -37,9 +40,9 @@ from sigma_mem.memory.sums import PEERS, Sum, Sums
 
 Number = TypeVar("Number", float, FloatArray)
 
+LEAST = 0.5  # observations that an interval takes for granted
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _NEWCOMER = 0.5  # peers that the prior rate of an unknown pool is worth, at `prior_labels` = 2
-_OTHERS = 2.0  # log-odds by which the claims about others may move those about a peer, at most
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
 _LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
 _SURE = 0.2  # below this weight the local claim is left out, so that its noise costs nothing
@@ -51,14 +54,15 @@ def rate_sums(settings: Settings) -> dict[str, Sum]:
     horizons, slow, mixing = (*settings.horizon_rates, 0.0), settings.rate, settings.mixing_rate
     return {
         "labels": Sum((3 * len(horizons), PEERS), (*horizons, *horizons, *(2.0 * rate for rate in horizons))),
-        "claims": claim_sum(settings.n_claims, mixing),
+        "claims": claim_sum(settings.n_claims, mixing, (slow, slow) if settings.regression else ()),
         "events": Sum((3,), (slow, 2.0 * slow, 0.0)),
     }
 
 
-def claim_sum(n_claims: int, rate: float) -> Sum:
-    """Declare log-likelihoods of so many claims, Σw and Σw²."""
-    return Sum((n_claims + 2, PEERS), (*[rate] * (n_claims + 1), 2.0 * rate))
+def claim_sum(n_claims: int, rate: float, first: tuple[float, ...] = ()) -> Sum:
+    """Declare log-likelihoods of this many claims, Σw and Σw²; the first ones may have rates of their own."""
+    rest = [rate] * (n_claims + 1 - len(first))
+    return Sum((n_claims + 2, PEERS), (*first, *rest, 2.0 * rate))
 
 
 def label_rows(label: FloatArray, weight: FloatArray, n_rates: int) -> FloatArray:
@@ -121,7 +125,7 @@ def shrunk_mean(total: Number, labels: Number, prior: float | FloatArray, streng
 
 
 def probability(mean: FloatArray) -> FloatArray:
-    """½(1 + mean): how often c = 1, where c is 1 or −1 with this mean."""
+    """½(1 + mean): how often c = 1, if c is 1 or −1 with this mean."""
     return mean * 0.5 + 0.5
 
 
@@ -132,12 +136,12 @@ def bounded(mean: FloatArray) -> FloatArray:
 
 
 def fast_horizon(n_horizons: int) -> int:
-    """The horizon at which M and N are kept beside the slowest one: 0.99 of the default four."""
+    """The horizon at which M and N are kept in addition to the slowest one: 0.99 of the default four."""
     return max(0, n_horizons - 3)
 
 
 def log_likelihood(claims: FloatArray, c: FloatArray) -> FloatArray:
-    """Of labels c, (..., P), by claimed mean labels, (..., P, K); 0 where there is no label or no claim."""
+    """Of labels c, (..., P), by claimed mean labels, (..., P, K); 0 if there is no label or no claim."""
     claimed = probability(claims)
     r = 0.5 * (c[..., None] + 1.0)
     found = r * np.log(claimed) + (1.0 - r) * np.log1p(-claimed)
@@ -157,8 +161,15 @@ class RateReading(NamedTuple):
     horizons: FloatArray  # weight of every horizon and of the local claim, (P, H + 1)
 
 
+class ClaimWeights(NamedTuple):
+    """Weights of claims, from how likely they made a peer's own labels: those of others change nothing."""
+
+    of_regression: FloatArray  # against the kernel mean, (P,)
+    horizons: FloatArray  # of every horizon and of the local claim, (P, H + 1)
+
+
 def read_rates(
-    labels: Effective, weights: tuple[FloatArray, FloatArray], moved: FloatArray, settings: Settings
+    labels: Effective, weights: ClaimWeights, moved: FloatArray, settings: Settings
 ) -> RateReading:
     """Rates at every horizon.
 
@@ -166,8 +177,7 @@ def read_rates(
     ----------
     labels : Effective
         Of every peer, as `effective_labels` has them.
-    weights : tuple
-        Of claims, as `claim_weights` has them.
+    weights : ClaimWeights
     moved : array (P,)
         By how much agreement moves each peer's prior from the level of the pool.
     """
@@ -192,22 +202,21 @@ def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> flo
     return float((np.add.reduce(known * means) + none * prior) / (np.add.reduce(known) + none))
 
 
-def claim_weights(sums: Sums, labels: Effective) -> tuple[FloatArray, FloatArray]:
-    """Weight of the regression, (P,), and of every horizon and the local claim, (P, H + 1)."""
-    (likely, known), h = likelihoods(sums["claims"], labels.labels[-1]), len(labels.labels) - 1
-    of_regression, weights = np.zeros(len(known)), np.zeros((len(known), h + 1))
+def claim_weights(sums: Sums, labels: Effective) -> ClaimWeights:
+    """Which estimator and which horizon to believe of every peer."""
+    likely, h = likelihoods(sums["claims"], labels.labels[-1]), len(labels.labels) - 1
+    of_regression, weights = np.zeros(len(likely)), np.zeros((len(likely), h + 1))
     weights[:, -2] = 1.0
     estimators = likely.shape[1] % (h + 1) if h > 1 else likely.shape[1]  # two with a regression, or none
     if estimators:
-        moved = _with_others(likely[:, :2], known, 0)
-        moved[:, 1] += math.log(_REGRESSION)
-        of_regression = _softmax(moved)[:, 1]
+        alone = (sums["claims"][:2] * labels.fresh[-2]).T
+        of_regression = _softmax(alone + np.array([0.0, math.log(_REGRESSION)]))[:, 1]
     if likely.shape[1] > estimators:
-        weights = _softmax(_with_others(likely[:, estimators:], known, -2) + _horizon_priors(h))
+        weights = _softmax(likely[:, estimators:] + _horizon_priors(h))
         unsure = np.where(weights[:, -1] < _SURE, weights[:, -1], 0.0)
         weights[:, fast_horizon(h)] += unsure
         weights[:, -1] -= unsure
-    return of_regression, weights
+    return ClaimWeights(of_regression, weights)
 
 
 @lru_cache
@@ -217,21 +226,10 @@ def _horizon_priors(h: int) -> FloatArray:
     return np.append(slower, slower[-1] + math.log(_LOCAL))
 
 
-def likelihoods(sums: FloatArray, most: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Log-likelihood of each peer's labels by every claim, (P, K), and of whom any claim was scored, (P,)."""
+def likelihoods(sums: FloatArray, most: FloatArray) -> FloatArray:
+    """Log-likelihood of each peer's labels by every claim, (P, K)."""
     n, squares = sums[-2:]
-    found = effective(n, n, squares, most)
-    return (sums[:-2] * found.fresh).T, found.labels > 0.0
-
-
-def _with_others(likely: FloatArray, known: NDArray[np.bool_], first: int) -> FloatArray:
-    """Log-likelihood of every claim, (P, K), moved by how much better than the `first` it is for others.
-
-    `known` are peers of whom a claim was scored.
-    """
-    others = (np.add.reduce(likely) - likely) / np.maximum(known.sum() - known, 1)[:, None]
-    ahead = others - others[:, first, None]
-    out: FloatArray = likely + _OTHERS * np.tanh(ahead / _OTHERS)
+    out: FloatArray = (sums[:-2] * effective(n, n, squares, most).fresh).T
     return out
 
 
@@ -252,14 +250,3 @@ def wilson(p: FloatArray, n: FloatArray, z: float = 1.96) -> tuple[FloatArray, F
     centre = (p + z2 / (2 * n)) / (1 + z2 / n)
     half = z / (1 + z2 / n) * np.sqrt(np.maximum(p * (1 - p), 0.0) / n + z2 / (4 * n * n))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-
-
-def rounded(*columns: FloatArray) -> NDArray[np.float16]:
-    """Claims as a ledger keeps them, (P, K): scored as rounded, so that live and replay agree."""
-    out = np.empty((columns[0].shape[0], sum(1 if x.ndim == 1 else x.shape[1] for x in columns)))
-    at = 0
-    for x in columns:
-        width = 1 if x.ndim == 1 else x.shape[1]
-        out[:, at : at + width] = x[:, None] if x.ndim == 1 else x
-        at += width
-    return out.astype(np.float16)  # one conversion: each takes longer than copying

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.rates import wilson
+from sigma_mem.memory.rates import LEAST, wilson
 from sigma_mem.memory.topics import TopicReading
 
-_CERTAIN = 0.02  # added to p(1 − p) where it is compared with how far claims are apart
-_LEAST = 1.0  # observations that an interval takes for granted
+_CERTAIN = 0.02  # added to p(1 − p) when it is compared with how far claims are apart
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What the memory says of every peer at one φ; arrays of shape (P,).
+    """What the memory knows of every peer at one φ; arrays of shape (P,).
 
     Attributes
     ----------
@@ -33,7 +32,7 @@ class Reading:
     of_regression : weight of the regression against the kernel mean
     apart : variance of p̂ between the claims that it mixes
     leverage : computes φᵀ(N_p + λI)⁻¹φ; None without regression
-    topics : what topics changed of score, effective and p̂; None where none was given
+    topics : what topics changed of score, effective and p̂; None if none was given
     """
 
     score: FloatArray
@@ -54,7 +53,7 @@ class Reading:
         if self.topics is not None:
             spread = self.topics.spread
         else:
-            spread = 1.0 / (self.effective + _LEAST)
+            spread = 1.0 / (self.effective + LEAST)
             if self.leverage is not None:
                 spread += self.of_regression * (self.leverage() - spread)
         between = self.apart / (self.prob * (1.0 - self.prob) + _CERTAIN)
@@ -62,5 +61,5 @@ class Reading:
         return out
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end of p̂'s interval (Wilson, on so many observations)."""
+        """Lower and upper end of p̂'s interval (Wilson, on this many observations)."""
         return wilson(self.prob, self.observations, z)

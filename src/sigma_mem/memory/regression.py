@@ -1,4 +1,4 @@
-"""Ridge regression of a peer's labels on φ: what a kernel mean cannot see where all tasks look alike.
+"""Ridge regression of a peer's labels on φ: what a kernel mean cannot see if all tasks look alike.
 
     w_p = (N_p + λI)⁻¹ Σ γ^age (c − rate_p) φ,   claim_p(φ) = rate_p + w_pᵀφ.
 
@@ -6,7 +6,7 @@ A kernel mean weighs labels by (φ·φ′)², which hardly differs between tasks
 uses the small directions in which they do differ. If there is little to learn from φ it is the worse of the
 two, so p̂ mixes them by likelihood (`rates`).
 
-φᵀ(N_p + λI)⁻¹φ is one over the number of labels that speak of φ, and goes to 1/λ where nothing does: what
+φᵀ(N_p + λI)⁻¹φ is one over the number of labels near φ, and goes to 1/λ if there are none: what
 exploration and intervals need.
 
 N_p is that of `competence`; only Σγ^age·c·φ and Σγ^age·φ are kept for this. w_p is linear in rate_p, so the
@@ -22,7 +22,7 @@ import numpy as np
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.sums import PEERS, Sum
 
-_RIDGE = 0.1  # λ: small, because the kernel mean is there for what is hard to learn
+RIDGE = 0.1  # λ: small, because the kernel mean is there for what is hard to learn
 
 
 def direction_sum(rank: int, rate: float) -> Sum:
@@ -81,7 +81,7 @@ def leverage(
 def penalised(matrix: FloatArray, factor: float) -> FloatArray:
     """factor·N_p + λI."""
     out: FloatArray = factor * matrix
-    out.reshape(-1)[:: len(out) + 1] += _RIDGE  # the diagonal
+    out.reshape(-1)[:: len(out) + 1] += RIDGE  # the diagonal
     return out
 
 

@@ -24,7 +24,7 @@ def relation_sum(rate: float) -> Sum:
 def centred(c: FloatArray) -> FloatArray:
     """q of events, (T, P): c minus its mean over the labelled peers, 0 for the unlabelled (NaN).
 
-    All 0 where fewer than two peers are labelled.
+    All 0 if fewer than two peers are labelled.
 
     >>> centred(np.array([[1.0, np.nan, -1.0, -1.0]])).round(3).tolist()
     [[1.333, 0.0, -0.667, -0.667]]

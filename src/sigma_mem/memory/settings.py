@@ -35,12 +35,14 @@ class Settings:
     gamma_g, eta_g : float
         γ_G and η_G of eq:sigma_topology_update.
     decay : {"event", "labelled", "time"}
-        What moves the decay axis on: every decided event, every event that gets a label, or
-        wall-clock time. With "time" half_life (seconds) takes the place of γ and γ_G.
+        What advances the decay axis: every decided event, every event that gets a label, or
+        wall-clock time.
+    half_life : float
+        Seconds, with decay by "time"; it replaces γ and γ_G.
     prior, strength, prior_labels : float
-        A peer of which little is known near φ is taken to be right with its overall rate, and one of
-        which little is known at all with that of the pool, each with a prior strength of `strength`
-        observations; a pool of which nothing is known is right with rate `prior`, worth `prior_labels`.
+        If little is known of a peer near φ, its prior is its overall rate. If little is known of it
+        at all, its prior is the rate of the pool. Each prior counts for `strength` observations. The prior of
+        a new pool is `prior`, which counts for `prior_labels`.
     text_features : bool
         Whether votes learn which features of an answer's text predict correctness.
     agreement : bool
@@ -48,8 +50,8 @@ class Settings:
     regression : bool
         Whether p̂ mixes a regression on φ with the kernel mean, by how well each predicts.
     trusted : tuple of str
-        Sources whose labels are taken as they are; others are weighed by how they agree with them. By
-        default ("default",); () trusts nobody in particular.
+        Sources whose labels are taken as they are. Others are weighed by how they agree with them. By
+        default ("default",); () trusts no source in particular.
     """
 
     gamma: float = cast(float, None)  # a number once __post_init__ is done
@@ -142,12 +144,12 @@ class Settings:
 
     @property
     def mixing_rate(self) -> float:
-        """At which it is forgotten how well each claim predicted."""
+        """Rate at which the record of each claim's predictions decays."""
         return self._rate(_MIXING)
 
     @property
     def topic_mixing_rate(self) -> float:
-        """At which it is forgotten how well each share of the topics predicted."""
+        """Rate at which the record of each topic share's predictions decays."""
         return self._rate(_TOPIC_MIXING)
 
     def local_strength(self, n_peers: int) -> float:

@@ -20,11 +20,11 @@ from sigma_mem.memory.settings import TRUSTED
 from sigma_mem.memory.state import SigmaState
 from sigma_mem.memory.sums import Sum, Sums
 
-_UNKNOWN = 0.02  # what all unknown names weigh together where trusted ones are named, and silent
+_UNKNOWN = 0.02  # what all unknown names weigh together if trusted ones are named, and silent
 _NEED = 10.0  # labels by which a correlation is shrunk to 0
 _EVENTS = 20.0  # after which a source is judged by its own record
 _AT_FIRST = 0.1  # correlation with the agreement of peers that a new source is taken to have
-_CROWD = 4.0  # how much more evidence than trusted sources the others may give near a φ
+_CROWD = 0.1  # of the evidence of trusted sources near a φ: what all others may give if none can check them
 _FIRST = Standing(1.0, _AT_FIRST)
 _NOTHING = (0.0,) * COLUMNS
 _LEAST = 1e-6  # below is what rounding leaves of revoked labels
@@ -45,8 +45,8 @@ class Sources:
     Parameters
     ----------
     trusted : tuple of str
-        Names of trusted sources; () if nobody is. Those of `TRUSTED`, the default, are trusted where they
-        speak; where they are silent, it is as if nobody were.
+        Names of trusted sources; () if nobody is. Those of `TRUSTED`, the default, are trusted if they give
+        labels. If they give none, it is as if nobody were.
     rate : float
         −log γ per tick.
     rank : int
@@ -58,7 +58,7 @@ class Sources:
         self._named = bool(trusted) and trusted != TRUSTED
         self._rate = rate
         self._rows: dict[Key, int] = {}
-        # What sources said of the same labels, and evidence near φ of those that spoke alone.
+        # How sources labelled the same answers, and evidence near φ of those that gave the only label.
         near = kernel("near", (1,), rate, rank) if self._named else {}
         self._alone = False  # whether any did
         self._sums = Sums(0, {"compared": Sum((0, COLUMNS), rate), **near})
@@ -72,7 +72,7 @@ class Sources:
     def standing(
         self, source: str, others: Iterable[str], state: SigmaState, phi: Callable[[], FloatArray]
     ) -> Standing:
-        """What a source that is not trusted is worth at φ, beside others that spoke of the event before."""
+        """What a source that is not trusted is worth at φ, given those that labelled the event before."""
         if not self._rows and not self._named:
             return _FIRST
         weight, now = self.weight(source, state), state.now
@@ -85,23 +85,25 @@ class Sources:
             found = scores(self._sums, "near", here, pair_products(here))
             alone = found.item() * self._sums.factor(self._rate, now).item()
             trusted = state.read(here).effective.max().item() - alone
-            if trusted >= 1.0:  # two or more sources speak near φ: nobody may crowd out the trusted ones
-                weight = min(weight, max(_CROWD * trusted - alone, self._unknown(state)))
+            weight = min(weight, max(_CROWD * trusted - alone, self._unknown(state)))
         return Standing(weight)
 
     def weight(self, source: str, state: SigmaState) -> float:
-        """What a source weighs where nobody else speaks, by its agreement with trusted ones."""
+        """What a source weighs if it gave the only label, by its agreement with trusted ones.
+
+        A source may repeat the labels of a trusted one, and lie elsewhere. So it earns no more than is shown
+        by the labels it gave before any trusted one.
+        """
         if not self.trusted or source in self.trusted:
             return 1.0
-        sums = self._value(("trusted", source, ""), state.now)
-        square = correlation(sums) ** 2
+        rows = [self._value((kind, source, ""), state.now) for kind in ("trusted", "first")]
         if self._named:
-            return max(square, self._unknown(state))
-        n = max(sums[0], 0.0)
-        return (n * square + _EVENTS) / (n + _EVENTS)
+            return max(min(map(correlation, rows)) ** 2, self._unknown(state))
+        compared = [(max(row[0], 0.0), correlation(row) ** 2) for row in rows]
+        return min((n * square + _EVENTS) / (n + _EVENTS) for n, square in compared)
 
     def weights(self, sources: Iterable[str], state: SigmaState) -> dict[str, float]:
-        """What each of these weighs: alone where trusted ones are named, else beside the most reliable."""
+        """What each of these weighs: alone if trusted ones are named, else relative to the most reliable."""
         weight = {source: self.weight(source, state) for source in sources}
         if self._named:
             return weight
@@ -110,7 +112,7 @@ class Sources:
         return {s: w * (reliability.get(s, best) / best) ** 2 for s, w in weight.items()}
 
     def reliability(self, source: str, now: float) -> float:
-        """Correlation with the agreement of peers, on events of which others speak, too."""
+        """Correlation with the agreement of peers, on events that others labelled, too."""
         sums = self._value(("agreement", source, ""), now)
         n = max(sums[-1], 0.0)
         return (n * correlation(sums, 1e-9) + _EVENTS * _AT_FIRST) / (n + _EVENTS)
@@ -123,10 +125,10 @@ class Sources:
 
     def agreement(self, source: str, now: float) -> tuple[float, float]:
         """Correlation with trusted sources, or else with the others, and on how many labels."""
-        keys = [key for key in self._rows if key[0] != "agreement" and source in key[1:]]
+        kind = "first" if self._named else "trusted"
+        keys = [key for key in self._rows if key[0] in (kind, "pair") and source in key[1:]]
         compared = {key: sums for key in keys if (sums := self._value(key, now))[0] >= _LEAST}
-        first = [sums for key, sums in compared.items() if key[0] == "trusted"]
-        rows = first or list(compared.values())
+        rows = [sums for key, sums in compared.items() if key[0] == kind] or list(compared.values())
         n = sum(row[0] for row in rows)
         return sum(row[0] * correlation(row) for row in rows) / n if n else 0.0, n
 

@@ -14,6 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.agreement import centred_agreement, deviation
+from sigma_mem.memory.ballots import (
+    Ballots,
+    ballot_sums,
+    joint_weights,
+    label_ballots,
+    labelled_answers,
+    n_answers,
+    opinion_likelihood,
+    pair_ballots,
+)
 from sigma_mem.memory.competition import (
     coincidence,
     competition_sums,
@@ -35,6 +45,7 @@ from sigma_mem.memory.copies import copies_sum, copying, pair_evidence
 from sigma_mem.memory.features import feature_rows, feature_sum, feature_units, feature_weights, text_log_odds
 from sigma_mem.memory.kernel import add_events, fold_window, kernel, matrices, pair_products, scores
 from sigma_mem.memory.rates import (
+    ClaimWeights,
     Effective,
     RateReading,
     bounded,
@@ -47,7 +58,6 @@ from sigma_mem.memory.rates import (
     probability,
     rate_sums,
     read_rates,
-    rounded,
     shrunk_mean,
 )
 from sigma_mem.memory.reading import Reading
@@ -56,23 +66,34 @@ from sigma_mem.memory.relation import centred, relation_matrix, relation_rows, r
 from sigma_mem.memory.settings import Settings
 from sigma_mem.memory.sums import PEERS, Sum, Sums
 from sigma_mem.memory.topics import Topics, topic_sums
+from sigma_mem.memory.verdicts import Scores, Verdicts, verdict_sums
 
 _SLOWEST = -2  # of the rates at which labels are counted; the last one is the whole life
 _WEAK = 2.5  # events of agreement that are worth one label
-_BELIEVED = 50.0  # labelled events at which it counts half where peers agree: labels know better
+_BELIEVED = 50.0  # labelled events at which it counts half when peers agree: labels know better
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 _LEAST_FACTOR = 1e-200  # of a decay that is divided by
+_ANSWERS = np.array([1, 2])  # more than one answer, more than two
+
+
+class FromLabels(NamedTuple):
+    """What labels alone say: the same from one label to the next, whatever is decided meanwhile."""
+
+    labels: Effective  # of every peer
+    weights: ClaimWeights
+    events: float  # effective number of labelled events of the pool
+    fresh: float  # factor that makes sums of the pool those of so many events
 
 
 class Known(NamedTuple):
-    """What a read needs that does not depend on φ: the same from one label to the next."""
+    """What a read needs that does not depend on φ: the same until the next label or agreement."""
 
     rates: RateReading
     fresh: FloatArray  # factors of sums at every horizon that make them those of as many labels, (H + 1, P)
     labels: FloatArray  # of every peer, whatever their age, (P,)
     weights: FloatArray | None  # of the regression, (P, rank)
-    moved: FloatArray | None  # by which agreement moves every peer's prior, (P,); None where none was seen
-    believed: float  # how far it counts where peers agree
+    moved: FloatArray | None  # by which agreement moves every peer's prior, (P,); None if none was seen
+    believed: float  # how far it counts when peers agree
 
 
 class SigmaState:
@@ -88,7 +109,7 @@ class SigmaState:
         Dimension of φ.
     settings : Settings
     n_features : int
-        Text features that every answer has; 0 where texts are not looked at.
+        Text features that every answer has; 0 if texts are not used.
 
     Examples
     --------
@@ -115,14 +136,16 @@ class SigmaState:
         self._ahead = math.inf  # the last clock reading, if it was doubted
         self.sums = Sums(len(self.peers), declared_sums(self.settings, rank, n_features))
         self.topics = Topics()
+        self.verdicts = Verdicts()
         self._start_over()
 
     def _start_over(self) -> None:
         """Nothing is known yet that follows from the sums."""
         s = self.settings
         self._rate, self._eta, self._strength = s.rate, s.step, s.local_strength(len(self.peers))
+        self._n_claims = s.n_claims
         self._known: Known | None = None
-        self._labelled: tuple[Effective, tuple[FloatArray, FloatArray]] | None = None  # until the next label
+        self._labelled: FromLabels | None = None  # until the next label
         self._solved = np.zeros((2, len(self.peers), self.rank))
         self._unsolved = set(range(len(self.peers)))  # peers whose labels changed since
 
@@ -188,9 +211,9 @@ class SigmaState:
 
         Parameters
         ----------
-        phi : array (rank,), unit; 0 where only the topics are known
+        phi : array (rank,), unit; 0 if only the topics are known
         at : float, optional
-            The `moment` of the read; where the memory stands, by default.
+            The `moment` of the read; the memory's own tick by default.
         topics : sequence of str
             What is known of the task's kind; see `Topics`.
         pairs : array, optional
@@ -209,25 +232,26 @@ class SigmaState:
         fresh = known.fresh[_SLOWEST]
         labels = seen * fresh
         near = estimate = shrunk_mean(score * fresh, labels, prior, strength)
-        apart = claims = certainty = None
+        apart, certainty, claims = np.zeros(len(near)), None, np.empty((self._n_claims, len(near)))
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
             near = estimate + rates.of_regression * (regressed - estimate)
             apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - estimate)
             certainty = partial(self._leverage, phi, now)
-            claims = [bounded(estimate), regressed]
+            claims[:2] = estimate, regressed
         mean = near
         if len(rates.rates) > 1:
             place = fast_horizon(len(rates.rates))
-            by_horizon = near[:, None] + (rates.rates - rates.slowest).T
+            by_horizon = np.add(near, rates.rates - rates.slowest, out=claims[-1 - len(rates.rates) : -1])
             fast = known.fresh[place]
-            local = shrunk_mean(found[2] * fast, np.abs(found[3]) * fast, by_horizon[:, place], strength)
+            local = shrunk_mean(found[2] * fast, np.abs(found[3]) * fast, by_horizon[place], strength)
             mean = near + rates.change + rates.of_local * (local - near)
-            by_horizon = bounded(np.concatenate((by_horizon, local[:, None]), axis=1))
-            away = np.add.reduce(rates.horizons * np.square(by_horizon - mean[:, None]), axis=1)
-            apart = away if apart is None else apart + away
-            claims = [*(claims or ()), by_horizon]
+            claims[-1] = local
+        claims = bounded(claims)
+        if len(rates.rates) > 1:
+            away = np.square(claims[-1 - len(rates.rates) :] - mean)
+            apart = apart + np.add.reduce(rates.horizons.T * away)
         mean = bounded(mean)
         reading = Reading(
             score=score * decayed * self._eta,
@@ -236,9 +260,9 @@ class SigmaState:
             labels=labels,
             near=near,
             slowest=rates.slowest,
-            claims=None if claims is None else rounded(*claims),
+            claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
             of_regression=rates.of_regression,
-            apart=np.zeros(len(near)) if apart is None else 0.25 * apart,
+            apart=0.25 * apart,
             leverage=certainty,
         )
         if not topics:
@@ -270,10 +294,7 @@ class SigmaState:
         if s.agreement and sums["agreement"][1].any():
             agreed, compared = sums["agreement"]
             moved = shrunk_mean(agreed, np.abs(compared), 0.0, _WEAK * s.strength)
-        if self._labelled is None:
-            labels = effective_labels(sums)
-            self._labelled = labels, claim_weights(sums, labels)
-        labels, weighed = self._labelled
+        labels, weighed, events, _ = self._by_labels()
         rates = read_rates(labels, weighed, np.zeros(len(self.peers)) if moved is None else moved, s)
         if s.regression:
             if self._unsolved:
@@ -281,9 +302,17 @@ class SigmaState:
                 solved(sums["directions"], fresh, self._evidence, sorted(self._unsolved), self._solved)
                 self._unsolved.clear()
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
-        believed = _BELIEVED / (_BELIEVED + self.labelled)
+        believed = _BELIEVED / (_BELIEVED + events)
         self._known = Known(rates, labels.fresh, labels.labels[-1], weights, moved, believed)
         return self._known
+
+    def _by_labels(self) -> FromLabels:
+        """What labels alone say, computed once after each."""
+        if self._labelled is None:
+            labels = effective_labels(self.sums)
+            weights, events = claim_weights(self.sums, labels), effective_events(self.sums)
+            self._labelled = FromLabels(labels, weights, *events)
+        return self._labelled
 
     def _evidence(self, peer: int) -> FloatArray:
         return matrices(self.sums, "competence", (1, peer), self.rank)
@@ -310,12 +339,13 @@ class SigmaState:
         return (self._known or self._knowledge()).rates.horizons
 
     def copying(self, at: float | None = None) -> FloatArray | None:
-        """How far every pair of peers answers as one, (P, P), from 0 to 1; None where nobody copies."""
+        """How far every pair of peers answers as one, (P, P), from 0 to 1; None if nobody copies."""
         if not self.settings.agreement:
             return None
         factor = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
         same, compared = self.sums["copies"]
-        d = copying(same, compared, max(factor, _LEAST_FACTOR))
+        several, third = self.sums["ballots.events"].tolist()
+        d = copying(same, compared, third / several if several > 0.0 else 0.0, max(factor, _LEAST_FACTOR))
         return d if d.any() else None
 
     def readout(self, phi: FloatArray) -> FloatArray:
@@ -347,22 +377,33 @@ class SigmaState:
     def alternatives(self, phi: FloatArray, pairs: FloatArray | None = None) -> float:
         """K − 1, the effective number of wrong answers that compete at φ; `pairs` as for `read`."""
         found = scores(self.sums, "pairs", phi, pair_products(phi) if pairs is None else pairs)
-        fresh, overall = self._fresh_events(), self.sums["all_pairs"]
-        same, near, all_same, all_pairs = (fresh * x for x in (*found.tolist(), *overall.tolist()))
+        (same, near), (all_same, all_pairs) = (
+            (self._by_labels().fresh * x).tolist() for x in (found, self.sums["all_pairs"])
+        )
         return 1.0 / float(coincidence(same, near, all_same, all_pairs, prior_pairs(len(self.peers))))
+
+    def ballots(self, at: float | None = None) -> Ballots:
+        """What a mixture of votes needs to know of the pool, as of a `moment`."""
+        sums, (labels, _, _, fresh) = self.sums, self._by_labels()
+        answered = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
+        joint = joint_weights(
+            answered * sums["ballots.pairs"],
+            answered * sums["ballots.events"].item(0),
+            fresh * sums["ballots.right"],
+            fresh * sums["ballots.labelled"].item(),
+        )
+        rate = probability(labels.mean[_SLOWEST])
+        return Ballots(rate, labels.labels[_SLOWEST], joint, fresh * sums["ballots.likelihood"])
 
     @property
     def labelled(self) -> float:
         """Effective number of labelled events, as of the last one."""
-        return effective_events(self.sums)[0]
+        return self._by_labels().events
 
     @property
     def decayed_events(self) -> float:
         """Decayed number of labelled events, as of now."""
         return self.sums["events"].item(0) * self.sums.factor(self._rate, self.now).item(-1)
-
-    def _fresh_events(self) -> float:
-        return effective_events(self.sums)[1]
 
     @property
     def readable(self) -> FloatArray:
@@ -376,15 +417,21 @@ class SigmaState:
         out: FloatArray = self.topics.labels(self.sums, topic) * self.sums.factor(self._rate, self.now)[:-1]
         return out
 
-    def text_log_odds(self, features: FloatArray, readable: NDArray[np.bool_]) -> FloatArray:
-        """Log-odds by which the text of each answer speaks for it, compared with the others, (answers,)."""
-        labelled, agreed = self._feature_sums()
-        if not readable.any() or not (labelled[-1, 0] or (agreed is not None and agreed[-1, 0])):
-            return np.zeros(len(features))
-        return text_log_odds(features, readable, feature_weights(labelled, agreed))
+    def text_log_odds(self, features: Sequence[Sequence[float]], peers: Sequence[int]) -> FloatArray:
+        """Log-odds that its text adds to the answer of each of these peers, (P,)."""
+        out, (labelled, agreed) = np.zeros(len(self.peers)), self._feature_sums()
+        if peers and (labelled[-1, 0] or (agreed is not None and agreed[-1, 0])):
+            out[list(peers)] = text_log_odds(np.array(features), feature_weights(labelled, agreed))
+        return out
+
+    def verdict_log_odds(
+        self, given: Scores, groups: NDArray[np.intp], phi: FloatArray, at: float
+    ) -> dict[str, FloatArray]:
+        """Log-odds that every judge adds to each peer's answer, (P,); see `Verdicts`."""
+        return self.verdicts.log_odds(self.sums, given, groups, phi, at)
 
     def text_effects(self) -> FloatArray:
-        """What every text feature says where it is one standard deviation up, in units of c."""
+        """What every text feature adds when it is one standard deviation up, in units of c."""
         found = self._feature_sums()
         return feature_weights(*found) * feature_units(*found)
 
@@ -394,12 +441,12 @@ class SigmaState:
         return self.sums["features"] * factor, agreed
 
     def mixed_claim(self, claims: FloatArray) -> float:
-        """What is claimed of an answer at every temperature, (7,), as one claim, as a ledger keeps it."""
-        return mixed_claim(claims, self._fresh_events() * self.sums["sure.likelihood"])
+        """Everything that is claimed of an answer, (8,), as one claim, as a ledger keeps it."""
+        return mixed_claim(claims, self._by_labels().fresh * self.sums["sure.likelihood"])
 
     def calibrated(self, claim: float) -> float:
         """A claim of being right, corrected by how such claims turned out."""
-        return calibrated(claim, self._fresh_events() * self.sums["sure.bins"])
+        return calibrated(claim, self._by_labels().fresh * self.sums["sure.bins"])
 
     def confidence_of_set(self, confidence: float) -> float:
         """Mean confidence of the decisions that are at least as sure as this one."""
@@ -424,6 +471,7 @@ class SigmaState:
         claims: NDArray[np.float16] | None = None,
         topics: Sequence[str] | Sequence[Sequence[str]] = (),
         topic_claims: NDArray[np.float16] | None = None,
+        opinions: FloatArray | None = None,
     ) -> None:
         """Write the labels of an event or, along a first axis of everything, of several.
 
@@ -431,7 +479,7 @@ class SigmaState:
         ----------
         phi : array (rank,), unit
         c : array (≥ P,)
-            Labels in [−1, 1], NaN where there is none; of the pool, then of peers that have left it: they
+            Labels in [−1, 1], NaN if there is none; of the pool, then of peers that have left it: they
             count in the mean of q and in K.
         tick : float
             The event's place on the decay axis.
@@ -440,12 +488,15 @@ class SigmaState:
         sign : float
             −1 takes back what was written.
         groups : int array, of as many as c
-            Answer groups; −1 where an answer could not be read, −2 where none was asked for.
-            None where nobody was asked.
+            Answer groups; −1 if an answer could not be read, −2 if none was asked for. None
+            if nobody was asked.
         claims : array (P, K)
             What was claimed at the decision, as recorded; NaN for a peer it knew nothing of.
         topics, topic_claims : sequence of str, and array (P, B)
             The event's topics, and what every share of them claimed at the decision, as recorded.
+        opinions : array (opinions, as many as c)
+            Of the answer that each peer gave, as recorded; 0 for one without a readable answer. None if the
+            decision mixed no votes.
         """
         if phi.ndim == 1:
             phi, c, topics = phi[None], c[None], (topics,)  # type: ignore[assignment]
@@ -453,6 +504,7 @@ class SigmaState:
             groups = None if groups is None else groups[None]
             claims = None if claims is None else claims[None]
             topic_claims = None if topic_claims is None else topic_claims[None]
+            opinions = None if opinions is None else opinions[None]
         n, ticks, signs = len(self.peers), _by_event(tick, len(phi)), _by_event(sign, len(phi))
         there = c == c  # NaN differs from itself
         q, own = centred(c)[:, :n], there[:, :n]
@@ -478,6 +530,12 @@ class SigmaState:
             self._add_topics(phi, topics, label, seen, c[:, :n], topic_claims, w)
         if groups is not None:
             sums.add("readable", readable_rows(seen, groups[:, :n]), w)
+            answers = labelled_answers(c, groups)
+            sums.add("ballots.right", worth[:, None] * label_ballots(answers)[:, :n], w)
+            sums.add("ballots.labelled", (worth * answers.counts)[:, None], w)
+            if opinions is not None:
+                likely = opinion_likelihood(answers, opinions)
+                sums.add("ballots.likelihood", worth[:, None] * likely, w)
             same, pairs = independent(*wrong_pairs(c, groups))
             both = worth[:, None] * np.array((same, pairs)).T
             sums.add("all_pairs", both, w)
@@ -511,13 +569,13 @@ class SigmaState:
         slow = self.sums.weight_of("readable", w)[:, 0]
         for event, names in enumerate(topics):
             if names:
-                both = np.stack((label[event], seen[event])) * slow[event]
-                self.topics.write(self.sums, phi[event], names, both)
+                both = np.stack((label[event], seen[event]))
+                self.topics.write(self.sums, phi[event], names, both, slow[event])
         if claims is not None:
             self.sums.add("topics.claims", claim_rows(claims, c, seen), w)
 
     def write_agreement(self, phi: FloatArray, a: FloatArray, tick: ArrayLike, sign: ArrayLike = 1.0) -> None:
-        """Write agreement labels, (≥ P,), NaN where there is none; of peers that have left last."""
+        """Write agreement labels, (≥ P,), NaN if there is none; of peers that have left last."""
         if not self.settings.agreement:
             return
         if phi.ndim == 1:
@@ -533,24 +591,25 @@ class SigmaState:
         add_events(self.sums, "competence", phi, coefficients)
         self._known = None
 
-    def write_copies(self, groups: NDArray[np.intp], tick: ArrayLike, sign: ArrayLike = 1.0) -> None:
+    def write_answers(self, groups: NDArray[np.intp], tick: ArrayLike, sign: ArrayLike = 1.0) -> None:
         """Write which answers were equal, (≥ P,): of the pool, then of peers that have left it."""
+        n, rows = len(self.peers), np.atleast_2d(groups)
+        signs, w = _by_event(sign, len(rows)), self._pool_weights(tick, len(rows))
+        self.sums.add("ballots.pairs", signs[:, None, None] * pair_ballots(rows)[:, :n, :n], w)
+        self.sums.add("ballots.events", signs[:, None] * (n_answers(rows)[:, None] > _ANSWERS), w)
         if self.settings.agreement:
-            n, rows = len(self.peers), np.atleast_2d(groups)
-            evidence = pair_evidence(rows)[..., :n, :n]
-            evidence *= _by_event(sign, len(rows))[:, None, None, None]
-            self._add("copies", evidence, tick)
+            self.sums.add("copies", signs[:, None, None, None] * pair_evidence(rows)[..., :n, :n], w)
 
     def write_texts(
         self, features: FloatArray, residual: FloatArray, tick: ArrayLike, weight: ArrayLike = 1.0
     ) -> None:
-        """Write how answers, (answers, S), are written; c − (2p̂ − 1) is NaN where there is no label."""
+        """Write how answers, (answers, S), are written; c − (2p̂ − 1) is NaN if there is no label."""
         self._add_texts("features", features, residual, tick, weight)
 
     def write_agreed_texts(
         self, features: FloatArray, a: FloatArray, tick: ArrayLike, sign: ArrayLike = 1.0
     ) -> None:
-        """Write how answers that others agree with are written, (answers, S); NaN where there is none."""
+        """Write how answers that others agree with are written, (answers, S); NaN if there is none."""
         if self.settings.agreement:
             self._add_texts("agreed_features", features, a, tick, sign)
 
@@ -559,33 +618,52 @@ class SigmaState:
     ) -> None:
         if features.ndim == 2:
             features, residual = features[None], residual[None]
-        self._add(name, feature_rows(features, residual, _by_event(weight, len(features))), tick)
+        rows = feature_rows(features, residual, _by_event(weight, len(features)))
+        self.sums.add(name, rows, self._pool_weights(tick, len(rows)))
+
+    def write_verdicts(
+        self,
+        given: Scores,
+        groups: NDArray[np.intp],
+        phi: FloatArray,
+        residual: FloatArray,
+        tick: float,
+        weight: float,
+        peers: Sequence[str],
+    ) -> None:
+        """Write what the labels of an event's peers, (answers,), imply about its judges; see `Verdicts`."""
+        places = np.array([self.peers.index(p) if p in self.peers else -1 for p in peers], dtype=np.intp)
+        self.verdicts.write(self.sums, given, groups, phi, residual, tick, places, weight)
 
     def write_sureness(
         self, claims: FloatArray, right: ArrayLike, tick: ArrayLike, weight: ArrayLike = 1.0
     ) -> None:
-        """Score recorded claims, (8,), the mixture last, by how right the answer was, from 0 to 1."""
+        """Score recorded claims, (9,), the mixture last, by how right the answer was, from 0 to 1."""
         rows = np.atleast_2d(claims)
         y, weights = _by_event(right, len(rows)), _by_event(weight, len(rows))
         likelihood, bins = sure_rows(rows[:, :-1], rows[:, -1], y, weights)
-        self._add("sure.likelihood", likelihood, tick)
-        self._add("sure.bins", bins, tick)
+        w = self._pool_weights(tick, len(rows))
+        self.sums.add("sure.likelihood", likelihood, w)
+        self.sums.add("sure.bins", bins, w)
 
     def count_decisions(self, confidence: ArrayLike, tick: ArrayLike) -> None:
         """Count how sure decisions are; no label is needed."""
         sure = np.array(confidence, dtype=np.float64, ndmin=1)
-        self._add("sure.decisions", decision_rows(sure), tick)
+        self.sums.add("sure.decisions", decision_rows(sure), self._pool_weights(tick, len(sure)))
 
-    def _add(self, name: str, rows: FloatArray, tick: ArrayLike) -> None:
-        """Add what events contribute to a sum of the pool."""
-        ticks = _by_event(tick, len(rows))
-        self.sums.add(name, rows, self.sums.weights(ticks, np.zeros(len(self.peers))))
+    def _pool_weights(self, tick: ArrayLike, n_events: int) -> FloatArray:
+        """Weights of what events contribute to sums of the pool."""
+        return self.sums.weights(_by_event(tick, n_events), np.zeros(len(self.peers)))
 
     # --- peers, merge, snapshot ----------------------------------------------------------
 
     def add_peer(self, peer: str) -> None:
         """Take a new peer into the pool, last in order, with nothing known of it."""
         self.set_peers((*self.peers, peer))
+
+    def labels_of(self, peer: str) -> float:
+        """How many labels there are of a peer, whatever their age."""
+        return (self._known or self._knowledge()).labels.item(self.peers.index(peer))
 
     def remove_peer(self, peer: str) -> None:
         """Forget a peer; what is known of the others stays."""
@@ -596,7 +674,7 @@ class SigmaState:
         self.set_peers([name for name in self.peers if name != peer])
 
     def set_peers(self, peers: Iterable[str]) -> None:
-        """Make this the pool, in this order: forget who is not in it, know nothing yet of who is new."""
+        """Make this the pool, in this order: forget peers that are not in it, know nothing of new ones."""
         names = _checked_peers(peers)
         self.sums = self.sums.take([self.peers.index(name) if name in self.peers else -1 for name in names])
         self.peers = names
@@ -606,13 +684,14 @@ class SigmaState:
         """Give a peer another name."""
         self.peers = _checked_peers(name if known == peer else known for known in self.peers)
 
-    def scale_peers(self, shares: Sequence[float]) -> None:
-        """Keep only a share of what is known of each peer: of M, N and what else belongs to it.
+    def mix_peers(self, shares: FloatArray) -> None:
+        """Keep only a share of what is known of each peer, or give shares of it to others.
 
-        What two peers have in common (G, copies) keeps the product of their shares; what belongs to the pool
-        (K, text features, confidence, the level of agreement) stays.
+        Row p of `shares`, (P, P), has what p gets of M, N and what else belongs to each peer. What two peers
+        have in common (G, copies) keeps the product of their own shares; what belongs to the pool (K, text
+        features, confidence, the level of agreement) stays.
         """
-        self.sums.scale(np.array(shares, dtype=np.float64))
+        self.sums.mix(shares)
         self._start_over()
 
     def blank(self) -> SigmaState:
@@ -637,6 +716,7 @@ class SigmaState:
             self.set_peers(dict.fromkeys((*self.peers, *other.peers)))
         order = [other.peers.index(p) if p in other.peers else -1 for p in self.peers]
         theirs = self.topics.adopt(other.topics, other.sums.take(order))
+        theirs = self.verdicts.adopt(other.verdicts, self.sums, theirs)
         for sums in (self.sums, theirs):
             fold_window(sums, "competence")
             fold_window(sums, "pairs")
@@ -648,7 +728,7 @@ class SigmaState:
     def pack(self) -> dict[str, FloatArray]:
         """Everything but peers and settings, bit for bit, for a snapshot."""
         clock = np.array([float(self.clock), self.now, float(self._begun), self._ahead])
-        return {"clock": clock, **self.sums.pack(), **self.topics.pack()}
+        return {"clock": clock, **self.sums.pack(), **self.topics.pack(), **self.verdicts.pack()}
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from what `pack` returned for a state of the same peers, rank and settings."""
@@ -656,6 +736,7 @@ class SigmaState:
         self.clock, self._begun = int(clock), bool(begun)
         self.sums.unpack(packed)
         self.topics.unpack(packed)
+        self.verdicts.unpack(packed)
         self._start_over()
 
 
@@ -674,9 +755,11 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
     declared = {
         **kernel("competence", (len(kept), PEERS), tuple(kept), rank),
         **rate_sums(settings),
+        **ballot_sums(slow),
         **competition_sums(rank, slow),
         **confidence_sums(slow),
         **topic_sums(rank, slow, settings.topic_mixing_rate),
+        **verdict_sums(rank, slow, horizons[fast_horizon(len(horizons))]),
         "relation": relation_sum(settings.rate_g),
         "features": feature_sum(n_features, slow),
     }

@@ -40,17 +40,21 @@ class Sum(NamedTuple):
     shape : tuple of int
         Sizes; `PEERS` for an axis that runs over peers.
     rate : float, several, or None
-        −log γ per tick; several run along the first axis. None for what is only kept beside the sums.
+        −log γ per tick; several run along the first axis. None for what is only kept next to the sums.
+    together : bool
+        Whether it belongs to the pool although one axis runs over peers.
     """
 
     shape: tuple[int, ...]
     rate: float | tuple[float, ...] | None
+    together: bool = False
 
 
-class Sums:
+class Sums(dict[str, FloatArray]):
     """Declared sums of a pool of peers, by name.
 
-    A sum with one axis of peers belongs to them one by one; every other one belongs to the pool.
+    A sum with one axis of peers belongs to them one by one, unless it is kept `together`. Every other one
+    belongs to the pool.
 
     Examples
     --------
@@ -61,26 +65,27 @@ class Sums:
     """
 
     def __init__(self, n_peers: int, declared: Mapping[str, Sum]) -> None:
+        super().__init__()
         self.n_peers = n_peers
         self.declared = dict(declared)
         self.anchors = np.zeros(n_peers + 1)  # ticks: of every peer, then of the pool
-        self.arrays: dict[str, FloatArray] = {}
-        self._blocks: dict[str, FloatArray] = {}
+        self.blocks: dict[str, FloatArray] = {}  # all rows of an array, and some empty ones
         self._rates: dict[float, int] = {}
         self._fits: dict[str, NDArray[np.intp]] = {}  # places of a sum's weights, in a shape that fits it
         for name in self.declared:
             self._declare(name)
+        self._tick, self._weights = math.nan, np.zeros((1, 0))  # of the last event that was written by itself
         self._halvings = np.array(list(self._rates))[:, None] / math.log(2.0)
         self._fastest = float(self._halvings.max())
 
     def _declare(self, name: str) -> None:
-        shape, rate = self.declared[name]
+        shape, rate, together = self.declared[name]
         self._hold(name, np.zeros([self.n_peers if size == PEERS else size for size in shape]))
         if rate is None:
             return
         each = rate if isinstance(rate, tuple) else (rate,)
         rows = np.array([self._rates.setdefault(r, len(self._rates)) for r in each]) * (self.n_peers + 1)
-        if shape.count(PEERS) == 1:
+        if shape.count(PEERS) == 1 and not together:
             axis = shape.index(PEERS)
             places = rows.reshape(-1, *[1] * (len(shape) - 1))
             peers = np.arange(self.n_peers).reshape([-1 if i == axis else 1 for i in range(len(shape))])
@@ -93,16 +98,9 @@ class Sums:
         width = values.shape[-1] if values.ndim > 1 else 1
         rows = values.size // max(width, 1)
         block = np.zeros((-(-rows // _TOGETHER) * _TOGETHER, width))
-        self._blocks[name] = block
-        self.arrays[name] = block.reshape(-1)[: values.size].reshape(values.shape)
-        self.arrays[name][...] = values
-
-    def __getitem__(self, name: str) -> FloatArray:
-        return self.arrays[name]
-
-    def block(self, name: str) -> FloatArray:
-        """All rows of an array, and some empty ones."""
-        return self._blocks[name]
+        self.blocks[name] = block
+        self[name] = block.reshape(-1)[: values.size].reshape(values.shape)
+        self[name][...] = values
 
     # --- decay ---------------------------------------------------------------------------
 
@@ -111,26 +109,33 @@ class Sums:
 
         `seen`, (P,), is not 0 for the peers of which there is anything to add.
         """
-        latest = float(ticks.max()) if len(ticks) > 1 else ticks.item()
+        one = len(ticks) == 1
+        latest = ticks.item() if one else float(ticks.max())
+        if one and latest == self._tick:  # all that one line contributes is of one moment
+            return self._weights
         since = latest - self.anchors
-        if self._fastest * float(since.max()) > _FAR:
+        far = self._fastest * float(since.max()) > _FAR
+        if far:
             self._move(np.where(np.append(seen, 1.0) != 0.0, since, 0.0))
         halvings = self._halvings * (ticks[:, None, None] - self.anchors)
-        out: FloatArray = np.exp2(np.minimum(halvings, _MOST, out=halvings), out=halvings)
-        return out.reshape(len(ticks), -1)
+        out = np.exp2(np.minimum(halvings, _MOST, out=halvings), out=halvings).reshape(len(ticks), -1)
+        if one and not far:
+            self._tick, self._weights = latest, out
+        return out
 
     def _move(self, by: FloatArray) -> None:
-        """Move the anchors of those that are far behind, by so many ticks."""
+        """Move the anchors of those that are far behind, by this many ticks."""
         by = np.where(self._fastest * by > _FAR, by, 0.0)
         factors = np.exp2(-self._halvings * by).reshape(-1)
         for name, places in self._fits.items():
-            self.arrays[name] *= factors[places]
+            self[name] *= factors[places]
         self.anchors += by
+        self._tick = math.nan
 
     def add(self, name: str, contributions: FloatArray, weights: FloatArray) -> None:
         """Add what events contribute, (events, *shape), with their `weights`."""
         weighted = contributions * weights.take(self._fits[name], axis=1)
-        self.arrays[name] += weighted[0] if len(weighted) == 1 else np.add.reduce(weighted)
+        self[name] += weighted[0] if len(weighted) == 1 else np.add.reduce(weighted)
 
     def weight_of(self, name: str, weights: FloatArray) -> FloatArray:
         """The `weights` of one sum, (events, …)."""
@@ -149,18 +154,18 @@ class Sums:
     # --- all of them alike ---------------------------------------------------------------
 
     def grow(self, name: str, rows: int) -> FloatArray:
-        """The array, with room for so many rows along its first axis."""
-        array = self.arrays[name]
+        """The array, with room for this many rows along its first axis."""
+        array = self[name]
         if len(array) < rows:
             larger = np.zeros((max(rows, len(array) * 3 // 2), *array.shape[1:]))
             larger[: len(array)] = array
             self._hold(name, larger)
-        return self.arrays[name]
+        return self[name]
 
     def take(self, order: Sequence[int]) -> Sums:
         """A copy with peers in this order; −1 stands for a peer of which nothing is known."""
         out, places = Sums(len(order), self.declared), np.array(order, dtype=np.intp)
-        for name, array in self.arrays.items():
+        for name, array in self.items():
             for axis, size in enumerate(self.declared[name].shape):
                 if size == PEERS:
                     array = _taken(array, places, axis)
@@ -170,31 +175,48 @@ class Sums:
 
     def scale(self, factors: FloatArray) -> None:
         """Keep a share of what is known of every peer, (P,); of what two have in common, both shares."""
-        for name, array in self.arrays.items():
+        for name, array in self.items():
             shape = self.declared[name].shape
             for axis, size in enumerate(shape):
                 if size == PEERS:
                     array *= factors.reshape([-1 if i == axis else 1 for i in range(len(shape))])
 
+    def mix(self, shares: FloatArray) -> None:
+        """Give every peer these shares, (P, P), of what is known of each by itself; its own on the diagonal.
+
+        What two have in common is no one's to give: it keeps both shares, as in `scale`.
+        """
+        own, lent = np.diag(shares), []
+        for to, of in np.argwhere(shares * ~np.eye(self.n_peers, dtype=np.bool_)).tolist():
+            theirs = self.take([of if place == to else -1 for place in range(self.n_peers)])
+            for name, declared in self.declared.items():
+                if declared.shape.count(PEERS) != 1 or declared.together:
+                    theirs[name][...] = 0.0
+            theirs.scale(np.full(self.n_peers, shares[to, of]))
+            lent.append(theirs)
+        self.scale(own)
+        for theirs in lent:
+            self.merge(theirs)
+
     def merge(self, other: Sums) -> None:
-        """Add the sums of another memory of the same peers; what is only kept beside sums stays."""
+        """Add the sums of another memory of the same peers; what is only kept next to sums stays."""
         later = np.maximum(self.anchors, other.anchors)
         mine, theirs = (
             np.exp2(self._halvings * (sums.anchors - later)).reshape(-1) for sums in (self, other)
         )
         for name, places in self._fits.items():
-            array = self.grow(name, len(other[name])) if other[name].ndim > 1 else self.arrays[name]
+            array = self.grow(name, len(other[name])) if other[name].ndim > 1 else self[name]
             array *= mine[places]
             array[: len(other[name])] += other[name] * theirs[places]
-        self.anchors = later
+        self.anchors, self._tick = later, math.nan
 
     def pack(self) -> dict[str, FloatArray]:
         """Everything, bit for bit, for a snapshot."""
-        return {"anchors": self.anchors, **self.arrays}
+        return {"anchors": self.anchors, **self}
 
     def unpack(self, packed: Mapping[str, FloatArray]) -> None:
         """Continue from what `pack` returned for the same peers."""
-        self.anchors = packed["anchors"].copy()
+        self.anchors, self._tick = packed["anchors"].copy(), math.nan
         for name in self.declared:
             self._hold(name, packed[name])
 

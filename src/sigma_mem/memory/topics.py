@@ -1,4 +1,4 @@
-"""What the caller knows of a task's kind: coordinates beside those of its text.
+"""What the caller knows of a task's kind: coordinates in addition to those of its text.
 
 With e the unit vector over an event's topics, the direction of an event whose topics have the share b is
 
@@ -8,6 +8,9 @@ is its kernel with another. No b is right for every stream, and none needs an M 
 
     x_bᵀM_b x_b = (1−b)²·φᵀMφ + 2b(1−b)·Σ_i e_i v_iᵀφ + b²·Σ_ij e_i e_j w_ij,
     v_i = Σ γ^age c e_i φ  of every topic,   w_ij = Σ γ^age c e_i e_j  of every pair of topics.
+
+Σ γ^(2·age) e_i e_j is kept of every pair too: w counts as the number of labels on these topics that it is
+worth (`rates`), so that what a peer does elsewhere takes nothing from what is known of it here.
 
 What p̂ would be with the share b alone is its claim, and p̂ mixes the claims by their decayed log-likelihood.
 A claim is shrunk to that of the text alone, so that a new topic takes nothing away. A question without a
@@ -26,7 +29,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.rates import bounded, claim_sum, likelihoods, shrunk_mean
+from sigma_mem.memory.rates import LEAST, bounded, claim_sum, effective, likelihoods, shrunk_mean
 from sigma_mem.memory.sums import PEERS, Sum, Sums
 
 SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
@@ -35,7 +38,7 @@ MOST_TOGETHER = 8  # topics of one event
 _SHARED = 64  # sums that later topics share, by a hash of their names
 _MOST_PAIRS = 4096
 _LONGEST = 200  # characters of a name
-_FEW = 4.0  # labels that a rate over all topics is worth where only the topic is known
+FEW = 4.0  # labels that the rate of the text alone, or over all topics, is worth on a topic
 # (1−b)², 2b(1−b), b²: weights of the three blocks, (3, B)
 _BLOCKS = np.array([(1.0 - SHARES) ** 2, 2.0 * SHARES * (1.0 - SHARES), SHARES**2])
 
@@ -78,7 +81,7 @@ def topic_kernel(similarity: FloatArray, overlap: FloatArray, weights: FloatArra
 
 
 def topic_overlap(some: Sequence[str], others: Sequence[str]) -> float:
-    """e·e′: 1 for the same topics, 0 where none is shared.
+    """e·e′: 1 for the same topics, 0 if none is shared.
 
     >>> topic_overlap(["law", "german"], ["law"]).__round__(3)
     0.707
@@ -87,7 +90,7 @@ def topic_overlap(some: Sequence[str], others: Sequence[str]) -> float:
 
 
 def topic_vectors(topics: Sequence[Sequence[str]]) -> FloatArray:
-    """e of every event, (T, topics): a unit vector, or 0 where it has no topic."""
+    """e of every event, (T, topics): a unit vector, or 0 if it has no topic."""
     places = {name: i for i, name in enumerate(sorted({name for some in topics for name in some}))}
     out = np.zeros((len(topics), len(places)))
     for row, some in zip(out, topics, strict=True):
@@ -95,19 +98,17 @@ def topic_vectors(topics: Sequence[Sequence[str]]) -> FloatArray:
     return out
 
 
-def _kernel_sums(
-    of_text: FloatArray, across: FloatArray, within: FloatArray, factor: float | FloatArray
-) -> FloatArray:
+def _kernel_sums(of_text: FloatArray, across: FloatArray, within: FloatArray) -> FloatArray:
     """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B)."""
     text, beside, alone = _BLOCKS
     out: FloatArray = of_text[:, :, None] * text
-    out += (factor * across)[:, :, None] * beside
-    out += (factor * within)[:, :, None] * alone
+    out += across[:, :, None] * beside
+    out += within[:, :, None] * alone
     return out
 
 
 class TopicReading(NamedTuple):
-    """What topics say of every peer: mixed kernel sums, mean label, and the claims of every share."""
+    """What topics add for every peer: mixed kernel sums, mean label, and the claims of every share."""
 
     score: FloatArray  # (P,)
     effective: FloatArray  # (P,)
@@ -123,12 +124,13 @@ def topic_sums(rank: int, rate: float, mixing_rate: float) -> dict[str, Sum]:
     return {
         "topics.vectors": Sum((0, 2, PEERS, rank), rate),
         "topics.pairs": Sum((0, 2, PEERS), rate),
+        "topics.squares": Sum((0, PEERS), 2.0 * rate),
         "topics.claims": claim_sum(len(SHARES), mixing_rate),
     }
 
 
 class Topics:
-    """Where the sums of every topic and pair of topics are; they are made when a label first needs them.
+    """The places of the sums of every topic and pair of topics, made when a label first needs them.
 
     Examples
     --------
@@ -137,10 +139,10 @@ class Topics:
     >>> topics, phi, own = Topics(), np.array([1.0, 0.0]), np.ones((1, 1))
     >>> sums = Sums(1, topic_sums(rank=2, rate=0.0, mixing_rate=0.0))
     >>> for _ in range(20):
-    ...     topics.write(sums, phi, ("law",), np.array([[1.0], [1.0]]))
-    ...     topics.write(sums, phi, ("sport",), np.array([[-1.0], [1.0]]))
+    ...     topics.write(sums, phi, ("law",), np.array([[1.0], [1.0]]), np.ones(1))
+    ...     topics.write(sums, phi, ("sport",), np.array([[-1.0], [1.0]]), np.ones(1))
     >>> of_text, zero, one = np.array([[0.0], [40.0]]), np.zeros(1), np.ones(1)
-    >>> found = topics.read(sums, phi, ("law",), of_text, of_text, zero, zero, one, one, one, 5.0)
+    >>> found = topics.read(sums, phi, ("law",), of_text, of_text, zero, zero, one, one, 40.0 * one, 5.0)
     >>> found.mean.round(2).tolist()
     [0.43]
     """
@@ -156,16 +158,19 @@ class Topics:
 
     # --- write ---------------------------------------------------------------------------
 
-    def write(self, sums: Sums, phi: FloatArray, topics: Sequence[str], both: FloatArray) -> None:
-        """Add labels and their weights, (2, P), as they count, of an event with these topics."""
-        own = self._places(topics, make=True)
+    def write(
+        self, sums: Sums, phi: FloatArray, topics: Sequence[str], both: FloatArray, factor: FloatArray
+    ) -> None:
+        """Add labels and their weights, (2, P), times the factor of their age, (P,), of an event."""
+        own, both = self._places(topics, make=True), both * factor
         vectors = sums.grow("topics.vectors", 1 + max(place for place, _ in own))
         for place, e in own:
             vectors[place] += (e * both)[:, :, None] * phi
         pairs = self._pairs_of(own, make=True)  # before the array, which grows with them
-        held = sums.grow("topics.pairs", len(self._pairs))
+        held, squares = (sums.grow(f"topics.{name}", len(self._pairs)) for name in ("pairs", "squares"))
         for place, e, _ in pairs:
             held[place] += e * both
+            squares[place] += e * both[1] * factor
 
     def _places(self, topics: Sequence[str], *, make: bool = False) -> list[tuple[int, float]]:
         """The place of every topic that has one, and its e."""
@@ -194,7 +199,7 @@ class Topics:
         return out
 
     def _pair(self, i: int, j: int, *, make: bool) -> int | None:
-        """The place of a pair, i ≤ j; None where it has none, as later pairs of two topics do."""
+        """The place of a pair, i ≤ j; None if it has none, as later pairs of two topics do."""
         if make and (i == j or len(self._pairs) < _MOST_PAIRS):
             return self._pairs.setdefault((i, j), len(self._pairs))
         return self._pairs.get((i, j))
@@ -220,55 +225,58 @@ class Topics:
         Parameters
         ----------
         of_text, fresh_text : array (2, P)
-            φᵀMφ/η and φᵀNφ/η, of the text alone, as of now and as so many labels as they are worth.
+            φᵀMφ/η and φᵀNφ/η, of the text alone, as of now, and as the number of labels that they are worth.
         near, strength : array (P,) and float
             The mean of the text alone, to which that of every share is shrunk, and how strongly.
         change : array (P,)
             What horizons add to the mean of the text alone; they add it to that of every share.
         fresh, decayed : array (P,)
-            Factors by which sums become those of so many labels, and those as of now.
+            Factors by which sums become those of that number of labels, and those as of now.
         most : array (P,)
             Labels of every peer, whatever their age.
         """
-        across, within = self._blocks(sums, phi, topics)
-        now = _kernel_sums(of_text, across, within, decayed)
-        totals, labels = _kernel_sums(fresh_text, across, within, fresh)
+        across, within, squares = self._blocks(sums, phi, topics)
+        here = effective(within[0], within[1], squares, most).fresh
+        now = _kernel_sums(of_text, across * decayed, within * decayed)
+        totals, labels = _kernel_sums(fresh_text, across * fresh, within * here)
         if phi.any():
-            likely, _ = likelihoods(sums["topics.claims"], most)
-            weights = share_weights(np.add.reduce(likely, axis=0))
+            weights = share_weights(np.add.reduce(likelihoods(sums["topics.claims"], most)))
         else:  # there is no text to share with, and the prior is a rate over kinds of task
-            weights, strength = (SHARES.max() == SHARES).astype(np.float64), _FEW
-            near = self._over_topics(sums, near, fresh)
-        claims = shrunk_mean(totals, np.abs(labels), near[:, None], min(strength, _FEW))
+            weights, strength = (SHARES.max() == SHARES).astype(np.float64), FEW
+            near = self._over_topics(sums, near, most)
+        claims = shrunk_mean(totals, np.abs(labels), near[:, None], min(strength, FEW))
         claims[:, 0] = near  # the text alone
         claims = bounded(claims + change[:, None])
         # Sums term by term and not by BLAS: equal peers get equal bits.
-        score, effective = np.add.reduce(now * weights, axis=-1)
+        score, seen = np.add.reduce(now * weights, axis=-1)
         mean = np.add.reduce(claims * weights, axis=-1)
         apart = np.add.reduce(np.square(claims - mean[:, None]) * weights, axis=-1)
-        spread = np.add.reduce(weights / (np.abs(now[1]) + 1.0), axis=-1)
-        return TopicReading(score, np.abs(effective), mean, claims.astype(np.float16), weights, apart, spread)
+        spread = np.add.reduce(weights / (np.abs(now[1]) + LEAST), axis=-1)
+        return TopicReading(score, np.abs(seen), mean, claims.astype(np.float16), weights, apart, spread)
 
-    def _over_topics(self, sums: Sums, overall: FloatArray, fresh: FloatArray) -> FloatArray:
+    def _over_topics(self, sums: Sums, overall: FloatArray, most: FloatArray) -> FloatArray:
         """Every peer's mean label over topics, not over labels: the tasks it was sent count no more, (P,)."""
         own = [self._pairs[i, i] for i in range(len(self._slots)) if (i, i) in self._pairs]
-        totals, labels = np.moveaxis(sums["topics.pairs"][own] * fresh, 1, 0)
-        known = np.abs(labels) / (np.abs(labels) + _FEW)
-        means = np.divide(totals, labels, out=np.zeros_like(totals), where=labels > 0.0)
+        pairs = sums["topics.pairs"][own]
+        means, labels, _ = effective(pairs[:, 0], pairs[:, 1], sums["topics.squares"][own], most)
+        known = labels / (labels + FEW)
         out: FloatArray = (overall + (known * means).sum(axis=0)) / (1.0 + known.sum(axis=0))
         return out
 
-    def _blocks(self, sums: Sums, phi: FloatArray, topics: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-        """Σ_i e_i v_iᵀφ and Σ_ij e_i e_j w_ij of every peer, (2, P) each, as of the anchors."""
+    def _blocks(
+        self, sums: Sums, phi: FloatArray, topics: Sequence[str]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ_i e_i v_iᵀφ and Σ_ij e_i e_j w_ij, (2, P) each, and the squares of w, as of the anchors."""
         across, within = np.zeros((2, 2, sums.n_peers))
-        own = self._places(topics)
+        squares, own = np.zeros(sums.n_peers), self._places(topics)
         vectors, pairs = sums["topics.vectors"], sums["topics.pairs"]
         for place, e in own:
             if place < len(vectors):
                 across += e * np.add.reduce(vectors[place] * phi, axis=-1)
         for place, e, times in self._pairs_of(own):
             within += times * e * pairs[place]
-        return across, within
+            squares += times * e * sums["topics.squares"][place]
+        return across, within, squares
 
     def labels(self, sums: Sums, topic: str) -> FloatArray:
         """Number of labels of every peer on events with this topic, (P,), as of the anchors."""
@@ -281,8 +289,8 @@ class Topics:
         """The sums of another memory, with its topics at the places that they have here, by name."""
         out = theirs.take(range(theirs.n_peers))
         moved = {i: self._places((name,), make=True)[0][0] for name, i in other._slots.items()}
-        vectors, pairs = theirs["topics.vectors"], theirs["topics.pairs"]
-        for name in ("topics.vectors", "topics.pairs"):
+        vectors = theirs["topics.vectors"]
+        for name in ("topics.vectors", "topics.pairs", "topics.squares"):
             out[name][...] = 0.0
         for i, row in enumerate(vectors):
             if row.any():
@@ -293,7 +301,8 @@ class Topics:
             times = 2.0 if i != j and own[0] == own[1] else 1.0  # the pair came to share a place
             at = self._pair(own[0], own[1], make=True)
             if at is not None:
-                out.grow("topics.pairs", at + 1)[at] += times * pairs[place]
+                for name in ("topics.pairs", "topics.squares"):
+                    out.grow(name, at + 1)[at] += times * theirs[name][place]
         return out
 
     def pack(self) -> dict[str, FloatArray]:

@@ -1,4 +1,4 @@
-"""What a memory says about how it is used: warnings that name the remedy, each once."""
+"""Advice on how a memory is used: warnings that name the remedy, each once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sigma_mem.encode.glossary import reads_language
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
 from sigma_mem.ledger.lines import DecisionLine, Line
-from sigma_mem.session.decisions import decision_lines
+from sigma_mem.session.history import decision_lines
 from sigma_mem.store.base import Store
 
 FIRST_CHECK = 256  # events; then at twice as many, and so on
-_RECENT = 512  # decisions that are looked at
-_LABELS = 30  # feedback lines after which a single source is worth a word
+_RECENT = 512  # decisions that are examined
+_LABELS = 30  # feedback lines after which a single source is worth a warning
 _FEW = 0.01  # share of labelled events
 _CHOICES = 200  # decisions after which a peer should have been chosen
 _LARGE_RANK = 256
@@ -25,7 +25,7 @@ _FOREIGN = 0.2  # share of questions in a language that the encoder does not kno
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something worth a warning: a short name of it, and a sentence that says what to do."""
+    """Something worth a warning: its short name, and a sentence with the remedy."""
 
     about: str
     text: str
@@ -35,7 +35,7 @@ class Advice:
 
 
 def advice_for(journal: Journal, encoder: str) -> list[Advice]:
-    """What there is to say of a memory as it stands; looks at its last 512 decisions.
+    """Advice on a memory as it stands, from its last 512 decisions.
 
     Takes the lock for moments only: others decide meanwhile.
     """
@@ -50,13 +50,13 @@ def advice_for(journal: Journal, encoder: str) -> list[Advice]:
 
 
 def rank_advice(rank: int) -> Advice | None:
-    """What there is to say of a large rank."""
+    """Advice on a large rank."""
     if rank <= _LARGE_RANK:
         return None
     return Advice(
         "rank",
         f"rank is {rank}: a memory keeps rank² numbers a peer, and learns slower; project embeddings to 64 "
-        "or 128 dimensions first (sigma-mem train phi, or a random projection)",
+        "or 128 dimensions first (by a random projection, for example)",
     )
 
 
@@ -101,7 +101,7 @@ def _never_chosen(fold: Fold, recent: list[Line[DecisionLine]]) -> Iterator[Advi
             yield Advice(
                 f"never chosen: {peer}",
                 f"peer {peer!r} was chosen in none of the last {offered} decisions: remove_peer({peer!r}) "
-                "saves its cost, or route(explore=True) tries it now and then",
+                "saves its cost, or route(explore=True) tries it sometimes",
             )
 
 

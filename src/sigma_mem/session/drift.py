@@ -4,21 +4,23 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 
 from sigma_mem.events import FloatArray
 from sigma_mem.ledger.event import EventState
 from sigma_mem.ledger.fold import Fold
-from sigma_mem.ledger.records import line_of
+from sigma_mem.ledger.records import line_of, pages_back
 from sigma_mem.memory.drift import SURE, WINDOW, find_changes
 from sigma_mem.store.base import Store
+from sigma_mem.tabular import Rows
 
-_BLOCK = 4096  # positions of the ledger that are read at once, from its end; then twice as many
-_LINES = 65536  # of this memory that are read at most
-_EVENTS = 4 * WINDOW  # that are looked at, at most
-_NEWEST = 50  # labels that say how a peer is doing now
-_RECOVERED = 0.1  # a difference between then and now that is no longer worth a word
+_PAGE = 4096  # lines that are read at once
+_LINES = 65536  # that are read at most
+_EVENTS = 4 * WINDOW  # that are used, at most
+_NEWEST = 50  # labels that show how a peer is doing now
+_RECOVERED = 0.1  # a change that is no longer worth reporting
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Drift:
     since : str
         The event from which on: the id of its first decision.
     tick, time : float
-        Where that event is on the decay axis, and when it was decided, in seconds since 1970.
+        The place of that event on the decay axis, and when it was decided, in seconds since 1970.
     labels : int
         How many labels the peer has since.
     confidence : float
@@ -65,7 +67,7 @@ class RecentLabels:
     events: tuple[str, ...]
     ticks: FloatArray
     phis: FloatArray
-    labels: FloatArray  # (events, peers), NaN where there is none
+    labels: FloatArray  # (events, peers), NaN if there is none
     recency: FloatArray  # weight of each event in the sums
     total: FloatArray  # Σ c by peer
     seen: FloatArray  # Σ 1
@@ -123,7 +125,7 @@ def find_drift(recent: RecentLabels, store: Store, namespace: str) -> list[Drift
                 confidence=change.confidence,
             )
         )
-    return sorted(found, key=lambda drift: -drift.confidence)
+    return Rows(sorted(found, key=lambda drift: -drift.confidence))
 
 
 def _rate(mean: float) -> float:
@@ -134,7 +136,7 @@ def _rate(mean: float) -> float:
 def _labelled_events(fold: Fold, store: Store, namespace: str) -> dict[str, EventState]:
     """Events with the newest labels of every peer, by id, in the order of their ticks, as they stand now.
 
-    A peer that is seldom asked is judged by labels that are long ago: nothing newer is known of it.
+    A peer that is seldom asked is judged by old labels: nothing newer is known of it.
     """
     newest: dict[str, EventState] = {}
     wanted = Counter({peer: min(fold.labelled[peer], WINDOW) for peer in fold.state.peers})
@@ -151,8 +153,8 @@ def _labelled_events(fold: Fold, store: Store, namespace: str) -> dict[str, Even
 
 def _labelled(store: Store, namespace: str, end: int) -> Iterator[str]:
     """Events that feedback is about, the newest feedback first; some more than once."""
-    block, read = _BLOCK, 0
-    while end > 0 and read < _LINES:
-        lines = list(store.records(namespace, after=max(end - block, 0), until=end))
-        yield from (line.event for line in reversed(lines) if line.kind == "feedback")
-        end, block, read = end - block, 2 * block, read + len(lines)
+    read = 0
+    for page in pages_back(partial(store.records, namespace), end, _PAGE):
+        yield from (record.event for record in reversed(page) if record.kind == "feedback")
+        if (read := read + len(page)) >= _LINES:
+            return

@@ -2,24 +2,32 @@
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from sigma_mem.errors import InputError
-from sigma_mem.events import Decision, FloatArray
+from sigma_mem.events import Decision, FloatArray, shortened
 from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.event import EventState, events_of
-from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, ForgottenLine, Line, RevokeLine
+from sigma_mem.ledger.lines import (
+    DecisionLine,
+    FeedbackLine,
+    ForgottenLine,
+    Line,
+    RevokeLine,
+    claims_in,
+)
 from sigma_mem.ledger.pool import PoolChanges
-from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
-from sigma_mem.memory.topics import topic_kernel, topic_overlap
+from sigma_mem.memory.regression import RIDGE
+from sigma_mem.memory.topics import FEW, topic_kernel, topic_overlap
+from sigma_mem.tabular import Tabular
 
-_PAGE = 512  # lines
+_APART = 0.02  # difference of two claims that rounding leaves visible
 _PLACED = (DecisionLine, FeedbackLine, ForgottenLine)  # on the decay axis
 
 
@@ -30,7 +38,7 @@ class Contribution:
     event: str
     question: str | None
     label: float
-    weight: float  # w, of who said so
+    weight: float  # w, of the source
     recency: float  # γ^age
     similarity: float  # (φ·φ_s)²
     share: float  # the term itself
@@ -57,6 +65,8 @@ class Basis:
     prior: float
 
     def __str__(self) -> str:
+        if not self.labels:
+            return "it has no label yet: p is the level of the pool"
         return (
             f"on tasks like this one right about {self.right:.0f} and wrong about {self.wrong:.0f} times; "
             f"{self.prior:.0%} of p is its overall rate on what it was asked ({self.labels} labels)"
@@ -64,7 +74,7 @@ class Basis:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Tabular):
     """Why a peer had the score it had when a decision was made.
 
     Attributes
@@ -76,15 +86,20 @@ class Explanation:
     basis : Basis
         How often it was right on tasks like this one, and how much of p̂ is prior.
     text_log_odds : float
-        Log-odds by which the text of its answer spoke for it; 0 where nothing was known of that.
+        Log-odds that the text of its answer added; 0 if nothing was known about that.
     contributions : tuple
         The terms that weighed most, largest first in absolute value.
     others, rest : int, float
         How many events are not listed, and the sum of their terms; score = Σ share + rest.
     served : str, optional
-        Who really answered, where the caller said so.
+        The peer that really answered, if the caller reported it.
     topics : tuple of str
-        Of the decision; `topic_shares` says how far they counted: the weight of every share b, by b.
+        Of the decision; `topic_shares` is how far they counted: the weight of every share b, by b.
+    verdicts : mapping
+        The score that every judge gave its answer, and the log-odds that this was worth: judge → (score,
+        log-odds).
+    note : str, optional
+        What the caller noted with the decision: what held a conversation on its peer, for example.
     """
 
     decision: str
@@ -101,6 +116,19 @@ class Explanation:
     served: str | None = None
     topics: tuple[str, ...] = ()
     topic_shares: Mapping[str, float] = field(default_factory=dict)
+    verdicts: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    note: str | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a term."""
+        return [asdict(term) for term in self.contributions]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its fields."""
+        return asdict(self)
+
+    def _caption(self) -> str:
+        return str(self).partition("\n")[0]
 
     def __str__(self) -> str:
         verb = "chosen" if self.peer == self.chosen else f"not chosen ({self.chosen} was)"
@@ -111,15 +139,20 @@ class Explanation:
             f"from {self.effective:.1f} effective events (score {self.score:+.4f})",
             f"  {self.basis}",
         ]
+        if self.note:
+            lines.append(f"  noted with the decision: {self.note}")
         if self.topics:
             mean = sum(float(share) * weight for share, weight in self.topic_shares.items())
             lines.append(f"  topics {', '.join(self.topics)}: a share of {mean:.2f}, the text has the rest")
         if self.text_log_odds:
             which = "for" if self.text_log_odds > 0 else "against"
             lines.append(f"  the text of its answer speaks {which} it ({self.text_log_odds:+.2f} log-odds)")
+        for judge, (score, worth) in self.verdicts.items():
+            which = "for it" if worth > 0 else "against it" if worth < 0 else "neither for nor against it"
+            lines.append(f"  judge {judge} gave {score:.3g}, which speaks {which} ({worth:+.2f} log-odds)")
         for term in self.contributions:
             what = "right" if term.label > 0 else "wrong" if term.label < 0 else "undecided"
-            about = f" «{_short(term.question)}»" if term.question else ""
+            about = f" «{shortened(term.question)}»" if term.question else ""
             lines.append(
                 f"  {term.share:+.4f}  {what} on {term.event}{about}"
                 f" (similarity {term.similarity:.2f}, recency {term.recency:.2f}"
@@ -127,6 +160,8 @@ class Explanation:
             )
         if self.others:
             lines.append(f"  {self.rest:+.4f}  {self.others} other events")
+        elif abs(self.rest) > 1e-6:
+            lines.append(f"  {self.rest:+.4f}  the record of another peer, like which it started")
         return "\n".join(lines)
 
 
@@ -148,7 +183,7 @@ def explain(
     decision : Line
         The decision's line.
     pages : iterable of sequences of Line
-        All lines before it, the newest page first, the lines of a page in order; see `pages_before`.
+        All lines before it, the newest page first, the lines of a page in order; see `pages_back`.
     settings : Settings
         Of the memory.
     peer : str, optional
@@ -172,43 +207,58 @@ def explain(
         if past.is_settled():
             break
     listed = past.listed()
-    near = made.effective[name]
     return Explanation(
         decision=made.id,
         peer=name,
         chosen=made.peer or "nobody",
         score=made.scores[name],
         prob=made.probs[name],
-        effective=near,
-        basis=_basis(made, name, settings, near, events),
+        effective=made.effective[name],
+        basis=_basis(made, decision.body, name, settings, events),
         text_log_odds=made.details.get("text_log_odds", {}).get(name, 0.0),
         contributions=tuple(listed),
         others=events - len(listed),
         rest=made.scores[name] - math.fsum(term.share for term in listed),
         topics=made.topics,
         topic_shares=made.details.get("topic_shares", {}),
+        verdicts=_verdicts(made, name),
+        note=made.details.get("note"),
     )
 
 
-def _basis(made: Decision, peer: str, settings: Settings, near: float, events: int) -> Basis:
-    """Labels near φ, split by how far they were right, and what the prior weighs beside them."""
-    left = made.effective.get(peer, 0.0)
-    mean = made.scores.get(peer, 0.0) / settings.step / left if left > 0.0 else 0.0
+def _verdicts(made: Decision, peer: str) -> dict[str, tuple[float, float]]:
+    worth = made.details.get("verdicts", {})
+    return {
+        judge: (said[peer], worth.get(judge, {}).get(peer, 0.0))
+        for judge, said in made.verdicts.items()
+        if peer in said
+    }
+
+
+def _basis(made: Decision, line: DecisionLine, peer: str, settings: Settings, events: int) -> Basis:
+    """Labels near φ, split by how far they were right, and what the prior weighs compared with them."""
+    near = made.effective[peer]
+    mean = made.scores[peer] / settings.step / near if near > 0.0 else 0.0
     right = near * min(max(0.5 + 0.5 * mean, 0.0), 1.0)
     strength = settings.local_strength(len(made.scores))
-    return Basis(right, near - right, events, strength / (near + strength))
+    regressed = _of_regression(made, line, peer, settings)
+    prior = (1.0 - regressed) * strength / (near + strength) + regressed * RIDGE / (near + RIDGE)
+    if made.topics:
+        of_text = made.details["topic_shares"]["0"]
+        prior *= of_text + (1.0 - of_text) * FEW / (near + FEW)
+    return Basis(right, near - right, events, prior)
 
 
-def pages_before(ledger: Ledger, seq: int) -> Iterator[Sequence[Line[Any]]]:
-    """Lines of a namespace before line `seq`, the newest page first, the lines of a page in order."""
-    size, end = _PAGE, seq - 1
-    while end > 0:
-        start = max(0, end - size)
-        page = list(ledger.lines(after=start, until=end))
-        yield page
-        if 2 * len(page) < _PAGE:  # most lines between are of other namespaces
-            size *= 2
-        end = start
+def _of_regression(made: Decision, line: DecisionLine, peer: str, settings: Settings) -> float:
+    """Weight of the regression against the kernel mean, by what both claimed; 0 if that is the same."""
+    if not settings.regression or not line.claims:
+        return 0.0
+    claims = claims_in(line.claims, len(line.peers))[line.peers.index(peer)].astype(float)
+    kernel, regression = claims[:2]
+    near = claims[1 + len(settings.horizons)] if len(claims) > 2 else 2.0 * made.probs[peer] - 1.0
+    if not abs(regression - kernel) > _APART:  # nor if the peer was unknown: NaN
+        return 0.0
+    return min(max(float((near - kernel) / (regression - kernel)), 0.0), 1.0)
 
 
 class _Past:
@@ -227,7 +277,7 @@ class _Past:
         self._top = top
         self._now = line.body.now
         self._waiting: dict[str, list[Line[Any]]] = {}  # lines of events whose first one was not read yet
-        self._heard: dict[str, bool] = {}  # whether a source counts: its newest revocation says so
+        self._heard: dict[str, bool] = {}  # whether a source counts, by its newest revocation
         self._oldest = math.inf  # no event that was not read yet has a later tick
         self._largest: list[tuple[float, int, Contribution]] = []
 
@@ -259,8 +309,8 @@ class _Past:
         near = np.array([event.phi for event in events]) @ made.phi
         kernels = _similarity(near, events, made)
         for i, (id, event) in enumerate(found):
-            kept = self._pool.kept_since(event.seq, [self._peer], until=self._line.seq)
-            weight = 1.0 if kept is None else kept[0]
+            kept = self._pool.shares_since(event.seq, [self._peer], until=self._line.seq)
+            weight = 1.0 if kept is None else kept.item()
             said = event.labels()
             if self._peer not in event.evidence(said.c):
                 continue
@@ -281,7 +331,7 @@ class _Past:
         waiting = (line.body for lines in self._waiting.values() for line in lines)
         ticks = [body.tick for body in waiting if isinstance(body, _PLACED) and body.tick is not None]
         latest = max(self._oldest, *ticks, -math.inf)
-        # A label, its weight and the kernel are at most 1, but for the rounding of φ.
+        # A label, its weight and the kernel are at most 1, except for the rounding of φ.
         return 1.001 * self._settings.step * self._recency(latest) < -self._largest[-1][0]
 
     def listed(self) -> list[Contribution]:
@@ -295,8 +345,3 @@ def _similarity(near: FloatArray, events: Sequence[EventState], made: Decision) 
         return np.square(near)
     shared = np.array([topic_overlap(event.topics, made.topics) for event in events])
     return topic_kernel(near, shared, np.array(list(made.details["topic_shares"].values())))
-
-
-def _short(text: str | None, width: int = 48) -> str:
-    flat = " ".join((text or "").split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"

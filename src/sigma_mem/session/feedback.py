@@ -1,6 +1,6 @@
 """Feedback at the door: labels as numbers, and labels that come again.
 
-The same labels again change nothing (feedback is idempotent); other labels must say that they amend.
+The same labels again change nothing (feedback is idempotent); other labels need `amend`.
 """
 
 import re
@@ -17,7 +17,8 @@ from sigma_mem.ledger.journal import Journal
 from sigma_mem.ledger.lines import Body, Line, is_feedback, revoke_line
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.ledger.records import Ledger
-from sigma_mem.session.names import DECISION_ID
+from sigma_mem.memory.combination import Standing
+from sigma_mem.session.checks import DECISION_ID, check_source
 from sigma_mem.session.peers import current_names, known_names
 from sigma_mem.store.base import refuse_unwritable
 
@@ -34,16 +35,13 @@ def append_feedback(
     amend: bool,
     time: float,
     wait: bool = True,
+    weight: float = 1.0,
 ) -> Feedback:
     """Check feedback, append what is new of it, and return once it is durable; see `SigmaMem.feedback`."""
     ledger = journal.ledger
     with journal.writing() as fold:
         clean = current_names(checked_labels(labels, scores, known_names(fold)), fold)
-        _check_source(source, clean)
-        if source in fold.revoked:
-            raise InputError(
-                f"source {source!r} was revoked; expected another one, or revoke({source!r}, undo=True) first"
-            )
+        check_source(source, clean, fold)
         event_id, event = fold.event_of(decision)
         _check_id(id, event_id, fold, ledger)
         feedback = Feedback(id or f"{event_id}/{event.lines}", event_id, clean, source, time, amend)
@@ -52,12 +50,24 @@ def append_feedback(
         if not repeated and new_labels(event, clean, source, amend):
             line = feedback.id if id is None else next_revision_id(ledger, id)
             tick = event.tick if event.lines else fold.state.next_label_tick(event.tick)
-            ticket = journal.append(feedback_line(feedback, line, tick, fold.standing(source, event)))
+            standing = fold.standing(source, event)
+            if source not in event.standings:  # else it weighs as when it spoke first
+                standing = _share_of(standing, weight, source)
+            ticket = journal.append(feedback_line(feedback, line, tick, standing))
     if wait and ticket is None:
         journal.store.flush(journal.namespace)  # the earlier feedback may still be on its way to the disk
     elif wait and ticket is not None:
         ticket.wait()
     return feedback
+
+
+def _share_of(standing: Standing | None, weight: float, source: str) -> Standing | None:
+    """What a label is worth that counts with a share of its source's weight."""
+    if weight == 1.0:
+        return standing
+    if standing is None:
+        raise InputError(f"weight is {weight!r}; expected 1 of {source!r}, which is trusted and weighs 1")
+    return standing._replace(weight=weight * standing.weight)
 
 
 def checked_labels(
@@ -86,17 +96,6 @@ def checked_labels(
             "[0, 1]}, for at least one peer"
         )
     return out
-
-
-def _check_source(source: str, labels: Mapping[str, float]) -> None:
-    if source in labels:  # they name peers of this memory only
-        raise InputError(
-            f"source {source!r} is a peer, and labels itself; expected another source for it: "
-            f"leave out {source!r} here, and let who checked its answer send that label"
-        )
-    if not isinstance(source, str) or not source or "\0" in source:
-        raise InputError(f"source is {source!r:.80}; expected the name of who says so")
-    refuse_unwritable(source)
 
 
 def _check_id(id: str | None, event: str, fold: Fold, ledger: Ledger) -> None:
@@ -146,7 +145,7 @@ def _checked_score(peer: str, score: object) -> float:
 def new_labels(
     event: EventState, labels: Mapping[str, float], source: str, amend: bool
 ) -> Mapping[str, float]:
-    """The labels that are new; ConflictError where they contradict the same source without amending."""
+    """The labels that are new; ConflictError if they contradict the same source without amending."""
     said = event.said.get(source)
     if said is None:
         return labels
@@ -154,8 +153,8 @@ def new_labels(
     for peer, c in fresh.items():
         if peer in said and not amend:
             raise ConflictError(
-                f"{source!r} said {said[peer]:+g} of {peer!r} on this event before, and now {c:+g}; "
-                "pass amend=True to replace it"
+                f"source {source!r} labelled {peer!r} {said[peer]:+g} on this event before, and now {c:+g}; "
+                "amend the feedback to replace it (amend=True, --amend)"
             )
     return fresh
 
@@ -163,7 +162,7 @@ def new_labels(
 def was_taken(ledger: Ledger, feedback: Feedback) -> bool:
     """Whether feedback with this id, event, labels and source is in the ledger already.
 
-    ConflictError where the id was used with another body and this one does not amend.
+    ConflictError if the id was used with another body and this one does not amend.
     """
     revisions = _revisions(ledger, feedback.id)
     if not revisions:
@@ -174,14 +173,14 @@ def was_taken(ledger: Ledger, feedback: Feedback) -> bool:
     before, now = ((f.event, f.labels, f.source) for f in (feedback_in(last), feedback))
     if before != now and not feedback.amends:
         raise ConflictError(
-            f"feedback {feedback.id!r} came before as (event, labels, source) = {before}, and now as {now}; "
-            "pass amend=True to replace it"
+            f"feedback id {feedback.id!r} was used for (event, labels, source) = {before}, now for {now}; "
+            "use another id, or amend the feedback to replace it (amend=True, --amend)"
         )
     return before == now
 
 
 def append_revocation(journal: Journal, source: str, undo: bool, time: float) -> int:
-    """Revoke a source or, with `undo`, hear it again; return how many lines it wrote. Idempotent."""
+    """Revoke a source or, with `undo`, accept it again; return how many lines it wrote. Idempotent."""
     ledger, kind = journal.ledger, "unrevoke" if undo else "revoke"
     with journal.writing() as fold:
         lines = sum(1 for _ in ledger.of_source(source))

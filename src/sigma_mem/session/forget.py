@@ -1,13 +1,14 @@
 """Forgetting events: their texts, φ and labels leave the ledger, and their share leaves what was learned.
 
 Of a forgotten event only its place is left: that something was decided then, so that the clock, all other
-events' ages and all ids stay as they are. The state is folded again from what the ledger still says.
+events' ages and all ids stay as they are. The state is folded again from what is left in the ledger.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,10 +16,10 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
-from sigma_mem.ledger.lines import Body, DecisionLine, ForgottenLine, Line, forget_line, is_decision
+from sigma_mem.ledger.lines import Body, DecisionLine, ForgottenLine, Line, ServedLine, forget_line
 from sigma_mem.ledger.logs import LOG
-from sigma_mem.session.decisions import Moment, seconds_of
-from sigma_mem.session.names import id_of
+from sigma_mem.session.checks import id_of
+from sigma_mem.session.history import Moment, seconds_of
 
 
 def forget_events(
@@ -28,7 +29,7 @@ def forget_events(
     text: str | None,
     time: float,
 ) -> int:
-    """Forget some events for good; return how many. See `SigmaMem.forget`."""
+    """Forget some events permanently; return how many. See `SigmaMem.forget`."""
     if sum(given is not None for given in (decisions, before, text)) != 1:
         raise InputError("expected one of: a decision (or several), before=..., text=...")
     if text is not None and not text.strip():
@@ -73,16 +74,17 @@ def _named(fold: Fold, decisions: str | Decision | Iterable[str | Decision]) -> 
     return list(dict.fromkeys(line.event for line in lines if not line.is_forgotten))
 
 
-def _matching(journal: Journal, fits: Callable[[Line[DecisionLine]], bool]) -> list[str]:
-    found = (line.event for line in journal.ledger.lines() if is_decision(line) and fits(line))
+def _matching(journal: Journal, fits: Callable[[Line[Any]], bool]) -> list[str]:
+    kinds = (DecisionLine, ServedLine)
+    found = (line.event for line in journal.ledger.lines() if type(line.body) in kinds and fits(line))
     return list(dict.fromkeys(found))
 
 
-def _decided_before(seconds: float) -> Callable[[Line[DecisionLine]], bool]:
+def _decided_before(seconds: float) -> Callable[[Line[Any]], bool]:
     return lambda line: line.id == line.event and line.body.time < seconds
 
 
-def _with_text(text: str) -> Callable[[Line[DecisionLine]], bool]:
+def _with_text(text: str) -> Callable[[Line[Any]], bool]:
     wanted = _folded(text)
     return lambda line: any(wanted in _folded(found) for found in line.body.texts())
 

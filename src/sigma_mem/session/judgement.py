@@ -1,13 +1,19 @@
-"""What `select` needs of a center model: its judgement of the answers, under the memory's steering."""
+"""Judges of answers: a center model under the memory's steering, which `select` needs, and other judges.
+
+Other judges are asked outside of the memory's lock, and only if their verdict may change a choice.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from sigma_mem.answers.features import Answers
+from sigma_mem.decide import View
+from sigma_mem.decide.inquiry import LEAST_GAIN, judge_gain
 from sigma_mem.decide.posterior import EXACT_PEERS, normalized_utility
 from sigma_mem.errors import InputError, MissingExtraError
-from sigma_mem.events import Answer, FloatArray
+from sigma_mem.events import Answer, FloatArray, Verdict
 from sigma_mem.memory import SigmaState
 
 
@@ -33,8 +39,27 @@ class JudgingCenter(Protocol):
     ) -> Utilities:
         """U of every answer, with its peer's readout M_pφ projected into the model.
 
-        Where the center's ``names_peer`` is true, ``peers`` are the names of the answers' peers.
+        If the center's ``names_peer`` is true, ``peers`` are the names of the answers' peers.
         """
+        ...
+
+
+class Judge(Protocol):
+    """Anything that scores answers. A failure is part of the verdict, never an exception."""
+
+    @property
+    def name(self) -> str:
+        """Under which a memory learns what its score is worth."""
+        ...
+
+    def is_worth(self, gain: float, answers: int) -> bool:
+        """Whether to ask it about this many answers if that makes a right choice likelier by `gain`."""
+        ...
+
+    def judge(
+        self, question: str, answers: Mapping[str, str], records: Mapping[str, tuple[float, float]]
+    ) -> Verdict:
+        """Score the answers, peer → text; records are p̂ of each peer and the labels behind it."""
         ...
 
 
@@ -73,3 +98,50 @@ def posterior_details(state: SigmaState, expectation: FloatArray) -> dict[str, A
     judged = {peer: 0.5 + 0.5 * e for peer, e in state.by_peer(expectation).items() if e == e}
     method = "exact" if len(judged) <= EXACT_PEERS else "belief-propagation"
     return {"posterior": judged, "posterior_method": method}
+
+
+def consult(
+    judges: Sequence[Judge],
+    question: str,
+    answers: Answers,
+    view: View,
+    powers: Mapping[str, float],
+    records: Mapping[str, tuple[float, float]],
+) -> tuple[Answers, dict[str, Any]]:
+    """The answers with the verdicts of judges, and what to keep of those: cost, seconds, failures.
+
+    A judge is asked if the expected gain (`judge_gain`) is worth its price. Several are asked at once.
+
+    Parameters
+    ----------
+    view : View
+        What the memory knows before anyone is asked.
+    powers : mapping
+        Of every judge at this task; see `Verdicts.powers`.
+    records : mapping
+        p̂ of every peer, and how many labels stand behind it.
+    """
+    texts = {peer: answer.text for peer, answer in answers.by_peer.items() if answer.canon is not None}
+    asked: list[Judge] = []
+    kept: dict[str, Any] = {}
+    for judge in judges:
+        if judge.name in answers.verdicts:
+            continue
+        gain = judge_gain(view.vote_totals, view.alternatives, powers[judge.name])
+        kept[judge.name] = {"gain": round(gain, 4)}
+        if gain >= LEAST_GAIN and judge.is_worth(gain, len(texts)):
+            asked.append(judge)
+    if not asked:
+        return answers, kept
+    from concurrent.futures import ThreadPoolExecutor  # few memories need it
+
+    with ThreadPoolExecutor(len(asked)) as threads:
+        found: list[Verdict] = list(threads.map(lambda judge: judge.judge(question, texts, records), asked))
+    said = {**answers.verdicts}
+    for judge, verdict in zip(asked, found, strict=True):
+        kept[judge.name] |= {"cost": verdict.cost, "seconds": round(verdict.seconds, 3)}
+        if verdict.failures:
+            kept[judge.name]["failures"] = list(verdict.failures)
+        if verdict.scores:
+            said[judge.name] = verdict.scores
+    return answers._replace(verdicts=said), kept

@@ -1,4 +1,4 @@
-"""A route within limits: who may be chosen, what a call may cost, and how quality is weighed against cost."""
+"""A route within limits: which peers may be chosen, what a call may cost, quality weighed against cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide import Outcome, Read, View
-from sigma_mem.decide.candidates import view_among
 from sigma_mem.decide.explore import explore as explore_peers
 from sigma_mem.decide.spending import (
     Multiplier,
@@ -25,7 +24,8 @@ from sigma_mem.events import FloatArray
 from sigma_mem.ledger.costs import LARGEST_AMOUNT, Budget, Pacing, window_row
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.memory import Reading
-from sigma_mem.session.served import checked_among
+from sigma_mem.session.checks import checked_number
+from sigma_mem.session.peers import checked_among
 
 _DIGITS = 9  # of p̂ and its deviation, as the ledger keeps them for a budget
 
@@ -42,10 +42,12 @@ class RouteLimits:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        _require("max_cost", self.max_cost, 0.0, LARGEST_AMOUNT, "0 or more")
-        _require("max_latency", self.max_latency, 0.0, LARGEST_AMOUNT, "seconds, 0 or more")
-        _require("value", self.value, 1e-300, LARGEST_AMOUNT, "what a right answer is worth, more than 0")
-        _require("min_prob", self.min_prob, 0.0, 1.0, "a probability in [0, 1]")
+        checked_number("max_cost", self.max_cost, 0.0, LARGEST_AMOUNT, "0 or more")
+        checked_number("max_latency", self.max_latency, 0.0, LARGEST_AMOUNT, "seconds, 0 or more")
+        checked_number(
+            "value", self.value, 1e-300, LARGEST_AMOUNT, "what a right answer is worth, more than 0"
+        )
+        checked_number("min_prob", self.min_prob, 0.0, 1.0, "a probability in [0, 1]")
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise InputError(f"budget is {self.budget!r}; expected Budget(amount, events=… or seconds=…)")
 
@@ -68,7 +70,7 @@ def limits_given(
     min_prob: float | None = None,
     budget: Budget | None = None,
 ) -> RouteLimits | None:
-    """The limits of a route; None where everything is allowed, as most often."""
+    """The limits of a route; None if everything is allowed, as is usual."""
     given = (among, max_cost, max_latency, value, min_prob, budget)
     for limit in given:
         if limit is not None:
@@ -101,16 +103,16 @@ def route_within(
     Parameters
     ----------
     cost, price : array (P,)
-        What a call is expected to cost, and what its price alone says.
+        What a call is expected to cost, and what it would cost by its price alone.
     """
     rows = _candidates(limits, fold, cost)
     peers = [fold.state.peers[row] for row in rows]
     details: dict[str, Any] = {"among": peers} if limits.restrict else {}
     if not limits.weigh_costs:
-        outcome = explore_peers(reading, rng, rows) if explore else read.outcome(view_among(view, rows))
+        outcome = explore_peers(reading, rng, rows) if explore else read.outcome(view.among(rows))
         return Routed(outcome._replace(peer=int(rows[outcome.peer])), details)
     if read.name != "calibrated-route":
-        raise InputError(f"read is {read.name!r}; expected 'calibrated-route' where costs are weighed")
+        raise InputError(f"read is {read.name!r}; expected 'calibrated-route' if costs are weighed")
     mean, sd = reading.prob[rows], np.zeros(len(rows))
     if explore:
         state = fold.state
@@ -131,7 +133,7 @@ def route_within(
 
 
 def _candidates(limits: RouteLimits, fold: Fold, cost: FloatArray) -> NDArray[np.intp]:
-    """Who may be chosen: indices along the pool."""
+    """Peers that may be chosen: indices along the pool."""
     peers = fold.state.peers
     allowed = set(peers if limits.among is None else checked_among(limits.among, peers))
     rows = np.array([i for i, peer in enumerate(peers) if peer in allowed])
@@ -165,7 +167,7 @@ def _chances(
     at: Mapping[str, Sequence[float]],
     time: float,
 ) -> tuple[FloatArray, dict[str, Any], dict[str, Any] | None]:
-    """Probability of every candidate, what to say of it, and what the ledger keeps for the budget."""
+    """Probability of every candidate, its details, and what the ledger keeps for the budget."""
     said: dict[str, Any] = {"cost": {peer: x[2] for peer, x in at.items()}}
     pacing: dict[str, Any] | None = None
     floor = 0.0 if limits.value is None else 1.0 / limits.value
@@ -201,10 +203,3 @@ def _chances(
 def _latency(fold: Fold, peer: str) -> float:
     price = fold.costs.prices.get(peer)
     return 0.0 if price is None or price.latency is None else price.latency
-
-
-def _require(name: str, value: float | None, low: float, high: float, expected: str) -> None:
-    if value is not None and not (
-        isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-    ):
-        raise InputError(f"{name} is {value!r}; expected {expected}")

@@ -17,12 +17,12 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
 
-_KNOWN = 4.0  # labelled events after which no longer everyone is asked
+_KNOWN = 4.0  # labelled events after which not every peer is asked any more
 _DRAWN = 0.3  # how often the second of them is drawn, so that everyone is seen
 
 
 def exploring_share(labelled: float) -> float:
-    """Share of the exploring panels that ask everyone, less the more (decayed) events are labelled.
+    """Share of the exploring panels that ask every peer; it falls as more (decayed) events are labelled.
 
     >>> [round(exploring_share(n), 2) for n in (0, 12, 96, 2000)]
     [1.0, 0.5, 0.2, 0.04]
@@ -41,13 +41,13 @@ class PanelLimits:
     confidence : float, optional
         Stop as well once the answer is at least this sure.
     calls : int, optional
-        Ask at most so many peers.
+        Ask at most this many peers.
     among : collection of str, optional
         Ask these peers only.
     explore : bool
-        Only those who were asked will be labelled.
+        Only peers that were asked will be labelled.
     everyone : bool
-        Ask all of them, whatever they say.
+        Ask all of them, whatever they answer.
     """
 
     change: float = CHANGE
@@ -81,7 +81,7 @@ class PanelLimits:
         return self.among is None or peer in self.among
 
 
-# What to keep beside a decision on answers; the last argument is what a call to every peer costs.
+# What to keep with a decision on answers; the last argument is what a call to every peer costs.
 Step = Callable[[SigmaState, View, float, FloatArray], Mapping[str, Any]]
 
 
@@ -95,9 +95,9 @@ class Panel:
     change : float
         The chance that the peers not asked would change the answer; 1 before the first answer.
     answers : mapping
-        The answers so far, by peer, each with its canon; no text and no canon where a peer gave none.
+        The answers so far, by peer, each with its canon; no text and no canon if a peer gave none.
     decision : Decision
-        The outcome so far: the choice among the answers given or, before the first, whom to ask.
+        The outcome so far: the choice among the answers given or, before the first, which peer to ask.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class Panel:
         return f"<Panel {self.decision.event}: {asked}, next {self.next}, change {self.change:.0%}>"
 
     def add(self, peer: str, answer: str | Answer | None) -> bool:
-        """Take an answer (None where the peer failed); return whether it is enough.
+        """Take an answer (None if the peer failed); return whether the answers are enough.
 
         The answer may be of another peer than `next`. The same answer again changes nothing.
         """
@@ -159,7 +159,7 @@ class Panel:
         self._planned = noted.get("planned", 1)
 
     def _step(self, answers: Mapping[str, Answer], added: str) -> Step:
-        """What to keep beside a decision on these answers: whom to ask next, and what the rest may change."""
+        """What to keep with a decision on these answers: the next peer to ask, what the rest may change."""
 
         def step(state: SigmaState, view: View, confidence: float, costs: FloatArray) -> Mapping[str, Any]:
             names = state.peers
@@ -168,7 +168,7 @@ class Panel:
             change, asked = change_probability(view, rest), len(answers)
             planned = max(self._planned, asked + 1) if self._asks_on(view, rest, asked) else self._planned
             stop = not left or (asked >= planned and self._limits.reached(change, confidence, asked))
-            price = costs if costs[rest].all() else None  # prices decide where all have one
+            price = costs if costs[rest].all() else None  # prices decide if all have one
             noted: dict[str, Any] = {
                 "next": None if stop else names[self._next(view, rest, price)],
                 "change": change,
@@ -181,14 +181,14 @@ class Panel:
         return step
 
     def _asks_on(self, view: View, rest: NDArray[np.intp], asked: int) -> bool:
-        """Whether an exploring panel would ask another one even if all who were asked had agreed."""
+        """Whether an exploring panel would ask another one even if all that were asked had agreed."""
         limits = self._limits
         if not limits.explore or self._planned < asked or limits.used_up(asked):
             return False
         return change_if_agreed(view, rest) > limits.change
 
     def _next(self, view: View, rest: NDArray[np.intp], price: FloatArray | None) -> int:
-        """Whom to ask next; the second of an exploring panel is now and then anybody."""
+        """The peer to ask next; the second of an exploring panel is sometimes drawn from all."""
         if not self.answers and self._limits.explore and self._rng.random() < _DRAWN:
             return int(self._rng.choice(rest))
         return next_peer(view, rest, price)

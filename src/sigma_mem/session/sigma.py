@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
 
@@ -16,48 +16,61 @@ from sigma_mem.decide.panel import CHANGE
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
-from sigma_mem.events import Answer, Decision, Feedback
+from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.ledger.costs import Budget, Price, Spending, price_line
 from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.event import events_of
 from sigma_mem.ledger.lines import is_decision
 from sigma_mem.ledger.pool import PoolChanges
+from sigma_mem.ledger.records import pages_back
 from sigma_mem.memory import Settings
 from sigma_mem.memory.topics import checked_topics
 from sigma_mem.session.checks import (
+    Topic,
     checked_count,
     checked_flag,
+    checked_judges,
     checked_kind,
     checked_name,
     checked_names,
+    checked_number,
     checked_seconds,
     checked_share,
+    checked_verdicts,
+    id_of,
     named_read,
 )
-from sigma_mem.session.decisions import Decisions, Moment, decision_filter, decision_lines
 from sigma_mem.session.drift import Drift, find_drift, recent_labels
-from sigma_mem.session.explain import Explanation, explain, pages_before
+from sigma_mem.session.explain import Explanation, explain
 from sigma_mem.session.feedback import append_feedback, append_revocation
 from sigma_mem.session.forget import forget_events
 from sigma_mem.session.handle import Handle
-from sigma_mem.session.history import History, histories
-from sigma_mem.session.judgement import JudgingCenter
+from sigma_mem.session.history import (
+    Decisions,
+    History,
+    Moment,
+    decision_filter,
+    decision_lines,
+    histories,
+    verdict_on,
+)
+from sigma_mem.session.judgement import Judge, JudgingCenter
 from sigma_mem.session.limits import limits_given
-from sigma_mem.session.names import id_of
 from sigma_mem.session.panel import Panel, PanelLimits, Step, exploring_share
 from sigma_mem.session.peers import (
     append_departure,
     append_join,
     append_rename,
+    append_served,
+    as_served,
+    checked_among,
     known_peers,
 )
-from sigma_mem.session.served import append_served, as_served, checked_among
-from sigma_mem.session.sources import Source, list_sources
 from sigma_mem.session.task import TaskRequest
-from sigma_mem.session.topics import Topic
-from sigma_mem.session.trust import TrustByPeer, trust_at, trust_overall
+from sigma_mem.session.trust import Source, TrustByPeer, list_sources, trust_at, trust_overall
 
 GivenAnswers = Mapping[str, str | Answer | None]
+GivenVerdicts = Mapping[str, Mapping[str, float | None]]
 
 
 class SigmaMem(Handle):
@@ -66,7 +79,7 @@ class SigmaMem(Handle):
     Parameters
     ----------
     peers : sequence of str, optional
-        Names of the models or agents, for an existing memory in any order; they may be left out there.
+        Names of the models or agents. For an existing memory in any order, or left out.
     path : str or path, optional
         A file to keep the memory in; None keeps it in this process.
     sync : bool
@@ -82,17 +95,19 @@ class SigmaMem(Handle):
         Several memories may live in one store.
     center : Center, optional
         A frozen model that judges answers in `decide`; see `sigma_mem.center`.
+    judges : sequence of Judge
+        Judges behind endpoints that `vote` and `decide` ask; see `sigma_mem.judges`.
     readonly : bool
-        Look at the memory in a file and follow it while another process writes it.
+        Only read the memory in a file, and follow it while another process writes it.
     store : Store, optional
         Instead of `path`.
     durable : {"feedback", "all"}
         Feedback is acknowledged once it is on disk. A decision is written behind, within
         milliseconds, unless "all".
     keep_text : bool, optional
-        Whether questions and answers are kept in the ledger (explanations quote them), by default so. Without
-        them the ledger keeps numbers only: φ, which answers were equal, and the text features of each. It is
-        recorded with a new memory, and holds whenever that is opened.
+        Whether questions and answers are kept in the ledger (explanations quote them), as by default. Without
+        them the ledger keeps numbers only: φ, which answers were equal, and the text features of each. The
+        choice is recorded with a new memory, and holds whenever that is opened.
     reads : Reads
         The reads that `vote`, `route` and `decide` know.
     seed : int, optional
@@ -159,24 +174,25 @@ class SigmaMem(Handle):
         budget: Budget | None = None,
         after: str | Decision | None = None,
         ref: str | None = None,
+        note: str | None = None,
     ) -> Decision:
         """Choose a peer before anyone answers.
 
         Parameters
         ----------
         question : str or list of messages, optional
-            The task, or a chat that ends with it, of which the user's texts count; may be left out when `phi`
-            or `topic` is given.
+            The task, or a chat that ends with it, of which the user's texts count. It may be left out if
+            `phi` or `topic` is given.
         phi : array (rank,), optional
             The competence direction, instead of encoding the question.
         read : str
             Which route: "calibrated-route", or the paper's "m-route".
         explore : bool
-            Thompson sampling, for callers that will label the chosen peer only: the others are tried as
+            Thompson sampling, for callers that will label only the chosen peer. The others are tried as
             well, and the decision reports its propensity.
         topic : str or sequence of str, optional
-            What you know of the task's kind: its field, tool, language or tenant. A topic that was not named
-            before is new. Topic alone, question alone or both.
+            What you know of the task's kind: its field, tool, language or tenant. Give a topic, a question or
+            both. A topic that was not used before is created.
         among : sequence of str, optional
             The candidates: only these can be chosen, and the propensity is over them alone.
         max_cost, max_latency : float, optional
@@ -184,21 +200,26 @@ class SigmaMem(Handle):
         value : float, optional
             What a right answer is worth, in the unit of the prices: the largest p̂·value − cost is chosen.
         min_prob : float, optional
-            Choose the cheapest peer with at least this p̂; if none has, the best one, and `details` says so.
+            Choose the cheapest peer with at least this p̂; if none has, the best one, which `details`
+            reports.
         budget : Budget, optional
             Choose so that spending follows a budget over many events.
         after : str or Decision, optional
             An earlier decision on the same task: both are one event.
         ref : str, optional
-            A name of your own for the event (a trace id, say), which `feedback`, `served`, `explain` and
+            A name of your own for the event (such as a trace id), which `feedback`, `served`, `explain` and
             `after` take instead of an id, also after a restart. The same ref again is the same event.
+        note : str, optional
+            A short text to keep with the decision, such as why there is one candidate only; `explain`
+            repeats it.
         """
         chosen = named_read(self._reads.routes, read)
         if explore is not False:
             checked_flag("explore", explore)
+        checked_kind("note", note, str, "a short text")
         limits = limits_given(among, max_cost, max_latency, value, min_prob, budget)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        return self._made(self.decider.decide(task, chosen, explore=explore, limits=limits))
+        return self._made(self.decider.route(task, chosen, explore=explore, limits=limits, note=note))
 
     def vote(
         self,
@@ -213,6 +234,8 @@ class SigmaMem(Handle):
         after: str | Decision | None = None,
         ref: str | None = None,
         min_confidence: float | None = None,
+        verdicts: GivenVerdicts | None = None,
+        judges: Sequence[Judge] | None = None,
     ) -> Decision:
         """Choose among answers: equal ones vote together, weighted by what the memory knows of their peers.
 
@@ -228,20 +251,27 @@ class SigmaMem(Handle):
             How to weigh them: one of the votes in `sigma_mem.decide.READS`. A tie in "majority" goes to
             the answer with the larger sum of the calibrated vote's weights.
         canon : str or callable
-            How answers are compared: "auto", "number", "choice", "math", "text", "json", "code" (a literal)
-            or "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
+            How answers are compared: "auto", "number", "choice", "text", "json", "code" (a literal) or
+            "program", as in `sigma_mem.answers.canon`; or a function from the text of an answer to its
             canonical form, None if it cannot be read.
         among : sequence of str, optional
             Only the answers of these peers count; those of others are left out.
         min_confidence : float, optional
-            Answer only if that many in a hundred of the answers given are right: abstain, with `peer` and
-            `answer` None, if decisions at least as sure as this one have a smaller mean confidence.
+            The share of given answers that should be right, from 0 to 1. Abstain, with `peer` and `answer`
+            None, if decisions at least as sure as this one have a smaller mean confidence.
+        verdicts : mapping, optional
+            How judges score the answers: judge → peer → score, on any scale on which more is better. It is
+            evidence: what a judge's score is worth here is learned from labels.
+        judges : sequence of Judge, optional
+            Judges to ask for more, such as `sigma_mem.judges.EndpointJudge`; those that the memory was opened
+            with by default. Each is asked if its score may change the choice, at a gain above its price.
         """
         chosen = named_read(self._reads.votes, read)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        given = self._prepared(task.question, answers, canon, among)
+        given = self._prepared(task.question, answers, canon, among, verdicts)
         share = checked_share("min_confidence", min_confidence)
-        return self._made(self.decider.decide(task, chosen, given, min_confidence=share))
+        given, judged = self._consulted(task, given, judges)
+        return self._made(self.decider.choose(task, chosen, given, judged=judged, min_confidence=share))
 
     def decide(
         self,
@@ -256,16 +286,19 @@ class SigmaMem(Handle):
         after: str | Decision | None = None,
         ref: str | None = None,
         min_confidence: float | None = None,
+        verdicts: GivenVerdicts | None = None,
+        judges: Sequence[Judge] | None = None,
     ) -> Decision:
-        """Choose among answers by the read that has been best here: the adaptive read.
+        """Choose among answers by several votes at once: the adaptive read.
 
-        Every read makes its choice; a second memory, whose peers are the reads, chooses among them by φ
-        and learns from the same feedback which of them were right. With a center, its judgement is one of
-        them; the decision's details then keep utilities U, normalized utilities z and the yes+no mass.
+        Four votes use the answers: that of the best peer alone, that of independent peers, that of
+        experts, and that of peers that err together. They are mixed by how likely each made what turned out
+        right. With a center, its utilities U are the verdict of the judge "center", and the details keep U,
+        normalized utilities z and the yes+no mass.
 
         Parameters
         ----------
-        question, answers, phi, canon, topic, among, after, ref, min_confidence
+        question, answers, phi, canon, topic, among, after, ref, min_confidence, verdicts, judges
             As for `vote`.
         read : str
             "adaptive", or a single read over answers; "select" is the steered center's judgement, combined
@@ -277,9 +310,10 @@ class SigmaMem(Handle):
             else named_read(self._reads.over_answers, read)
         )
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        given = self._prepared(task.question, answers, canon, among)
+        given = self._prepared(task.question, answers, canon, among, verdicts)
         share = checked_share("min_confidence", min_confidence)
-        return self._made(self.decider.decide(task, one, given, min_confidence=share))
+        given, judged = self._consulted(task, given, judges)
+        return self._made(self.decider.choose(task, one, given, judged=judged, min_confidence=share))
 
     def ask(
         self,
@@ -300,7 +334,7 @@ class SigmaMem(Handle):
 
         `panel.next` is the peer to ask, `panel.add(peer, answer)` takes its answer and returns whether that
         is enough, `panel.decision` is the outcome. All of it is one event, and every step is in the ledger.
-        After a restart the same `ref`, or `after` with any step, goes on where the panel stood; in a memory
+        After a restart the same `ref`, or `after` with any step, continues where the panel stood. In a memory
         that keeps no texts it begins again with nobody asked.
 
         Parameters
@@ -309,14 +343,14 @@ class SigmaMem(Handle):
             As for `route` and `vote`.
         explore : bool
             Whether only peers that were asked will be labelled. A panel asks on if a task looks hard, so that
-            those asked later seem worse than they are: only labels of peers that are asked whatever the
-            others answer count, of which the second is sometimes drawn, and ever fewer panels ask everyone.
+            peers asked later seem worse than they are. So only labels of peers that are asked whatever the
+            others answer count. The second of these is sometimes drawn, and ever fewer panels ask every peer.
         change : float
             Stop once the chance that the peers not asked would change the answer is at most this.
         confidence : float, optional
             Stop as well once the answer is at least this sure.
         calls : int, optional
-            Ask at most so many.
+            Ask at most this many.
         """
         checked_flag("explore", explore)
         checked_share("confidence", confidence)
@@ -325,12 +359,12 @@ class SigmaMem(Handle):
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
         route, within = self._reads["calibrated-route"], limits_given(among)
-        first = self._made(self.decider.decide(task, route, limits=within))
+        first = self._made(self.decider.route(task, route, limits=within))
 
         def decide(answers: Mapping[str, Answer], step: Step) -> Decision:
             given = prepare_answers(task.question, answers, canon, self.settings.text_features)
             same = TaskRequest(task.question, after=first.event, ref=ref)
-            return self._made(self.decider.decide(same, None, given, step=step))
+            return self._made(self.decider.choose(same, None, given, step=step))
 
         panel = Panel(first, limits, canon, decide, self._rng)
         if first.id != first.event:
@@ -340,16 +374,31 @@ class SigmaMem(Handle):
             panel.resume(steps)
         return panel
 
+    def _consulted(
+        self, task: TaskRequest, given: Answers, judges: Sequence[Judge] | None
+    ) -> tuple[Answers, dict[str, Any]]:
+        checked_judges(judges)
+        asked = self.judges if judges is None else judges
+        return self.decider.consult(task, given, asked) if asked else (given, {})
+
     def _prepared(
-        self, question: str | None, answers: GivenAnswers, canon: Canon, among: Sequence[str] | None
+        self,
+        question: str | None,
+        answers: GivenAnswers,
+        canon: Canon,
+        among: Sequence[str] | None,
+        verdicts: GivenVerdicts | None,
     ) -> Answers:
-        """The answers that count, with their canons and text features."""
+        """The answers that count, with their canons, text features and verdicts."""
         checked_kind("answers", answers, Mapping, "a mapping from peers to answers")
         if among is not None:
             allowed = checked_among(among, self.peers)
             answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
         check_in_pool(answers or (), self.peers)  # before texts are compared, which may take long
-        return prepare_answers(question, answers, canon, self.settings.text_features)
+        found = prepare_answers(question, answers, canon, self.settings.text_features)
+        if verdicts is None:
+            return found
+        return found._replace(verdicts=checked_verdicts(verdicts, self.peers))
 
     # --- teach ---------------------------------------------------------------------------
 
@@ -362,12 +411,13 @@ class SigmaMem(Handle):
         source: str = "default",
         id: str | None = None,
         amend: bool = False,
+        weight: float = 1.0,
         wait: bool = True,
     ) -> Feedback:
-        """Record who was right: for some or all peers, now or late. Returns once it is on disk.
+        """Record which peers were right: some or all of them, now or late. Returns once it is on disk.
 
-        Feedback is idempotent: the same labels again change nothing. Another label for a peer that the same
-        source labelled before is an error, unless it amends; the result is then as if it had been the first.
+        Feedback is idempotent: the same labels again change nothing. Another label from the same source for
+        the same peer is an error, unless `amend` is true. The result is then as if it had been the first.
 
         Parameters
         ----------
@@ -375,24 +425,28 @@ class SigmaMem(Handle):
             Any decision on the event, its id, or the ref of the event.
         labels : mapping
             Peer → bool, or c ∈ [−1, 1]. A peer left out is unlabelled: missing is not wrong. The integer 1 is
-            right; the integer 0 is refused, since it could mean wrong (False) or undecided (0.0).
+            right. The integer 0 is refused, since it could mean wrong (False) or undecided (0.0).
         scores : mapping
             Peer → s ∈ [0, 1], where 0 is wrong and 1 is right: the label is c = 2s − 1.
         source : str
-            Who gives these labels. Sources that are not trusted weigh less (`Settings.trusted`); `revoke`
-            takes back all that a source gave. A peer cannot label itself.
+            The name of the person or program that gives these labels. Sources that are not trusted weigh less
+            (`Settings.trusted`); `revoke` takes back all that a source gave. A peer cannot label itself.
         id : str, optional
-            Of this feedback, for senders that retry.
+            Id of this feedback, for senders that retry.
         amend : bool
-            Replace what this source said of these peers.
+            Replace the labels that this source gave these peers.
+        weight : float
+            The share of its source's weight that this label has, above 0. For a trusted source it must be 1.
         wait : bool
             Whether to return only once it is on disk. Callers that send many pass False, and call
             ``store.flush()`` after the last.
         """
         checked_flag("amend", amend)
         checked_flag("wait", wait)
+        if not checked_share("weight", weight):
+            raise InputError(f"weight is {weight!r}; expected more than 0, and at most 1")
         said, time = id_of(decision), self.clock()
-        return append_feedback(self.journal, said, labels, scores, source, id, amend, time, wait)
+        return append_feedback(self.journal, said, labels, scores, source, id, amend, time, wait, weight)
 
     def served(
         self,
@@ -401,34 +455,44 @@ class SigmaMem(Handle):
         *,
         cost: float | None = None,
         latency: float | None = None,
+        answer: str | None = None,
+        source: str | None = None,
         wait: bool = True,
     ) -> Decision:
-        """Record who really answered, if that was another peer than the decision chose, and its cost.
+        """Record which peer really answered, if it was not the chosen one, and what that cost.
 
-        A line of the ledger: the decision then has `served`, and its propensity is 0 if that is not the
-        peer it chose, since no draw of this memory chose it. Feedback goes on as usual. Recorded again, the
-        last one counts. Returns the decision as it now stands, once it is on disk.
+        Adds a line to the ledger. The decision then has `served`, and its propensity is 0 if that is not
+        the peer it chose, since no draw of this memory chose it. Feedback continues as usual. If this is
+        recorded again, the last record counts. Returns the decision as it now stands, once it is on disk.
 
         Parameters
         ----------
         decision : str or Decision
             The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
-            Who answered; the peer that was chosen, if left out. It is charged instead of the chosen one.
+            The peer that answered; the chosen one by default. It is charged instead of the chosen one.
         cost, latency : float, optional
             What the call really cost, instead of what was expected, and how many seconds it took.
+        answer : str, optional
+            What it answered, for people who label it later; kept only if the memory keeps texts.
+        source : str, optional
+            The source of this report; by default the program that holds the memory. A source that is not
+            trusted cannot replace the report of a trusted one. Its costs are bounded, and weigh as its labels
+            do.
         wait : bool
             Whether to return only once it is on disk; ``store.flush()`` waits for all that is not.
         """
         if peer is not None:
             checked_name("peer", peer)
         checked_flag("wait", wait)
-        return append_served(self.journal, id_of(decision), peer, cost, latency, self.clock(), wait)
+        checked_kind("answer", answer, str, "a text")
+        said, kept = id_of(decision), answer if self.keep_text else None
+        return append_served(self.journal, said, peer, cost, latency, source, self.clock(), wait, kept)
 
     def revoke(self, source: str, *, undo: bool = False) -> int:
-        """Take back all feedback of a source; return how many lines that were.
+        """Take back all labels, costs and other reports of a source; return how many lines that were.
 
-        The memory is then as if that source had never given any, and the source is refused, until `undo`.
+        The memory is then as if that source had never reported anything. The source is refused until `undo`.
         Decisions made meanwhile stay, and so do the p̂ they claimed and the weights that other sources had.
 
         Parameters
@@ -447,7 +511,7 @@ class SigmaMem(Handle):
         before: Moment | None = None,
         text: str | None = None,
     ) -> int:
-        """Forget events for good: their texts, φ and labels, and their share of all that was learned.
+        """Forget events permanently: their texts, φ and labels, and their share of all that was learned.
 
         The memory is then as if they had been decided with nothing known of them, and never labelled: the
         clock, the ages of other events and all ids stay. Their bytes leave the file as well. What later
@@ -469,14 +533,26 @@ class SigmaMem(Handle):
 
     # --- the pool, and what calls cost ---------------------------------------------------
 
-    def add_peer(self, peer: str, *, returning: bool = False) -> None:
-        """Take a peer into the pool, last in order, with nothing known of it.
+    def add_peer(
+        self, peer: str, *, returning: bool = False, like: str | None = None, worth: float = 20.0
+    ) -> None:
+        """Take a peer into the pool, last in order, with nothing known of it or with another's record.
 
-        A peer that was removed before must be `returning`, so that nobody starts afresh under a name by
-        accident; the ledger records that.
+        Parameters
+        ----------
+        peer : str
+        returning : bool
+            Whether it was removed before, so that nobody starts afresh under a name by accident.
+        like : str, optional
+            A peer of the pool from whose record it starts: the same model at another effort, or its
+            predecessor. Labels on earlier events of that peer count for both, whenever they come. Which
+            peers err together is not taken over.
+        worth : float
+            How many labels that record counts for at most; labels of its own soon outweigh it.
         """
         checked_flag("returning", returning)
-        append_join(self.journal, checked_name("peer", peer), returning, self.clock())
+        checked_kind("like", like, str, "the name of a peer")
+        append_join(self.journal, checked_name("peer", peer), returning, like, worth, self.clock())
 
     def remove_peer(self, peer: str) -> None:
         """Take a peer out of the pool, and forget what is known of it; see `add_peer` for its return."""
@@ -546,7 +622,7 @@ class SigmaMem(Handle):
         with self.journal as fold:
             return fold.costs.spending(since, until, fold.state.peers)
 
-    # --- look: no event, no line in the ledger -------------------------------------------
+    # --- read: no event, no line in the ledger -------------------------------------------
 
     def trust(
         self,
@@ -557,7 +633,7 @@ class SigmaMem(Handle):
     ) -> TrustByPeer:
         """How far each peer can be trusted at a question, on a topic or, without either, whatever the task.
 
-        Without either, the result has the trust on every topic as well. Only looks: no event, no line in the
+        Without either, the result has the trust on every topic as well. Only reads: no event, no line in the
         ledger. The parameters are those of `route`.
         """
         topics, task = checked_topics(topic), question_text(question)
@@ -567,6 +643,10 @@ class SigmaMem(Handle):
         direction = self.decider.direction(task, phi, topics)
         with self.journal as fold:
             return trust_at(fold, direction, fold.state.moment(self.clock()), topics)
+
+    def encode(self, question: Question) -> FloatArray:
+        """φ of a question, as decisions keep it: what `phi=` takes."""
+        return self.decider.encode(question_text(question) or "")
 
     def decision(self, id: str | Decision) -> Decision:
         """An earlier decision, with the labels that its event has now; for a ref, its event's last one."""
@@ -583,6 +663,9 @@ class SigmaMem(Handle):
         since: Moment | None = None,
         until: Moment | None = None,
         text: str | None = None,
+        topic: str | None = None,
+        label: Literal["right", "wrong", "none"] | None = None,
+        below: float | None = None,
     ) -> Decisions:
         """Earlier decisions, newest first, read from the ledger while they are iterated.
 
@@ -598,22 +681,34 @@ class SigmaMem(Handle):
             Only those of since ≤ time < until: seconds since 1970, or a date.
         text : str, optional
             Only those with this text in question or answer, in upper or lower case.
+        topic : str, optional
+            Only those on this topic.
+        label : {"right", "wrong", "none"}, optional
+            Only those whose answer is labelled so now, or not at all: of the peer that served, or was chosen.
+        below : float, optional
+            Only those with less confidence than this.
         """
         checked_count("last", last)
-        fits = decision_filter(peer=peer, read=read, since=since, until=until, text=text)
+        checked_number("below", below, 0.0, 1.0, "a probability, up to 1")
+        if label is not None and not (isinstance(label, str) and label in ("right", "wrong", "none")):
+            raise InputError(f"label is {' '.join(f'{label!r:.80}'.split())}; expected right, wrong or none")
+        fits = decision_filter(
+            peer=peer, read=read, since=since, until=until, text=text, topic=topic, below=below
+        )
         with self.journal as fold:
             start = None if before is None else fold.line(id_of(before)).seq - 1
 
         def iterate() -> Iterator[Decision]:
             with self.journal as fold:
                 end, pool = fold.seq if start is None else start, PoolChanges(fold.pool)
-            lines = decision_lines(self.journal.ledger, end)
-            for line in islice((line for line in lines if fits(line, pool)), last):
-                with self.journal as fold:
-                    decision = as_served(fold, line)
-                yield decision
+            for line in decision_lines(self.journal.ledger, end):
+                if fits(line, pool):
+                    with self.journal as fold:
+                        decision = as_served(fold, line)
+                    if label is None or verdict_on(decision) == label:
+                        yield decision
 
-        return Decisions(iterate)
+        return Decisions(lambda: islice(iterate(), last))
 
     def explain(self, decision: str | Decision, *, peer: str | None = None, top: int = 5) -> Explanation:
         """Name the past events that weighed most in a decision, exactly.
@@ -635,8 +730,8 @@ class SigmaMem(Handle):
             made = as_served(fold, line)
         name = None if peer is None else changes.name_then(peer, line.seq, made.scores)
         if peer is not None and name is None:
-            raise InputError(f"peer {peer!r} was not in the pool {sorted(made.scores)} then")
-        before = pages_before(self.journal.ledger, line.seq)
+            raise InputError(f"peer {peer!r} was not in the pool {sorted(made.scores)} at that time")
+        before = pages_back(self.journal.ledger.lines, line.seq - 1)
         return replace(explain(line, before, self.settings, name, top, changes), served=made.served)
 
     @overload
@@ -659,7 +754,7 @@ class SigmaMem(Handle):
         peer : str or sequence of str, optional
             By the name that a peer has or had.
         lines : int, optional
-            Look only at so many lines at the ledger's end.
+            Read only this many lines at the ledger's end.
         """
         checked_count("lines", lines)
         with self.journal as fold:
@@ -677,14 +772,14 @@ class SigmaMem(Handle):
     def drift(self) -> list[Drift]:
         """Peers whose recent record left their long one: since when, and how sure; the surest first.
 
-        Looks at the newest 600 labels of every peer. A run of hard tasks or of one topic is no drift, and
-        what moves many peers at once is taken for a change of the tasks.
+        Uses the newest 600 labels of every peer. A run of hard tasks or of one topic is not drift, and
+        what moves many peers at once counts as a change of the tasks.
         """
         with self.journal as fold:
             recent = recent_labels(fold, self.store, self._namespace)
         return find_drift(recent, self.store, self._namespace)
 
     def sources(self) -> list[Source]:
-        """Everyone who gave feedback or is trusted, by name: how often, and what that is worth now."""
+        """Every source that gave feedback or is trusted, by name: how often, and what that is worth now."""
         with self.journal as fold:
             return list_sources(fold, self.store.sources(self._namespace))

@@ -1,22 +1,26 @@
-"""Looking without touching: who is trusted at a question, and in general. No ledger line, no tick."""
+"""Trust in every peer, at a question and in general; reading it adds no ledger line and no tick."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from sigma_mem.answers.features import Answers
-from sigma_mem.events import Answer, FloatArray
+from sigma_mem.answers.features import check_in_pool
+from sigma_mem.decide.weights import calibrated_weights, tempered
+from sigma_mem.events import FloatArray
 from sigma_mem.ledger.fold import Fold
+from sigma_mem.ledger.lines import NOT_ASKED
 from sigma_mem.memory import SigmaState
+from sigma_mem.memory.confidence import answer_claims
+from sigma_mem.memory.copies import votes_among
 from sigma_mem.memory.rates import wilson
-from sigma_mem.memory.topics import checked_topics
-from sigma_mem.session.tabular import Tabular
-from sigma_mem.session.view import view_of
-from sigma_mem.session.votes import votes_of_groups
+from sigma_mem.tabular import Rows, Tabular
+
+_LEAST_EVIDENCE = 0.05  # log-odds of a single vote, below which votes cannot be counted in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class PeerTrust:
     prob : float
         Calibrated probability p̂ that it is right.
     interval : tuple of float
-        Where p̂ lies with 95 %, by the evidence there is.
+        The 95 % interval of p̂, by the evidence so far.
     effective : float
         Labelled events behind it, near the question or anywhere, as far as they are not forgotten.
     labels : int
@@ -115,18 +119,20 @@ class TrustByPeer(Mapping[str, PeerTrust], Tabular):
 
 
 def trust_at(fold: Fold, phi: FloatArray, moment: float, topics: Sequence[str] = ()) -> TrustByPeer:
-    """What the memory says of every peer at φ and on these topics."""
+    """What the memory knows of every peer at φ and on these topics; on one topic, labels are its own."""
     reading = fold.state.read(phi, moment, topics)
-    return _trust(fold, reading.prob, reading.effective, reading.observations)
+    alone = len(topics) == 1 and not phi.any()
+    labels = fold.state.topic_labels(topics[0]) if alone else reading.effective
+    return _trust(fold, reading.prob, labels, reading.observations)
 
 
 def trust_overall(fold: Fold, time: float) -> TrustByPeer:
-    """What the memory says of every peer whatever the task, and on every topic."""
+    """What the memory knows of every peer whatever the task, and on every topic."""
     state = fold.state
     (prob, labels), moment, nothing = state.overall(), state.moment(time), np.zeros(state.rank)
     names = state.topics.names
     found = _trust(fold, prob, np.abs(labels), np.abs(labels) + 1.0)
-    found.topics = {name: trust_at(fold, nothing, moment, checked_topics(name)) for name in names}
+    found.topics = {name: trust_at(fold, nothing, moment, (name,)) for name in names}
     found.votes = votes_together(state, moment)
     return found
 
@@ -134,13 +140,26 @@ def trust_overall(fold: Fold, time: float) -> TrustByPeer:
 def votes_together(state: SigmaState, moment: float, peers: Sequence[str] | None = None) -> float:
     """How many independent votes it is worth if these peers, all by default, give one answer.
 
-    Learned from how far the confidence in earlier agreements held.
+    Its calibrated log-odds, in units of the weight of an average vote: learned from how far the confidence in
+    earlier agreements held. If a single vote is next to no evidence, only copies of one another count.
     """
-    phi = np.zeros(state.rank)
-    same = Answers(dict.fromkeys(state.peers if peers is None else peers, Answer("", "the same")), {})
-    same = same.in_pool(state.peers)
-    view = view_of(state, state.read(phi, moment), phi, same, None, state.copying(moment))
-    return float(votes_of_groups(state, view)[0])
+    phi, named = np.zeros(state.rank), set(state.peers if peers is None else peers)
+    check_in_pool(named, state.peers)
+    if not named:
+        return 0.0
+    groups = np.array([0 if peer in named else NOT_ASKED for peer in state.peers])
+    alternatives, copying = state.alternatives(phi), state.copying(moment)
+    weights = calibrated_weights(state.read(phi, moment).prob, alternatives, state.readable)
+    votes = np.ones(len(groups)) if copying is None else votes_among(groups, copying)
+    votes[groups < 0] = 0.0
+    most, single = max(float(votes.sum()), 1.0), float(weights[groups >= 0].mean())
+    if single <= _LEAST_EVIDENCE:
+        return most
+    total = votes @ tempered(weights, groups, state.labelled)
+    claims = answer_claims(np.array([total]), alternatives, 0, 1.0)
+    sure = state.calibrated(state.mixed_claim(claims))
+    evidence = math.log(sure / (1.0 - sure)) + math.log(alternatives)
+    return min(max(evidence / single, 1.0), most)
 
 
 def _trust(fold: Fold, prob: FloatArray, effective: FloatArray, observations: FloatArray) -> TrustByPeer:
@@ -159,11 +178,55 @@ def _trust(fold: Fold, prob: FloatArray, effective: FloatArray, observations: Fl
 
 def _flat(found: PeerTrust) -> dict[str, float | None]:
     low, high = found.interval
-    return {
-        "prob": found.prob,
-        "low": low,
-        "high": high,
-        "effective": found.effective,
-        "labels": found.labels,
-        "last": found.last,
-    }
+    seen = {"effective": found.effective, "labels": found.labels, "last": found.last}
+    return {"prob": found.prob, "low": low, "high": high, **seen}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A person or program that gives labels.
+
+    Attributes
+    ----------
+    name : str
+    lines : int
+        How often it gave feedback.
+    trusted, revoked : bool
+    agreement : float, optional
+        Correlation, from 0 to 1, with trusted sources on labels that both gave; with the other sources if no
+        trusted one labelled the same answers; None if there is nothing to compare.
+    compared : float
+        Labels behind that, as far as they are not forgotten.
+    weight : float
+        What it weighs now, from 0 to 1: on an event of its own if trusted sources are named, else relative
+        to the most reliable of the others.
+    """
+
+    name: str
+    lines: int
+    trusted: bool
+    revoked: bool
+    agreement: float | None
+    compared: float
+    weight: float
+
+
+def list_sources(fold: Fold, lines: Mapping[str, int]) -> list[Source]:
+    """Sources by name, given how many lines each has in the ledger."""
+    names = sorted({*lines, *fold.revoked, *fold.sources.trusted})
+    weights = fold.sources.weights([name for name in names if name not in fold.revoked], fold.state)
+    out = Rows[Source]()
+    for name in names:
+        agreement, n = fold.sources.agreement(name, fold.state.now)
+        out.append(
+            Source(
+                name,
+                lines.get(name, 0),
+                fold.sources.is_trusted(name),
+                name in fold.revoked,
+                agreement if n else None,
+                n,
+                weights.get(name, 0.0),
+            )
+        )
+    return out

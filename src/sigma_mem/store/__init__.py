@@ -2,7 +2,7 @@
 
 `open_store` picks the store for a path. `InMemoryStore` is shipped for users' tests as well;
 `SqliteStore` keeps a memory in one file that survives ``kill -9``, and `PostgresStore` in a database that
-several processes write. All do what `Store` says.
+several processes write. All implement `Store`.
 """
 
 from sigma_mem.store.base import Record, Snapshot, Store, Ticket

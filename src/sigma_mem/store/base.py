@@ -22,7 +22,7 @@ class Record(NamedTuple):
     id: str  # unique within (namespace, kind)
     event: str  # the event it belongs to, "" if it belongs to none
     body: bytes
-    source: str | None = None  # who gave feedback
+    source: str | None = None  # sources of feedback
     seq: int = 0  # position in its namespace's ledger, from 1, given by `append`
 
 
@@ -59,10 +59,10 @@ class Store(Protocol):
 
     `append` gives sequence numbers at once and in call order, and returns before the bytes are durable:
     writers batch (group commit), and callers that need durability wait on the ticket. If a namespace's
-    records cannot be written, every ticket of them and of what is queued behind them there fails, nothing of
-    them is in the ledger, and later appends work again once the cause (a full disk, say) is gone; they get
-    the sequence numbers that follow what is durable. Other namespaces go on. Reads see every record appended
-    so far that has not failed. A closed store raises StoreError.
+    records cannot be written, their tickets fail, and so do those of records queued behind them. Nothing of
+    them is in the ledger. Later appends work again once the cause (such as a full disk) is gone. They get the
+    sequence numbers that follow what is durable. Other namespaces go on. Reads see every record appended so
+    far that has not failed. A closed store raises StoreError.
     """
 
     @property
@@ -76,7 +76,7 @@ class Store(Protocol):
     def epoch(self, namespace: str) -> int:
         """How often records of a namespace were dropped, or lost by a database that failed over.
 
-        Whoever derives state from records rebuilds it from the ledger when this moved.
+        Callers that derive state from records rebuild it from the ledger when this has changed.
         """
 
     def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
@@ -128,7 +128,7 @@ class Store(Protocol):
         """The last snapshot; None if there is none, it is damaged, or it is not of this ledger."""
 
     def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
-        """Leave only this of some lines, and append the record that says so.
+        """Leave only this of some lines, and append the record of that.
 
         One unit, durable when it returns. The namespace's snapshot is dropped, and no byte of what was erased
         is left in a file of the store.
@@ -138,7 +138,7 @@ class Store(Protocol):
         """Names that have at least one record, sorted."""
 
     def verify(self) -> int:
-        """Check every line, and what the database says of itself; return how many lines there are."""
+        """Check every line, and the database's own integrity; return how many lines there are."""
 
     def flush(self, namespace: str | None = None) -> None:
         """Return once everything queued now, of a namespace or of all, is durable; else StoreError."""
@@ -146,8 +146,8 @@ class Store(Protocol):
     def when_settled(self, namespace: str, call: Callable[[Any, StoreError | None], None]) -> Any | None:
         """What a namespace has queued now; a thread calls ``call`` with it once it is durable or dropped.
 
-        The second argument says why it was dropped, and is None if it is durable. For callers that cannot
-        wait. Returns None if nothing is queued.
+        The second argument is the reason if it was dropped, and None if it is durable. For callers that
+        cannot wait. Returns None if nothing is queued.
         """
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class Store(Protocol):
 
 
 def refuse_unwritable(*names: object) -> None:
-    """InputError for a name that is no text, or has no UTF-8 form."""
+    """InputError for a name that is not text, or has no UTF-8 form."""
     for name in names:
         if not isinstance(name, str):
             raise InputError(f"got {name!r} as a name or id; expected text")
@@ -170,7 +170,7 @@ def refuse_unwritable(*names: object) -> None:
 
 
 def refuse_bad_records(namespace: str, records: Sequence[Record]) -> None:
-    """InputError for records whose names have no UTF-8 form, or whose bodies are no bytes."""
+    """InputError for records whose names have no UTF-8 form, or whose bodies are not bytes."""
     for record in records:
         source = () if record.source is None else (record.source,)
         refuse_unwritable(namespace, record.kind, record.id, record.event, *source)

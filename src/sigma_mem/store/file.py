@@ -1,9 +1,10 @@
-"""A memory's file: check that it is one and its version, connect to it, migrate it.
+"""A memory's file: lock it for one writer, check that it is one and its version, connect to it, migrate it.
 
 Nothing is written before the file is known to be a memory that this version understands, so a file that
 is refused is left as it was.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -11,9 +12,78 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from sigma_mem.errors import StoreCorruptError, StoreError, StoreVersionError
+from sigma_mem.errors import StoreBusyError, StoreCorruptError, StoreError
 from sigma_mem.files import make_private
-from sigma_mem.store.tables import named_queries, numbered_scripts
+from sigma_mem.store.tables import named_queries, numbered_scripts, refuse_version
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+
+class LockFile:
+    """Exclusive right to write ``path``, until `release` or the end of the process.
+
+    The lock is flock(2) on ``path + ".lock"``: it conflicts with a second holder in this
+    process as well as in another, and cannot outlive its holder, so there is no stale lock
+    to clean up after ``kill -9``. The file holds the holder's pid, for the message only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if fcntl is None:
+            raise StoreError(
+                f"cannot lock {path} for writing: this system has no flock; "
+                "expected Linux, macOS or another POSIX system. Use path=None for a memory without a file"
+            )
+        self._path = path.with_name(path.name + ".lock")
+        self._fd = -1
+        try:
+            while not self._taken(path):
+                self.forget()  # its former holder removed it between open and flock: try again
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, b"%d\n" % os.getpid(), 0)
+        except BaseException:  # also an interrupt: nobody would release it
+            self.forget()
+            raise
+
+    def _taken(self, path: Path) -> bool:
+        """Open the file and lock it; whether it is still the one under its path."""
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            got = f"cannot write next to {path}: {error.strerror}"
+            raise StoreError(f"{got}; expected an existing, writable folder") from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _busy(path, os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()) from error
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        return False
+
+    def release(self) -> None:
+        """Remove the file, then unlock; idempotent."""
+        if self._fd >= 0:
+            self._path.unlink(missing_ok=True)
+            self.forget()
+
+    def forget(self) -> None:
+        """Close without unlocking: what a forked child does, whose parent still holds the lock."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def _busy(path: Path, holder: str) -> StoreBusyError:
+    if holder == str(os.getpid()):
+        who, remedy = "this process", "Share that SigmaMem, or take mem.namespace(...) of it"
+    else:
+        who = f"process {holder or 'unknown'}"
+        remedy = "Close it there first, or only read it with SigmaMem(path=..., readonly=True)"
+    got = f"{path} is already open for writing by {who}"
+    return StoreBusyError(f"{got}; expected one writer at a time. {remedy}")
+
 
 APPLICATION_ID = 0x53694D65  # "SiMe": marks a SQLite file as a memory
 BUSY_SECONDS = 5.0
@@ -21,7 +91,7 @@ _PAGES = 1024  # copied at a time, so that a writer is not held up
 _LONGEST = 120  # characters of SQLite's own words in a message
 SQL = files("sigma_mem.store") / "sql"  # numbered migrations, and queries by name
 
-# A damaged file can make SQLite return what is no text, which Python then cannot decode.
+# A damaged file can make SQLite return what is not text, which Python then cannot decode.
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 
@@ -38,7 +108,7 @@ def queries() -> dict[str, str]:
 
 
 def store_error(path: Path, doing: str, error: Exception) -> StoreError:
-    """Translate an error of SQLite: say what was being done to which file."""
+    """Translate an error of SQLite: name the operation and the file."""
     said = " ".join(str(error).split())
     said = said if len(said) <= _LONGEST else said[:_LONGEST] + "…"  # it may quote a whole statement
     if isinstance(error, UnicodeDecodeError):
@@ -58,7 +128,7 @@ def check(path: Path) -> int:
         return 0
     if not path.is_file():
         raise StoreError(f"{path} is not a file; expected the path of a memory file")
-    if (names := path.stat().st_nlink) > 1:  # lock and log stand beside a name, so each name has its own
+    if (names := path.stat().st_nlink) > 1:  # lock and log are next to a name, so each name has its own
         raise StoreError(
             f"{path} is one of {names} names (hard links) of the same file; expected one name, else two "
             "writers would not see each other. Remove the others, or copy the file and open the copy"
@@ -74,23 +144,18 @@ def check(path: Path) -> int:
 
 def refuse_absent_or_older(path: Path) -> None:
     """Raise unless the file holds a memory that needs no migration."""
-    version = check(path)
-    if version == 0:
-        raise StoreError(f"{path} holds no memory yet; expected an existing file to read. Write to it first")
-    if version < len(migrations()):
-        got = f"{path} has version {version}, expected {len(migrations())}"
-        raise StoreVersionError(f"{got}; open it to write once to upgrade it")
+    refuse_version(path, check(path), len(migrations()), "open it to write once to upgrade it")
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """A connection in autocommit mode whose text comes back as bytes, to be checked before decoding.
 
-    Mode "rw" reads, writes and creates; "ro" reads beside a writer; "immutable" reads a file that
-    nobody writes, without making SQLite's two files beside it.
+    Mode "rw" reads, writes and creates; "ro" reads while another process writes; "immutable" reads
+    a file that nobody writes, without SQLite's two extra files.
     """
     flags = {"rw": "mode=rwc", "ro": "mode=ro", "immutable": "mode=ro&immutable=1"}[mode]
     if mode == "rw":
-        with suppress(OSError):  # it is there, or SQLite says what is wrong; its log is as the file is
+        with suppress(OSError):  # it is there, or SQLite reports what is wrong; its log is as the file is
             make_private(path)
     uri = f"{path.absolute().as_uri()}?{flags}"
     db = sqlite3.connect(uri, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
@@ -129,7 +194,7 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
 
 
 def copy_pages(source: Path, target: Path) -> None:
-    """Copy a memory's file page by page, also beside its writer."""
+    """Copy a memory's file page by page, also while it is written."""
     try:
         with closing(connect(source, "ro")) as db, closing(sqlite3.connect(target)) as copy:
             db.backup(copy, pages=_PAGES)
@@ -146,10 +211,7 @@ def _version(path: Path, db: sqlite3.Connection) -> int:
     if application != APPLICATION_ID:
         raise _corrupt(path, f"it is a SQLite file of another program (application_id {application:#x})")
     if version > len(migrations()):
-        raise StoreVersionError(
-            f"{path} has version {version}, this version of sigma-mem reads up to {len(migrations())}; "
-            "upgrade sigma-mem (pip install -U sigma-mem)"
-        )
+        refuse_version(path, version, len(migrations()), "")
     return version
 
 
@@ -183,7 +245,7 @@ def _has_sqlite_header(path: Path) -> bool:
 
 
 def _has_no_log(path: Path) -> bool:
-    """Whether there is no log of a running or killed writer beside the file."""
+    """Whether there is no log of a running or killed writer next to the file."""
     return not path.with_name(path.name + "-wal").exists()
 
 

@@ -1,6 +1,6 @@
 """What a forked child does with memories that its parent had open.
 
-A child has the forking thread only. So a lock that another thread held is made anew there, and what has a
+A child has the forking thread only. So a lock that another thread held is replaced there, and what has a
 file, a connection or a thread is closed: those are the parent's.
 """
 
@@ -13,7 +13,7 @@ class Inherited(Protocol):
     """Something that a forked child finds open."""
 
     def after_fork(self) -> object:
-        """In the child: make locks anew or close. What is returned is never released there."""
+        """In the child: replace locks or close. What is returned is never released there."""
 
 
 _known: weakref.WeakSet[Inherited] = weakref.WeakSet()

@@ -157,7 +157,7 @@ class InMemoryStore:
             return self._open(namespace).snapshot
 
     def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
-        """Leave only this of some lines, and append the record that says so; see `Store.erase`."""
+        """Leave only this of some lines, and append the record of that; see `Store.erase`."""
         refuse_bad_records(namespace, [record])
         with self._lock:
             held = self._open(namespace)

@@ -5,13 +5,12 @@ from contextlib import closing
 from pathlib import Path
 
 from sigma_mem.errors import InputError
-from sigma_mem.files import replace_file
+from sigma_mem.files import refuse_taken, replace_file
 from sigma_mem.store.base import Store, refuse_unwritable
 from sigma_mem.store.file import copy_pages
 from sigma_mem.store.inmemory import InMemoryStore
 from sigma_mem.store.postgres import PostgresStore
-from sigma_mem.store.postgres.connections import PostgresAddress
-from sigma_mem.store.postgres.tables import upgrade_postgres
+from sigma_mem.store.postgres.tables import PostgresAddress, upgrade_postgres
 from sigma_mem.store.sqlite import SqliteStore, upgrade_file
 
 StorePath = str | os.PathLike[str]
@@ -27,17 +26,20 @@ def shown_path(path: StorePath) -> str:
     return os.fspath(path) if file_of(path) is not None else PostgresAddress.parse(path).shown
 
 
-def open_store(path: StorePath | None, readonly: bool = False, create: bool = True) -> Store:
+def open_store(
+    path: StorePath | None, readonly: bool = False, create: bool = True, patience: float | None = None
+) -> Store:
     """A store for a path: None keeps the memory in the process, a file path in SQLite, a URL in PostgreSQL.
 
-    With ``create=False`` a file that is not there is an error, and none is made.
+    With ``create=False`` a file that is not there is an error, and none is made. `patience` is how many
+    seconds a call waits for a database that went away; 10 by default.
     """
     if path is None:
         if readonly:
             raise InputError("got readonly=True without a path; there is nothing to read")
         return InMemoryStore()
     if file_of(path) is None:
-        return PostgresStore(path, readonly)
+        return PostgresStore(path, readonly, patience)
     text = os.fspath(path)
     if text in ("", ":memory:") or "://" in text:
         got = text.partition("://")[0] + "://…" if "://" in text else text  # it may hold a password
@@ -59,13 +61,10 @@ def upgrade_store(path: StorePath) -> tuple[int, int]:
 def backup_store(store: Store, path: Path) -> None:
     """Copy all namespaces into a new file, which is complete or not there at all.
 
-    A file of SQLite is copied page by page beside its writer; what is queued is in the copy. Any other
+    A file of SQLite is copied page by page while it may be written; what is queued is in the copy. Any other
     store is copied line by line, one namespace after the other.
     """
-    if path.exists():
-        raise InputError(f"got {path}, which exists; expected a new file for the backup")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"got {path}, in a folder that does not exist; make the folder first")
+    refuse_taken(path)
     with replace_file(path, private=True) as temporary:
         if isinstance(store, SqliteStore):
             if not store.readonly:

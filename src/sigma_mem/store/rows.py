@@ -1,18 +1,66 @@
-"""A record as a row of a table: salted, and with a digest that is chained to the row before it.
+"""A record as a row of a table: salted, compressed, and with a digest that is chained to the row before it.
 
 The digest is H(digest of the line before ‖ row), so that the last one stands for all lines in order. A line
-that was forgotten keeps its digest, and has a second one of what is stored instead; its salt is gone, so
-that nobody can guess what it said.
+that was forgotten keeps its digest, and has a second one of what is stored instead. Its salt is gone, so that
+nobody can guess its text.
+
+Bodies are zstd with a dictionary of what lines have in common. It is part of the format, made by
+``benchmarks/line_dictionary.py``, and holds no line of a memory: a line that is forgotten must not be needed
+to read another.
 """
 
 import os
+import sys
+import threading
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import blake2b
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from sigma_mem.store.base import Erased, Record
-from sigma_mem.store.compression import packed, unpacked
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_PLAIN, _ZSTD = b"\0", b"\1"  # first byte of what is stored
+_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.checksum_flag: 0,
+    zstd.CompressionParameter.dict_id_flag: 0,
+}
+
+
+def packed(body: bytes) -> bytes:
+    """A body as it is stored."""
+    small = _of_thread().compressor.compress(body, zstd.ZstdCompressor.FLUSH_FRAME)
+    return _ZSTD + small if len(small) < len(body) else _PLAIN + body
+
+
+def unpacked(stored: bytes) -> bytes:
+    """The body that was stored."""
+    return zstd.decompress(stored[1:], _dictionary()) if stored[:1] == _ZSTD else stored[1:]
+
+
+class _Coder(threading.local):
+    """The compressor of a thread: two may not use one at once."""
+
+    def __init__(self) -> None:
+        self.compressor = zstd.ZstdCompressor(options=_OPTIONS, zstd_dict=_dictionary())
+
+
+@cache
+def _of_thread() -> _Coder:
+    return _Coder()
+
+
+@cache
+def _dictionary() -> zstd.ZstdDict:
+    return zstd.ZstdDict((files("sigma_mem.store") / "lines.zdict").read_bytes())
+
 
 DIGEST = 16  # bytes
 SALT = 8
@@ -25,7 +73,7 @@ _LONG = {short.encode(): kind for kind, short in _SHORT.items()}
 
 
 class Space(NamedTuple):
-    """A namespace as its row tells it."""
+    """A namespace, from its row."""
 
     number: int
     name: str

@@ -6,17 +6,17 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from sigma_mem.errors import StoreBusyError, StoreError
-from sigma_mem.store.base import Erased, Record, Ticket, refuse_bad_records
 from sigma_mem.store.file import (
     SQLITE_ERRORS,
+    LockFile,
     check,
     connect,
     migrate,
@@ -26,8 +26,7 @@ from sigma_mem.store.file import (
     store_error,
 )
 from sigma_mem.store.fork import tell_after_fork
-from sigma_mem.store.lockfile import LockFile
-from sigma_mem.store.rows import Row, Space, erased_row, rows_after
+from sigma_mem.store.rows import Row, Space, rows_after
 from sigma_mem.store.tables import Tables, TableStore, holds
 from sigma_mem.store.writer import Batch, Tail, Writer
 
@@ -75,7 +74,7 @@ class SqliteTables(Tables):
         super().refuse_damaged()
 
     def lost(self, tail: Tail) -> None:
-        """A reader goes on with the file as it is; nothing more is written into one that was replaced."""
+        """A reader continues with the file as it is; nothing more is written into one that was replaced."""
         if self._writer is not None:
             self._replaced = True
             raise self._other_file()
@@ -96,7 +95,7 @@ class SqliteTables(Tables):
         return bool(self._write("save a snapshot in", lambda db: db.execute(sql, values).rowcount > 0))
 
     def finish_erasure(self) -> None:
-        """Write the file anew if bytes of forgotten lines may be left in it or in its log.
+        """Rewrite the file if bytes of forgotten lines may be left in it or in its log.
 
         A kill at any moment leaves the mark, and the next writer finishes.
         """
@@ -170,13 +169,7 @@ class SqliteTables(Tables):
         _insert(db, sql["append"], rows)
         if batch.erases:
             space = space._replace(erased=space.lines)
-            for seq, left in batch.erases.items():
-                line = db.execute(sql["at"], (space.number, seq)).fetchone()
-                if line is None or seq == 1:
-                    raise StoreError(f"got line {seq} to erase; expected one after the first")
-                db.execute(sql["erase"], (*erased_row(self.whole(line), left), space.number, seq))
-            db.execute(sql["drop_snapshot"], (space.number,))
-            db.execute(sql["mark_erasure"], (space.number, space.lines))
+            self.erase(lambda name, values: db.execute(sql[name], values), space, batch.erases)
         db.execute(sql["save_space"], (*space, space.check()))
         return space
 
@@ -190,8 +183,8 @@ class SqliteTables(Tables):
 def _insert(db: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
     """Append rows, many with one statement.
 
-    Python releases the GIL for every step of a statement, and a busy thread gives it back late: one row
-    after the other, a commit beside it would take a millisecond a row. Sizes are powers of two, so that
+    Python releases the GIL at every step of a statement, and a busy thread returns it late. Row by row,
+    a concurrent commit would take a millisecond a row. Sizes are powers of two, so that
     few statements are prepared.
     """
     row = sql[sql.rindex("(") :]
@@ -204,11 +197,11 @@ def _insert(db: sqlite3.Connection, sql: str, rows: Sequence[Row]) -> None:
         start += size
 
 
-class SqliteStore(TableStore[SqliteTables]):
+class SqliteStore(TableStore[SqliteTables, Tail]):
     """The `Store` protocol on SQLite: write-ahead log, full sync, one writing thread, group commit.
 
-    One process writes at a time, under a lock file that dies with it; any number of others may
-    read beside it with ``readonly=True``. A store belongs to the process that opened it: after
+    One process writes at a time, under a lock file that dies with it. Any number of others may
+    read meanwhile with ``readonly=True``. A store belongs to the process that opened it: after
     a fork the child opens its own. A file that is open for writing elsewhere raises StoreBusyError; one
     that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
     """
@@ -216,21 +209,20 @@ class SqliteStore(TableStore[SqliteTables]):
     shared = False
 
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
-        self.path = Path(os.path.realpath(path))  # the lock is beside the file itself, whatever links to it
+        self.path = Path(os.path.realpath(path))  # the lock is next to the file itself, whatever links to it
         self.readonly = readonly
         self._lock: LockFile | None = None
-        self._bell: SimpleQueue[None] = SimpleQueue()
-        self._seen: dict[str, Tail] = {}  # ends of namespaces, when nothing is written
         self._writer: Writer | None = None
         if readonly:
             refuse_absent_or_older(self.path)
-            super().__init__(_opened(self.path, None))
+            super().__init__(_opened(self.path, None), partial(Tail, bell=SimpleQueue()))
             self._finalizer = weakref.finalize(self, self._tables.close)
         else:
             self._lock = LockFile(self.path)
             try:
-                super().__init__(_opened(self.path, check(self.path)))
-                self._writer = Writer(self._tables.commit, partial(_release, self._tables, self._lock))
+                tables = _opened(self.path, check(self.path))
+                self._writer = Writer(tables.commit, partial(_release, tables, self._lock))
+                super().__init__(tables, self._writer.new_tail)
                 self._finalizer = weakref.finalize(self, self._writer.stop)
                 self._writer.start()
             except BaseException:  # also an interrupt: nobody would release them
@@ -238,26 +230,6 @@ class SqliteStore(TableStore[SqliteTables]):
                     self._lock.release()
                 raise
         tell_after_fork(self)
-
-    def append(
-        self, namespace: str, records: Sequence[Record], epoch: int | None = None, after: int | None = None
-    ) -> tuple[int, Ticket]:
-        """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
-        tail = self._writable(namespace)
-        refuse_bad_records(namespace, records)
-        return tail.append(records, epoch, after, self._tables.exists)
-
-    def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
-        """Leave only this of some lines, and append the record that says so; see `Store.erase`."""
-        tail = self._writable(namespace)
-        refuse_bad_records(namespace, [record])
-        tail.flush()  # the lines themselves may still be queued
-        tail.append([record], None, None, self._tables.exists, lines)[1].wait()
-        self._tables.finish_erasure()
-
-    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
-        """Nothing to wait for: no other process writes."""
-        return nullcontext()
 
     def after_fork(self) -> SqliteTables:
         """In a forked child: the file, its lock and the writing thread are the parent's."""
@@ -267,18 +239,8 @@ class SqliteStore(TableStore[SqliteTables]):
             self._lock.forget()
         return self._tables  # SQLite forbids a child to close its parent's connections
 
-    def _tail(self, namespace: str) -> Tail:
-        if self._writer is not None:
-            return self._writer.tail(namespace)
-        return self._seen.setdefault(namespace, Tail(namespace, self._bell))
-
-    def _tails(self) -> list[Tail]:
-        return [] if self._writer is None else list(self._writer.tails.values())
-
     def _writable(self, namespace: str) -> Tail:
-        self._refuse_closed()
-        self._refuse_readonly()
-        tail = self._tail(namespace)
+        tail = super()._writable(namespace)
         if tail.space is None:  # before the first line that this process appends, or of all
             self._tables.sync(tail)
         return tail

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
+import threading
 import weakref
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.resources.abc import Traversable
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
-from sigma_mem.errors import StoreCorruptError, StoreError
+from sigma_mem.errors import StoreCorruptError, StoreEmptyError, StoreError, StoreVersionError
 from sigma_mem.store.base import (
+    Erased,
     Failed,
     Record,
     Snapshot,
+    Ticket,
     refuse_absent_line,
+    refuse_bad_records,
     refuse_older_state,
     refuse_unwritable,
 )
-from sigma_mem.store.rows import DIGEST, START, Space, is_whole, record_in, short_kind
+from sigma_mem.store.rows import DIGEST, START, Space, erased_row, is_whole, record_in, short_kind
 from sigma_mem.store.writer import Batch, Settled, Tail
 
 _FIRST_PAGE = 8
@@ -45,6 +50,19 @@ def named_queries(*folders: Traversable) -> dict[str, str]:
     return {name: sql.replace("{line}", f"({found['line']}) AS line") for name, sql in found.items()}
 
 
+def refuse_version(name: object, version: int, newest: int, remedy: str) -> None:
+    """Raise unless tables have the version that the scripts lead to."""
+    if version == 0:
+        raise StoreEmptyError(f"{name} holds no memory yet; expected one to read. Write to it first")
+    if version < newest:
+        raise StoreVersionError(f"{name} has version {version}, this sigma-mem needs {newest}; {remedy}")
+    if version > newest:
+        raise StoreVersionError(
+            f"{name} has version {version}, this version of sigma-mem reads up to {newest}; "
+            "upgrade sigma-mem (pip install -U sigma-mem)"
+        )
+
+
 class Tables(ABC):
     """Named queries over a ledger's tables; rows are checked before anything is decoded.
 
@@ -66,6 +84,10 @@ class Tables(ABC):
         """Keep a snapshot; whether it was kept."""
 
     @abstractmethod
+    def finish_erasure(self) -> None:
+        """Rewrite the database's files if bytes of forgotten lines may be left in them."""
+
+    @abstractmethod
     def close(self) -> None:
         """Release the database."""
 
@@ -80,7 +102,7 @@ class Tables(ABC):
     def sync(self, tail: Tail) -> Space | None:
         """A namespace as it is now; None before its first line.
 
-        The chain tells whether what this process knew of it is still there: a database that failed over to a
+        The chain shows whether what this process knew of it is still there: a database that failed over to a
         standby, or a file that was replaced, may have other lines under the same numbers.
         """
         known = tail.space
@@ -111,6 +133,18 @@ class Tables(ABC):
             raise self.damaged(f"record {values[1]} is damaged (its digest does not match)")
         return values
 
+    def erase(
+        self, execute: Callable[[str, Sequence[Any]], Any], space: Space, erases: Mapping[int, Erased]
+    ) -> None:
+        """Leave only this of some lines, by named statements in a transaction, and mark that it was done."""
+        for seq, left in erases.items():
+            found = execute("at", (space.number, seq)).fetchone()
+            if found is None or seq == 1:
+                raise StoreError(f"got line {seq} to erase; expected one after the first")
+            execute("erase", (*erased_row(self.whole(found), left), space.number, seq))
+        execute("drop_snapshot", (space.number,))
+        execute("mark_erasure", (space.number, space.lines))
+
     def lines(self, space: Space, after: int, until: int) -> Iterator[Sequence[Any]]:
         """Rows of a namespace in order; StoreCorruptError unless all are there, each after the last."""
         seq, head = after, START if after == 0 else None
@@ -137,7 +171,7 @@ class Tables(ABC):
             after, size = page[-1][1], min(PAGE, 8 * size)
 
     def damaged(self, what: str) -> StoreCorruptError:
-        """The error that says what is damaged."""
+        """The error that names what is damaged."""
         return StoreCorruptError(f"{self.name}: {what}; restore it from a backup")
 
 
@@ -149,25 +183,31 @@ def holds(found: Sequence[Sequence[Any]], known: Space | None) -> bool:
 
 
 T = TypeVar("T", bound=Tables)
+L = TypeVar("L", bound=Tail)
 
 
-class TableStore(ABC, Generic[T]):
+class TableStore(Generic[T, L]):
     """The half of a store that reads tables, and what it knows of the end of every namespace."""
 
     readonly: bool
     _finalizer: weakref.finalize[..., Any]  # releases what the store holds, once
 
-    def __init__(self, tables: T) -> None:
-        self._tables = tables
+    def __init__(self, tables: T, new_tail: Callable[[str], L]) -> None:
+        self._tables, self._new_tail = tables, new_tail
+        self._tails: dict[str, L] = {}
+        self._tails_lock = threading.RLock()
         self._closed = False
 
-    @abstractmethod
-    def _tail(self, namespace: str) -> Tail:
-        """The end of a namespace."""
-
-    @abstractmethod
-    def _tails(self) -> list[Tail]:
-        """All that there are."""
+    def _tail(self, namespace: str) -> L:
+        """The end of a namespace; StoreError once the store is closed."""
+        self._refuse_closed()
+        refuse_unwritable(namespace)
+        tail = self._tails.get(namespace)
+        if tail is None:
+            with self._tails_lock:
+                tail = self._tails.get(namespace) or self._new_tail(namespace)
+                self._tails[namespace] = tail
+        return tail
 
     # --- what is queued ------------------------------------------------------------------
 
@@ -178,12 +218,11 @@ class TableStore(ABC, Generic[T]):
     def flush(self, namespace: str | None = None) -> None:
         """Return once everything appended is durable; raise StoreError if it cannot be."""
         self._refuse_closed()
-        for tail in self._tails() if namespace is None else [self._tail(namespace)]:
+        for tail in list(self._tails.values()) if namespace is None else [self._tail(namespace)]:
             tail.flush()
 
     def when_settled(self, namespace: str, call: Settled) -> Batch | None:
         """What is queued now; see `Store.when_settled`."""
-        self._refuse_closed()
         return self._tail(namespace).when_settled(call)
 
     def close(self) -> None:
@@ -200,15 +239,41 @@ class TableStore(ABC, Generic[T]):
         if self._closed:
             raise StoreError(f"the store {self._tables.name} is closed in this process; open it again")
 
-    def _refuse_readonly(self) -> None:
+    # --- append --------------------------------------------------------------------------
+
+    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
+        """Nothing to wait for: no other process writes."""
+        return nullcontext()
+
+    def append(
+        self, namespace: str, records: Sequence[Record], epoch: int | None = None, after: int | None = None
+    ) -> tuple[int, Ticket]:
+        """Queue records as one unit; see `Store.append`. Waits while 4,096 records are queued already."""
+        tail = self._writable(namespace)
+        refuse_bad_records(namespace, records)
+        return tail.append(records, epoch, after, self._tables.exists)
+
+    def erase(self, namespace: str, lines: Mapping[int, Erased], record: Record) -> None:
+        """Leave only this of some lines, and append the record of that; see `Store.erase`."""
+        tail = self._writable(namespace)
+        refuse_bad_records(namespace, [record])
+        with self.turn(namespace, urgent=True):
+            tail.flush()  # the lines themselves may still be queued
+            ticket = tail.append([record], None, None, self._tables.exists, lines)[1]
+        ticket.wait()
+        self._tables.finish_erasure()
+
+    def _writable(self, namespace: str) -> L:
+        """The end of a namespace, to append to it."""
         if self.readonly:
+            self._refuse_closed()
             raise StoreError(f"{self._tables.name} was opened with readonly=True; open it without, to write")
+        return self._tail(namespace)
 
     # --- records -------------------------------------------------------------------------
 
     def is_current(self, namespace: str, seq: int) -> bool:
         """Whether line `seq` is the last one, queued or durable; see `Store.is_current`."""
-        self._refuse_closed()
         tail = self._tail(namespace)
         self._tables.sync(tail)
         with tail.lock:
@@ -224,8 +289,7 @@ class TableStore(ABC, Generic[T]):
 
     def find(self, namespace: str, kind: str, id: str) -> Record | None:
         """The record of this kind and id, if any, queued or durable."""
-        self._refuse_closed()
-        refuse_unwritable(namespace, kind, id)
+        refuse_unwritable(kind, id)
         if (queued := self._tail(namespace).find(kind, id)) is not None:
             return queued
         rows = self._tables.read("find", namespace, short_kind(kind), id)
@@ -233,11 +297,10 @@ class TableStore(ABC, Generic[T]):
 
     def of_event(self, namespace: str, event: str) -> list[Record]:
         """All records of an event, queued or durable, in order."""
-        self._refuse_closed()
-        refuse_unwritable(namespace, event)
+        refuse_unwritable(event)
+        queued = self._tail(namespace).of_event(event)
         if not event:
             return []
-        queued = self._tail(namespace).of_event(event)
         # The tables are read second: a record that became durable in between is seen twice, never missed.
         rows = sorted(self._tables.read("of_event", namespace, event, namespace, event), key=itemgetter(1))
         durable = {values[1]: record_in(self._tables.whole(values)) for values in rows}
@@ -245,7 +308,7 @@ class TableStore(ABC, Generic[T]):
 
     def of_source(self, namespace: str, source: str, until: int | None = None) -> Iterator[Record]:
         """Feedback of a source, in order; see `Store.of_source`. Waits for what is queued."""
-        refuse_unwritable(namespace, source)
+        refuse_unwritable(source)
         space = self._settled(namespace)
         if space is None:
             return iter(())
@@ -260,19 +323,19 @@ class TableStore(ABC, Generic[T]):
         found = {}
         for name, lines in self._tables.read("sources", namespace):  # from an index alone
             if not isinstance(name, bytes):
-                raise self._tables.damaged(f"{name!r} is no source of {namespace!r}")
+                raise self._tables.damaged(f"{name!r} is not a source of {namespace!r}")
             found[name.decode(errors="replace")] = lines
         return dict(sorted(found.items()))
 
     def namespaces(self) -> list[str]:
         """Names that have at least one record, sorted. Waits for what is queued."""
         self._refuse_closed()
-        for tail in self._tails():
+        for tail in list(self._tails.values()):
             tail.drain()
         return sorted(space.name for space in self._tables.spaces())
 
     def verify(self) -> int:
-        """Check every line, chain and count, and what the database says of itself; return how many lines."""
+        """Check every line, chain and count, and the database's own integrity; return how many lines."""
         self.namespaces()
         self._tables.refuse_damaged()
         spaces = self._tables.spaces()
@@ -283,8 +346,6 @@ class TableStore(ABC, Generic[T]):
 
     def _settled(self, namespace: str) -> Space | None:
         """A namespace once everything queued of it is durable or was dropped."""
-        self._refuse_closed()
-        refuse_unwritable(namespace)
         tail = self._tail(namespace)
         tail.drain()
         return self._tables.sync(tail)
@@ -295,10 +356,7 @@ class TableStore(ABC, Generic[T]):
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
     ) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`. The writing thread does it later."""
-        self._refuse_closed()
-        self._refuse_readonly()
-        refuse_unwritable(namespace)
-        tail = self._tail(namespace)
+        tail = self._writable(namespace)
         save = partial(_save_snapshot, self._tables, tail, snapshot, epoch)
         if failed is None or not tail.after_commit(save, failed):
             tail.drain()
@@ -306,8 +364,6 @@ class TableStore(ABC, Generic[T]):
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot; None if there is none, it is damaged, or it is not of this ledger."""
-        self._refuse_closed()
-        refuse_unwritable(namespace)
         self._tables.sync(self._tail(namespace))
         found = self._tables.read("load_snapshot", namespace)
         if not found or not isinstance(found[0][2], bytes) or zlib.crc32(found[0][2]) != found[0][1]:

@@ -1,8 +1,9 @@
 """Group commit: many threads append, and one thread writes everything queued in one transaction.
 
 A commit waits for the disk, and while it waits the next batch fills. So threads that write at the
-same time share the cost of durability, and a single one never waits for others. What nobody waits for is
-written a little later, together with what comes meanwhile: a transaction costs as much as many lines.
+same time share the cost of durability, and a single one never waits for others. Lines that nobody waits
+for are written a little later, together with those that come meanwhile: a transaction costs as much as many
+lines.
 """
 
 import threading
@@ -36,7 +37,6 @@ class Batch:
         self.records: dict[tuple[str, str], Record] = {}  # by kind and id
         self.erases: Mapping[int, Erased] = {}
         self.wanted = 0  # how many wait
-        self.jobs: list[tuple[Callable[[], None], Failed]] = []  # to be done by the writer afterwards
         self.listeners: list[Settled] = []  # called by the writer once it is settled
         self._hurry = hurry
         self._error: StoreError | None = None
@@ -44,19 +44,13 @@ class Batch:
         self._waiting: list[threading.Lock] = []  # each locked until this is settled
 
     def settle(self, error: StoreError | None = None) -> None:
-        """Wake everyone who waits; ``error`` says why the records were dropped, if they were."""
+        """Wake all that wait; ``error`` is why the records were dropped, if they were."""
         self._error = error
         self._settled = True
         for lock in self._waiting:
             lock.release()
         for call in self.listeners:
             call(self, error)
-        if error is None:
-            for job, failed in self.jobs:
-                try:
-                    job()
-                except StoreError as late:
-                    failed(late)
 
     def hurry(self) -> None:
         """Count one more that waits."""
@@ -148,7 +142,7 @@ class Tail:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
         self._wait_for_room()
         with self.lock:
-            self.refuse_stopped()
+            self.refuse_closed_queue()
             last = self.newest
             refuse_older_state(self.namespace, epoch, self.epoch, after, last)
             looked_up = epoch is None and after is None
@@ -167,8 +161,8 @@ class Tail:
             return True
         return exists is not None and exists(self.namespace, kind, id)
 
-    def refuse_stopped(self) -> None:
-        """StoreError once nothing more may be appended."""
+    def refuse_closed_queue(self) -> None:
+        """StoreError if nothing may be appended now. Holds the lock."""
         if self.stopped:
             raise StoreError("the store is closed; open it again to write")
 
@@ -190,16 +184,24 @@ class Tail:
                 return None
             last = queued[-1]  # if an earlier one is dropped, so is this
             if call not in last.listeners:
-                last.listeners.append(call)
+                last.listeners.insert(0, call)  # before jobs, which take longer
         last.hurry()
         return last
 
     def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
         """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
+
+        def done(batch: Batch, error: StoreError | None) -> None:
+            try:
+                if error is None:
+                    job()
+            except StoreError as late:
+                failed(late)
+
         with self.lock:
             queued = self._queued()
             if queued:
-                queued[-1].jobs.append((job, failed))
+                queued[-1].listeners.append(done)
             return bool(queued)
 
     # --- the thread that writes ----------------------------------------------------------
@@ -219,7 +221,7 @@ class Tail:
             batch.settle()
 
     def drop(self, error: StoreError) -> None:
-        """Drop what was taken and everything queued behind it; the ledger is asked again where it ends."""
+        """Drop what was taken and everything queued behind it; read the ledger's end again."""
         with self.lock:
             dropped, self.space = self._queued(), None
             if dropped:
@@ -272,12 +274,14 @@ class Writer:
     """
 
     def __init__(
-        self, write: Callable[[Sequence[tuple[Tail, Batch]]], Sequence[Space]], ended: Callable[[], None]
+        self,
+        write: Callable[[Sequence[tuple[Tail, Batch]]], Sequence[Space]],
+        ended: Callable[[], None],
     ) -> None:
         self._write, self._ended = write, ended
         self.lock = threading.RLock()
         self.bell: SimpleQueue[None] = SimpleQueue()  # a Condition may lose a wake-up to an interrupt
-        self.tails: dict[str, Tail] = {}
+        self.tails: list[Tail] = []
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="sigma-mem-writer", daemon=True)
 
@@ -285,20 +289,19 @@ class Writer:
         """Begin to write what is appended."""
         self._thread.start()
 
-    def tail(self, namespace: str) -> Tail:
-        """The tail of a namespace."""
-        tail = self.tails.get(namespace)
-        if tail is None:
-            with self.lock:
-                tail = self.tails.setdefault(namespace, Tail(namespace, self.bell))
-                tail.stopped = self._stopped
-        return tail
+    def new_tail(self, namespace: str) -> Tail:
+        """The end of a namespace, which this thread writes from now on."""
+        with self.lock:
+            tail = Tail(namespace, self.bell)
+            tail.stopped = self._stopped
+            self.tails.append(tail)
+            return tail
 
     def stop(self) -> bool:
         """Write what is queued, then end the thread; later appends are refused. Whether it had begun."""
         with self.lock:
             self._stopped = True
-            for tail in self.tails.values():
+            for tail in self.tails:
                 tail.stopped = True
         self.bell.put(None)
         if self._thread.ident is None:
@@ -317,7 +320,7 @@ class Writer:
         finally:  # however this thread ended, nobody may wait for it forever
             with self.lock:
                 self._stopped = True
-                tails = list(self.tails.values())
+                tails = list(self.tails)
             for tail in tails:
                 with tail.lock:
                     tail.stopped = True
@@ -343,18 +346,19 @@ class Writer:
         lingered = False
         while True:
             with self.lock:
-                filled = [tail for tail in self.tails.values() if tail.waiting]
+                filled = [tail for tail in self.tails if tail.waiting]
                 many = sum(tail.waiting for tail in filled) >= _MANY
                 wanted = any(tail.wanted for tail in filled)
                 if filled and (lingered or many or wanted or self._stopped):
                     return filled
                 if self._stopped:
                     return None
-            lingered = not self._rang_within(_LINGER_SECONDS if filled else None)
+            lingered = not rang(self.bell, _LINGER_SECONDS if filled else None)
 
-    def _rang_within(self, seconds: float | None) -> bool:
-        """Whether the bell rings before so many seconds are over."""
-        with suppress(Empty):
-            self.bell.get(timeout=seconds)
-            return True
-        return False
+
+def rang(bell: SimpleQueue[None], seconds: float | None) -> bool:
+    """Whether a bell rings within this many seconds; waits as long as it takes for None."""
+    with suppress(Empty):
+        bell.get(timeout=seconds)
+        return True
+    return False

@@ -1,6 +1,6 @@
 """Recorded streams: a file of JSON lines (:func:`load_stream`, :func:`save_stream`), and the :class:`Stream`.
 
-`columns` reads a table with one's own columns as a stream; `rows` and `gathered` do its work.
+`tables` reads a table with one's own columns as a stream, `pool` measures what the peers of one are worth.
 """
 
 from sigma_mem.streams.jsonl import load_stream, save_stream

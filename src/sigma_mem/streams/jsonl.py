@@ -5,10 +5,10 @@ import gzip
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,7 +26,6 @@ else:
 _WRONG_PATH = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 _RATIO = 100  # of unpacked to packed bytes; text has 3 to 30
 _ALWAYS = 1 << 26  # bytes that are unpacked whatever the ratio
-_PIECE = 1 << 20  # bytes that are unpacked at once
 _ENDINGS = re.compile(r"(\.jsonl|\.ndjson|\.json)?(\.gz|\.zst)?$")
 
 
@@ -34,24 +33,20 @@ def load_stream(
     path: str | PathLike[str],
     *,
     peers: Sequence[str] | None = None,
-    domains: Sequence[str] | None = None,
-    datasets: Sequence[str] | None = None,
     seed: int | None = None,
     limit: int | None = None,
-    name: str | None = None,
 ) -> Stream:
     """Load a JSON-lines stream, plain or compressed (``.gz``, ``.zst``), and select from it.
 
     Every line is read and checked before anything is returned, also the lines that a selection (see
     :meth:`Stream.select`) then leaves out. Peers keep the order in which the file first names them. The
-    stream's name is by default the file's, without its endings. StreamError names the file and the line.
+    stream's name is the file's, without its endings. StreamError names the file and the line.
     """
     file = Path(fspath(path))
     events = _read(file)
     names = tuple(dict.fromkeys(peer for event in events for peer in event.answers))
     plain = _ENDINGS.sub("", file.name) or file.name
-    stream = Stream(plain if name is None else name, names, tuple(events))
-    return stream.select(peers=peers, domains=domains, datasets=datasets, seed=seed, limit=limit)
+    return Stream(plain, names, tuple(events)).select(peers=peers, seed=seed, limit=limit)
 
 
 def save_stream(stream: Stream, path: str | PathLike[str]) -> Path:
@@ -69,12 +64,18 @@ def save_stream(stream: Stream, path: str | PathLike[str]) -> Path:
 
 
 def read_file(file: Path) -> bytes:
-    """What a file holds, decompressed where its name says so (``.gz``, ``.zst``)."""
+    """What a file holds, decompressed by its ending (``.gz``, ``.zst``)."""
+    unpack: Any = {".gz": gzip.open, ".zst": zstd.open}.get(file.suffix)
     try:
-        packed = file.read_bytes()
-        if file.suffix == ".gz":
-            return _joined(_decompress_gz(packed), len(packed), file)
-        return _joined(_decompress_zst(packed), len(packed), file) if file.suffix == ".zst" else packed
+        if unpack is None:
+            return file.read_bytes()
+        packed = file.stat().st_size
+        most = most_unpacked(packed)
+        with unpack(file) as stream:
+            data: bytes = stream.read(most + 1)
+        if len(data) > most:
+            raise too_large(file, packed, most)
+        return data
     except (EOFError, zlib.error, gzip.BadGzipFile, zstd.ZstdError) as error:
         raise StreamError(f"{file}: damaged or cut off ({error}); fetch it again") from error
     except OSError as error:
@@ -120,41 +121,6 @@ def too_large(file: Path, packed: int, most: int) -> StreamError:
         f"{file}: its {packed} bytes hold more than {most} unpacked, as no stream does; expected at "
         f"most {_RATIO} times as many. Unpack it first if it is right"
     )
-
-
-def _joined(parts: Iterator[bytes], packed: int, file: Path) -> bytes:
-    """What was packed; StreamError where it grows as no text does."""
-    most, size, out = most_unpacked(packed), 0, []
-    for part in parts:
-        size += len(part)
-        if size > most:
-            raise too_large(file, packed, most)
-        out.append(part)
-    return b"".join(out)
-
-
-def _decompress_gz(packed: bytes) -> Iterator[bytes]:
-    """Decompress every member, a piece at a time."""
-    while packed:
-        member = zlib.decompressobj(wbits=31)
-        yield member.decompress(packed, _PIECE)
-        while not member.eof and (piece := member.decompress(member.unconsumed_tail, _PIECE)):
-            yield piece
-        if not member.eof:
-            raise EOFError("the last gzip member is not complete")
-        packed = member.unused_data.lstrip(b"\0")
-
-
-def _decompress_zst(packed: bytes) -> Iterator[bytes]:
-    """Decompress every frame, a piece at a time."""
-    while packed:
-        frame = zstd.ZstdDecompressor()
-        yield frame.decompress(packed, _PIECE)
-        while not frame.eof:
-            if frame.needs_input:
-                raise EOFError("the last zstd frame is not complete")
-            yield frame.decompress(b"", _PIECE)
-        packed = frame.unused_data
 
 
 def _compress(data: bytes, target: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""What a recorded pool is worth: who is right, who errs with whom, who adds nothing.
+"""What a recorded pool is worth: which peers are right, which err together, which add nothing.
 
 Everything is measured against the labels of a stream; no memory takes part. A panel of judges is a pool, too:
 its members' verdicts are the answers.
@@ -7,8 +7,9 @@ its members' verdicts are the answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,20 @@ from numpy.typing import NDArray
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.ballots import joint_weights, label_ballots, pair_ballots
+from sigma_mem.memory.ballots import (
+    LabelledAnswers,
+    joint_weights,
+    label_ballots,
+    labelled_answers,
+    pair_ballots,
+)
 from sigma_mem.memory.rates import wilson
 from sigma_mem.streams.stream import Stream, pair_of
 
 _FOLDS = 5  # the joint vote of every fifth is learned from the others
-_LEAST_TOGETHER = 20  # events that two peers must share before anything is said of them
+_LEAST_TOGETHER = 20  # events that two peers must share before they are compared
 _SURE = 1.96  # standard deviations from independence that a pair must be apart
+_TIE = 1e-9  # below this, totals are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +69,10 @@ class PoolReport:
     Attributes
     ----------
     majority, joint, best : float
-        Accuracy of a majority (ties counted in expectation), of a vote that knows who errs with whom, out of
-        sample, and of the best single peer, which only hindsight knows.
+        Accuracy of a majority (ties counted in expectation), of a vote that knows which peers err together,
+        out of sample, and of the best single peer, which only hindsight knows.
     correlation : array (P, P)
-        Of being wrong, for every two peers; NaN where they share too few events or one never varies.
+        Of being wrong, for every two peers; NaN if they share too few events or one never varies.
     effective_votes : float
         How many independent votes the pool is worth: P²/Σ of the correlations.
     """
@@ -82,6 +90,14 @@ class PoolReport:
     def redundant(self) -> tuple[str, ...]:
         """Peers that add nothing: one may go; measure again before another one goes."""
         return tuple(line.peer for line in self.peers if line.adds_nothing)
+
+    def values(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON; None if a number is not known."""
+        return {
+            **asdict(self),
+            "peers": [asdict(line) | {"adds_nothing": line.adds_nothing} for line in self.peers],
+            "correlation": [[x if x == x else None for x in row] for row in self.correlation.tolist()],
+        }
 
 
 def pool_report(stream: Stream) -> PoolReport:
@@ -103,44 +119,53 @@ def pool_report(stream: Stream) -> PoolReport:
     kept = np.flatnonzero(~np.isnan(labels).all(axis=1))
     if not len(kept):
         raise InputError(f"stream {stream.name!r} has no label; expected some, to measure its peers by")
-    c, canons = labels[kept], stream.canons()
+    canons = stream.canons()
     groups = np.array([group_answers(canons[place]) for place in kept.tolist()])
-    tasks = [pair_of(stream.events[place].id) for place in kept]
+    return measured_pool(
+        stream.peers, groups, labels[kept], [pair_of(stream.events[place].id) for place in kept]
+    )
+
+
+def measured_pool(
+    peers: Sequence[str], groups: NDArray[np.intp], c: FloatArray, tasks: Sequence[str]
+) -> PoolReport:
+    """Measure a pool by answer groups and labels, (events, peers) each; events of one task are one pair."""
     wrong = np.where(np.isnan(c), np.nan, c < 0.0)
-    right = np.where(np.isnan(c), 0.0, c >= 0.0).sum(axis=0)
     n = (~np.isnan(c)).sum(axis=0)
-    low, high = wilson(right / np.maximum(n, 1), np.maximum(n, 1).astype(np.float64))
+    accuracy = (c >= 0.0).sum(axis=0) / np.maximum(n, 1)
+    low, high = wilson(accuracy, np.maximum(n, 1).astype(np.float64))
     joint = _joint_correct(groups, c, tasks)
     lines = []
-    for p, peer in enumerate(stream.peers):
-        rest = [q for q in range(len(stream.peers)) if q != p]
+    for p, peer in enumerate(peers):
+        rest = [q for q in range(len(peers)) if q != p]
         gained = joint - (_joint_correct(groups[:, rest], c[:, rest], tasks) if rest else 0.0)
         lines.append(
             PeerWorth(
                 peer,
-                int(n[p]),
-                float(right[p] / max(n[p], 1)),
-                float(low[p]),
-                float(high[p]),
+                n.item(p),
+                accuracy.item(p),
+                low.item(p),
+                high.item(p),
                 float(gained.mean()),
                 float(gained.std() / np.sqrt(len(gained))),
                 _consistency(wrong[:, p], tasks),
             )
         )
-    correlation = _correlation(wrong)
+    correlation = error_correlation(wrong)
+    majority = _correct((groups[:, :, None] == groups[:, None, :]).sum(axis=2), labelled_answers(c, groups))
     return PoolReport(
         peers=tuple(lines),
-        events=len(kept),
-        majority=float(_majority_correct(groups, c).mean()),
+        events=len(c),
+        majority=float(majority.mean()),
         joint=float(joint.mean()),
         best=max(line.accuracy for line in lines),
         correlation=correlation,
         effective_votes=float(len(lines) ** 2 / max(np.nan_to_num(correlation).sum(), 1.0)),
-        deceiving=_deceiving(stream.peers, groups, wrong, correlation),
+        deceiving=deceiving_pairs(peers, groups, wrong, correlation),
     )
 
 
-def _correlation(wrong: FloatArray) -> FloatArray:
+def error_correlation(wrong: FloatArray) -> FloatArray:
     """Correlation of being wrong over the events that two peers share, (P, P)."""
     n_peers = wrong.shape[1]
     out = np.eye(n_peers)
@@ -152,7 +177,7 @@ def _correlation(wrong: FloatArray) -> FloatArray:
     return out
 
 
-def _deceiving(
+def deceiving_pairs(
     peers: Sequence[str], groups: NDArray[np.intp], wrong: FloatArray, correlation: FloatArray
 ) -> tuple[DeceivingPair, ...]:
     """Pairs that give the same wrong answer more often than by chance, the worst first.
@@ -179,45 +204,34 @@ def _deceiving(
     return tuple(sorted(found, key=lambda line: line.expected - line.together))
 
 
-def _majority_correct(groups: NDArray[np.intp], c: FloatArray) -> FloatArray:
-    """Whether the answer of most is right, ties in expectation, (T,)."""
-    out = np.zeros(len(groups))
-    for t, (row, labels) in enumerate(zip(groups, c, strict=True)):
-        if row.max() >= 0:
-            counts = np.bincount(row[row >= 0])
-            most = np.flatnonzero(counts == counts.max())
-            out[t] = np.mean([_is_right(row == group, labels) for group in most])
-    return out
-
-
 def _joint_correct(groups: NDArray[np.intp], c: FloatArray, tasks: Sequence[str]) -> FloatArray:
     """Whether the joint vote is right, its weights learned from the other folds, (T,)."""
-    groups = np.array([_renumbered(row) for row in groups])
-    pairs, (right, labelled) = pair_ballots(groups), label_ballots(c, groups)
+    groups = np.array([_renumbered(row) for row in groups.tolist()])
+    pairs, answers = pair_ballots(groups), labelled_answers(c, groups)
+    right = label_ballots(answers)
     numbers = {task: number for number, task in enumerate(dict.fromkeys(tasks))}
     fold = np.array([numbers[task] % _FOLDS for task in tasks])
-    out = np.zeros(len(groups))
+    totals = np.zeros(c.shape)
     for k in range(_FOLDS):
-        learn = (fold != k) & (labelled > 0.0)
+        learn = (fold != k) & answers.counts
         n = float(learn.sum())
         weights = joint_weights(pairs[learn].sum(axis=0), n, right[learn].sum(axis=0), n)
-        for t in np.flatnonzero(fold == k):
-            row = groups[t]
-            if row.max() >= 0:
-                totals = np.bincount(row[row >= 0], weights[row >= 0])
-                out[t] = _is_right(row == totals.argmax(), c[t])
-    return out
+        own = groups[fold == k]
+        totals[fold == k] = (own[:, :, None] == own[:, None, :]) @ weights
+    return _correct(totals, answers)
 
 
-def _renumbered(row: NDArray[np.intp]) -> NDArray[np.intp]:
+def _renumbered(row: Sequence[int]) -> NDArray[np.intp]:
     """Groups numbered from 0 again, once a peer has been left out."""
-    return group_answers([None if group < 0 else str(group) for group in row.tolist()])
+    return group_answers([None if group < 0 else str(group) for group in row])
 
 
-def _is_right(members: NDArray[np.bool_], labels: FloatArray) -> float:
-    """Whether an answer is right, by the first label of those who gave it; 0 if none has one."""
-    known = labels[members & ~np.isnan(labels)]
-    return float(known[0] >= 0.0) if len(known) else 0.0
+def _correct(totals: NDArray[Any], answers: LabelledAnswers) -> FloatArray:
+    """Whether the answer with the largest total is right, by peer that gave it; ties in expectation, (T,)."""
+    best = np.where(answers.share > 0.0, totals, -np.inf)
+    tied = answers.share * (best >= best.max(axis=1, keepdims=True) - _TIE)
+    out: FloatArray = (tied * (answers.right >= 0.5)).sum(axis=1) / np.maximum(tied.sum(axis=1), _TIE)
+    return out
 
 
 def _consistency(wrong: FloatArray, tasks: Sequence[str]) -> float | None:

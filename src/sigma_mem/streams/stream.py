@@ -10,7 +10,6 @@ from hashlib import blake2b, sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
@@ -60,30 +59,18 @@ class Stream:
         return tuple(dict.fromkeys(e.dataset for e in self.events))
 
     def labels(self) -> FloatArray:
-        """Correctness c as an array (events, peers); NaN where there is no label."""
+        """Correctness c as an array (events, peers); NaN if there is no label."""
         rows = [[e.correct.get(p, np.nan) for p in self.peers] for e in self.events]
         return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
 
     def canons(self) -> list[list[str | None]]:
-        """Canonical answers, one row per event in the order of ``peers``; None where unreadable or absent."""
+        """Canonical answers, one row per event in the order of ``peers``; None if unreadable or absent."""
         return [[e.answers[p].canon if p in e.answers else None for p in self.peers] for e in self.events]
 
     def costs(self) -> FloatArray:
-        """What every call cost, as an array (events, peers); NaN where it was not recorded."""
+        """What every call cost, as an array (events, peers); NaN if it was not recorded."""
         rows = [[e.costs.get(p, np.nan) for p in self.peers] for e in self.events]
         return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
-
-    def pair_ends(self) -> NDArray[np.intp]:
-        """For every event the place at which its pair (`pair_of`) ends: its own, if it is none of a pair.
-
-        Labels of an event may be shown once the event at that place is decided.
-        """
-        pairs = [pair_of(event.id) for event in self.events]
-        ends = list(range(len(pairs)))
-        for place in range(len(pairs) - 2, -1, -1):
-            if pairs[place] == pairs[place + 1]:
-                ends[place] = ends[place + 1]
-        return np.array(ends, dtype=np.intp)
 
     def select(
         self,
@@ -94,7 +81,7 @@ class Stream:
         seed: int | None = None,
         limit: int | None = None,
     ) -> Stream:
-        """Return the part asked for: peers and domains first, then the order, then the limit.
+        """Return the selected part: peers and domains first, then the order, then the limit.
 
         With a ``seed`` the events are shuffled; the place of an event depends on its id and
         the seed only, so two selections keep their common events in the same relative order. Both orders
@@ -119,7 +106,7 @@ class Stream:
 
 
 def _checked(what: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    """The names asked for, all of which the stream must hold."""
+    """The selected names, all of which the stream must hold."""
     if isinstance(wanted, str):
         raise InputError(f"got {what}s={wanted!r}; expected a list of names")
     unknown = [name for name in wanted if name not in known]

@@ -9,16 +9,16 @@ after a while in any case, so that other processes get theirs.
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from sigma_mem.errors import StoreError, StoreUnavailableError
 from sigma_mem.store.base import Erased, Record
 from sigma_mem.store.postgres.tables import PostgresTables, advisory_key, as_bytes, postgres_queries
-from sigma_mem.store.rows import Row, Space, erased_row, rows_after
-from sigma_mem.store.writer import Batch, Tail
+from sigma_mem.store.rows import Row, Space, rows_after
+from sigma_mem.store.writer import Batch, Tail, rang
 
 FAIR_SECONDS = 0.02  # and commits, after which a turn takes no more threads in: other processes may wait
 FAIR_COMMITS = 4
@@ -66,22 +66,27 @@ class SharedTail(Tail):
                 self._seats.discard(seat)
             self.bell.put(None)
 
-    def append_in_turn(
+    def append(
         self,
         records: Sequence[Record],
         epoch: int | None,
         after: int | None,
+        exists: Callable[[str, str, str], bool],
         erases: Mapping[int, Erased] | None = None,
     ) -> tuple[int, Batch]:
-        """`append` in a turn of this process."""
-        with self.turn(urgent=True), self.lock:
-            if not self._open:
-                raise StoreError(
-                    f"others appended to {self.namespace!r} meanwhile; nothing was changed. Try again"
-                )
-            added = self.append(records, epoch, after, self._tables.exists, erases)
+        """Queue records in a turn of this process; see `Tail.append`."""
+        with self.turn(urgent=True):
+            added = super().append(records, epoch, after, exists, erases)
             self.bell.put(None)
             return added
+
+    def refuse_closed_queue(self) -> None:
+        """StoreError if the store is closed, or the turn has ended."""
+        super().refuse_closed_queue()
+        if not self._open:
+            raise StoreError(
+                f"others appended to {self.namespace!r} meanwhile; nothing was changed. Try again"
+            )
 
     def last_in_turn(self) -> int | None:
         """The last line, if it is this process's turn; otherwise others may be appending."""
@@ -101,7 +106,7 @@ class SharedTail(Tail):
         while True:
             seat = Seat()
             with self.lock:
-                self.refuse_stopped()
+                super().refuse_closed_queue()
                 if self._open and (urgent or not self._full):
                     self._seats.add(seat)
                     return seat
@@ -134,20 +139,20 @@ class SharedTail(Tail):
             raise
 
     def _take_turns(self) -> None:
-        rang = True
+        called = True
         while True:
             with self.lock:
                 if self._thread is not threading.current_thread():
                     return  # an interrupt came while it was started, and another one was started since
                 wanted = bool(self._waiting.seats)
-                if not wanted and (self.stopped or not rang):
+                if not wanted and (self.stopped or not called):
                     self._thread = None
                     return
             if wanted:
                 with self._tables.connections.turns:
                     self._take_turn()
             else:
-                rang = self._rang_within(_IDLE_SECONDS)
+                called = rang(self.bell, _IDLE_SECONDS)
 
     def _take_turn(self) -> None:
         try:
@@ -188,19 +193,11 @@ class SharedTail(Tail):
                     self._open = False
                     return
             if batch is None:
-                rang = self._rang_within(0.05 if taken else LINGER_SECONDS)
-                lingered = not taken and not rang
+                called = rang(self.bell, 0.05 if taken else LINGER_SECONDS)
+                lingered = not taken and not called
                 continue
             self.written(self._commit(batch))
             commits, lingered = commits + 1, False
-
-    def _rang_within(self, seconds: float) -> bool:
-        """Whether somebody rings before so many seconds are over."""
-        try:
-            self.bell.get(timeout=seconds)
-        except Empty:
-            return False
-        return True
 
     # --- the database --------------------------------------------------------------------
 
@@ -241,7 +238,7 @@ class SharedTail(Tail):
     def _commit(self, batch: Batch) -> Space:
         """Append records as one transaction: all of them, or none and StoreError.
 
-        If the connection breaks, the ledger is asked whether they are there, and they are written again if
+        If the connection breaks, the ledger is checked for them, and they are written again if
         they are not and nobody else wrote meanwhile.
         """
         records, before = list(batch.records.values()), self.space
@@ -279,14 +276,8 @@ class SharedTail(Tail):
             with self._db.transaction():
                 for first in range(0, len(rows), _ROWS):
                     self._execute("append", [*_columns(rows[first : first + _ROWS]), *values])
-                for seq, left in erases.items():
-                    found = self._execute("at", (space.number, seq)).fetchone()
-                    if found is None or seq == 1:
-                        raise StoreError(f"got line {seq} to erase; expected one after the first")
-                    self._execute("erase", (*erased_row(self._tables.whole(found), left), space.number, seq))
                 if erases:
-                    self._execute("drop_snapshot", [space.number])
-                    self._execute("mark_erasure", [space.number, space.lines])
+                    self._tables.erase(self._execute, space, erases)
 
     @contextmanager
     def _errors(self, doing: str) -> Iterator[None]:
