@@ -166,6 +166,18 @@ def test_a_peer_that_never_served_is_reported_as_untried():
         assert total.right_after.interval[1] - total.right_after.interval[0] > 0.1
 
 
+def test_a_report_without_labels_counts_requests_and_claims_no_accuracy():
+    with SigmaMem(PEERS, rank=2) as mem:
+        mem.route(phi=[1.0, 0.0], topic="law")
+        labelled = mem.route(phi=[0.0, 1.0], topic="code")
+        total, *_ = report(mem).compared
+        assert (total.requests, total.right_before, total.right_after) == (2, None, None)
+        mem.feedback(labelled, {labelled.peer: True})
+        total, code, law = report(mem).compared
+    assert total.right_before.value == code.right_before.value == 1.0
+    assert law.right_before is None
+
+
 def test_a_prediction_is_corrected_in_every_cell():
     cells = np.array([0] * 50 + [1] * 50)
     predicted, observed = np.full(100, 0.5), np.full(100, np.nan)

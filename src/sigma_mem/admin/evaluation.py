@@ -510,7 +510,9 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compar
     low, high = wilson(prob, observations)
     same = chosen == served
     after, tried = stratified(_cells(kinds, chosen), prob, np.where(same, right, math.nan), low, high)
-    before, _ = stratified(_cells(kinds, served), np.full(len(places), np.nanmean(right)), right)
+    labelled = bool(np.isfinite(right).any())
+    usual_right = np.full(len(places), np.nanmean(right) if labelled else math.nan)
+    before, _ = stratified(_cells(kinds, served), usual_right, right)
     paid, expected = log.paid[places], log.expected[places]
     costs: list[Estimate | None] = [None, None]
     if np.isfinite(paid).any() and np.isfinite(expected).all():
@@ -519,7 +521,6 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compar
         costs[0], _ = stratified(_cells(kinds, served), usual, paid, 0.0, top, most=top)
         real = np.where(same, paid, math.nan)
         costs[1], _ = stratified(_cells(kinds, chosen), expected, real, expected, expected, most=top)
-    labelled = bool(np.isfinite(right).any())
     return Compared(
         topic,
         len(places),
