@@ -1,7 +1,8 @@
 """A gateway over three upstreams that misbehave, while its store is stopped and started.
 
 One upstream is slow, one answers 15 % of its calls with 429 or 500, and one breaks halfway: from then on it
-cuts every answer in the middle. Clients label one answer in ten. The store is away for a fifth of the time.
+cuts every answer in the middle. One request in ten is a vote, which asks all three. Clients label one routed
+answer in ten. The store is away for a fifth of the time.
 
     python benchmarks/misbehaving.py --requests 2000
 
@@ -124,16 +125,23 @@ def _play(
                     each.result()
                 running = []
                 events[number]()
-            running.append(clients.submit(_ask, http, number, labelled.random() < 0.1, report, told))
+            model = "sigma-mem/vote" if number % 10 == 0 else "sigma-mem"
+            labels = model == "sigma-mem" and labelled.random() < 0.1
+            running.append(clients.submit(_ask, http, number, model, labels, report, told))
         for each in running:
             each.result()
     return told
 
 
 def _ask(
-    http: httpx.Client, number: int, labels: bool, report: Report, told: dict[str, tuple[str, bool | None]]
+    http: httpx.Client,
+    number: int,
+    model: str,
+    labels: bool,
+    report: Report,
+    told: dict[str, tuple[str, bool | None]],
 ) -> None:
-    body = {"model": "sigma-mem", "messages": [{"role": "user", "content": f"What is {number} + 1?"}]}
+    body = {"model": model, "messages": [{"role": "user", "content": f"What is {number} + 1?"}]}
     began = time.monotonic()
     response = http.post("/v1/chat/completions", json=body)
     seconds = time.monotonic() - began
