@@ -23,6 +23,7 @@ from sigma_mem.events import FloatArray
 from sigma_mem.memory.sums import Sum, Sums
 
 _AT_ONCE = 64  # events whose products stay in the processor's cache
+_ONE_THREAD = 1 << 18  # multiplications up to which OpenBLAS uses one thread; more wait for busy cores
 WINDOW = 32  # events; folding costs the same per event at any size, a longer window slows reads
 
 
@@ -69,9 +70,14 @@ def fold_window(sums: Sums, name: str) -> None:
 def _add_products(sums: Sums, name: str, phis: FloatArray, rows: FloatArray) -> None:
     """Add what events contribute to all rows of the block, the empty ones included, (rows, events)."""
     _, scale = _places(phis.shape[1])
+    block = sums.blocks[name]
     for start in range(0, len(phis), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
-        sums.blocks[name][...] += (rows[:, some] @ pair_products(phis[some])) * scale
+        factors, products = rows[:, some], pair_products(phis[some])
+        width = max(_ONE_THREAD // factors.size, 1)
+        for left in range(0, len(scale), width):
+            part = slice(left, left + width)
+            block[:, part] += (factors @ products[:, part]) * scale[part]
 
 
 def scores(sums: Sums, name: str, phi: FloatArray, pairs: FloatArray) -> FloatArray:
