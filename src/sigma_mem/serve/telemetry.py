@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from fastapi.telemetry import TelemetryConfig
@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.extras import require
-from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.config import AlarmKind, Upstream
 from sigma_mem.serve.keys import Principal
 
 LOG = logging.getLogger("sigma_mem.serve")
@@ -204,6 +204,14 @@ class Metrics:
         self.circuit_open = self._gauge("circuit_open", "Whether an upstream failed too often.", "peer")
         self.alarms = self._counter("alarms", "Alarms raised.", "kind")
         self.webhooks = self._counter("webhooks", "Messages to webhooks: delivered or failed.", "outcome")
+        # Prometheus sees no increase of a number that was not there before.
+        for counter, values in (
+            (self.unrecorded, ("queued", "recorded", "dropped")),
+            (self.alarms, get_args(AlarmKind)),
+            (self.webhooks, ("delivered", "failed")),
+        ):
+            for value in values:
+                counter.labels(value)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"sigma_mem_{name}", text, labels, registry=self.registry)
