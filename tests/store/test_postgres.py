@@ -109,7 +109,7 @@ def test_no_snapshot_from_before_a_forgetting_is_used(filled, record):
     two.close()
 
 
-def test_many_lines_at_once_are_one_unit(postgres, store, record, monkeypatch):
+def test_many_lines_at_once_are_one_unit(store, record, monkeypatch):
     monkeypatch.setattr("sigma_mem.store.postgres.turns._ROWS", 100)
     assert store.append("ns", [record(n) for n in range(250)])[0] == 250
     assert store.verify() == 250
@@ -347,7 +347,7 @@ def test_a_server_that_stays_away_is_one_clear_error_and_all_goes_on_after_it(
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
-    postgres_server, postgres, store, record, done, monkeypatch
+    postgres_server, store, record, done, monkeypatch
 ):
     """The connection ends just before or just after the server commits; the ledger is asked which it was."""
     from sigma_mem.store.postgres.turns import SharedTail
