@@ -3,6 +3,7 @@
 Every route declares a role; a route that declares none stops the start.
 """
 
+import math
 import re
 import secrets
 import time
@@ -141,6 +142,7 @@ _MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgot
 _LONG = 16_384  # bytes of a body that may take long to read
 _STEP, _LONG_STEP = 2.0, 10.0  # ms for which a request holds up others: below the first nobody notices
 _HELD = 100.0  # ms a second for which one key may do so for longer; those of long steps count tenfold
+_ALONE = 1.0  # seconds without a request of another key, in which only long steps count
 _HELD_UP = "the last long requests of this key took too much time to read; wait, or send less at once"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
@@ -357,13 +359,21 @@ class LoopTime:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._left = RateLimit(_HELD, clock)
+        self._left, self._clock = RateLimit(_HELD, clock), clock
+        self._newest = self._other = "", -math.inf  # the last caller, the last one besides it, and when
 
     def took(self, caller: str | None, seconds: float) -> None:
         """Charge a caller for one step of the processor."""
-        ms = 1e3 * seconds
-        if caller is not None and ms > _STEP:
-            self._left.take(caller, 10.0 * ms if ms > _LONG_STEP else ms)
+        if caller is None:
+            return
+        now, ms = self._clock(), 1e3 * seconds
+        if caller != self._newest[0]:
+            self._other = self._newest
+        self._newest = caller, now
+        if ms > _LONG_STEP:
+            self._left.take(caller, 10.0 * ms)
+        elif ms > _STEP and now - self._other[1] < _ALONE:
+            self._left.take(caller, ms)
 
     def is_spent(self, caller: str | None) -> bool:
         """Whether a caller has to wait before the next long body."""
