@@ -118,13 +118,11 @@ def test_the_heatmap_is_the_table_of_the_api(page, service, peers):
     show(page, service, "topics")
     seen, table = cells(page, "heatmap"), service.post(f"{BASE}/trust", json={}).json()
     assert len(table["topics"]) >= 3
-    for peer in peers:
-        expected = [
-            table["peers"][peer],
-            *(table["topics"][topic][peer] for topic in sorted(table["topics"])),
-        ]
-        assert [cell.split("\n")[0].split(" %")[0] for cell in seen[peer]] == [
-            percent(each["prob"]).split(" %")[0] for each in expected
+    assert list(seen) == ["all tasks", *sorted(table["topics"])]
+    for topic, row in seen.items():
+        expected = table["topics"].get(topic, table["peers"])
+        assert [cell.split(" %")[0] for cell in row] == [
+            percent(expected[peer]["prob"]).split(" %")[0] for peer in peers
         ]
 
 
@@ -301,6 +299,13 @@ def test_no_live_update_takes_the_place_of_a_view_that_is_still_loading(page, se
 def test_an_address_that_names_nothing_shows_the_overview(page, service, address):
     page.goto(f"{str(service.base_url).rstrip('/')}/dashboard/{address}")
     page.wait_for_selector("main[data-shown=overview]")
+
+
+@pytest.mark.parametrize("view", [view for view in VIEWS if view != "relation"])  # peer by peer: it scrolls
+def test_a_desktop_shows_every_column(page, service, view):
+    show(page, service, view)
+    wide = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).map(box => box.ariaLabel)"
+    assert page.eval_on_selector_all(".scroll", wide) == []
 
 
 @pytest.mark.parametrize("view", VIEWS)

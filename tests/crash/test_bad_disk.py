@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from sigma_mem import SigmaMem
-from sigma_mem.errors import (
-    StoreCorruptError,
-    StoreError,
-    UnknownDecisionError,
-)
+from sigma_mem.errors import StoreError, UnknownDecisionError
 
 PEERS = ["ann", "bob"]
 LABELS = {"ann": True, "bob": False}
@@ -39,15 +35,6 @@ def change(path, sql):
     with db:
         db.execute(sql)
     db.close()
-
-
-def test_a_damaged_line_is_named_when_the_ledger_is_replayed(path):
-    change(path, "DROP TRIGGER record_is_never_changed")
-    change(path, "UPDATE record SET body = zeroblob(40) WHERE seq = 5")
-    change(path, "DELETE FROM snapshot")
-    with pytest.raises(StoreCorruptError, match="record 5 is damaged"):
-        SigmaMem(path=path)
-    assert os.listdir(path.parent) == [path.name]
 
 
 def test_a_damaged_snapshot_costs_a_replay_and_nothing_else(path, bits):

@@ -137,6 +137,10 @@ def test_the_dashboard_and_the_alert_rules_use_metrics_that_there_are():
         assert set(names) <= set(there), expression
         labels = set(re.findall(r"(?:by \(|\{)(\w+)", expression)) - {"le"}
         assert labels <= set().union(*(there[name] for name in names)), expression
+    told = metrics.text().decode()
+    for name, label, values in re.findall(r'increase\((\w+)\{(\w+)=~?"([^"]+)"', " ".join(used)):
+        for value in values.split("|"):  # an increase is only seen of a number that was there before
+            assert f'{name}{{{label}="{value}"}} 0.0' in told
     shown = {name for expression in used for name in re.findall(r"sigma_mem_\w+", expression)}
     own = {metric.name for metric in metrics.registry.collect()}
     assert {name.removesuffix("_total").removesuffix("_bucket") for name in shown} == own

@@ -12,8 +12,7 @@ from sigma_mem.serve.guard import RoleGate
 from sigma_mem.serve.keys import add_key
 
 RANKS = {"nobody": 0, "read": 1, "write": 2, "admin": 3}
-PAGE = {"/dashboard", "/dashboard/", "/dashboard/{file}"}  # files without data
-OPEN = {"/", "/docs", "/healthz", "/readyz"} | PAGE  # the only routes that anybody may call
+OPEN = {"/", "/docs", "/healthz", "/readyz", "/dashboard"}  # the only routes that anybody may call
 
 
 def routes(http):

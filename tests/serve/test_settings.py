@@ -143,6 +143,16 @@ def test_texts_that_a_memory_was_made_without_are_explained(folder, capsys):
     assert "it goes on as it was made" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_peer_whose_upstream_was_removed_is_explained_once(folder, caplog):
+    file = write(folder, "log", '"json"')
+    file.write_text(file.read_text().replace('"ann"', '"bob"'))
+    with caplog.at_level("INFO", "sigma_mem.serve"), served(load_config(file, {}).config) as http:
+        assert http.get("/v1/memory/default").json()["peers"] == ["ann", "bob"]
+    told = [record.fields for record in caplog.records if record.getMessage() == "setting"]
+    assert [each["name"] for each in told] == ["peer ann"]
+    assert "never asked" in told[0]["because"]
+
+
 def test_a_new_memory_is_made_with_the_settings(tmp_path):
     file = tmp_path / "sigma-mem.toml"
     file.write_text(

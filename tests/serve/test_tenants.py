@@ -11,6 +11,7 @@ from serve.gateway.conftest import serving
 from sigma_mem.serve import ServerConfig, create_app, routes
 from sigma_mem.serve.calls import is_short
 from sigma_mem.serve.config import RequestLimits
+from sigma_mem.serve.guard import LoopTime
 from sigma_mem.serve.keys import add_key
 
 
@@ -101,6 +102,25 @@ def test_a_key_whose_bodies_take_long_to_parse_waits_and_others_do_not(tenants):
     assert tenants("alice", "a/decide", body).status_code == 422
     long = {"question": 70_000 * "x"}  # one value: it is read in a moment
     assert all(tenants("bob", "b/route", long).is_success for _ in range(40))
+
+
+@pytest.mark.parametrize(
+    ("ms", "alone", "calls"), [(1.5, False, None), (5.0, False, 40), (5.0, True, None), (20.0, True, 1)]
+)
+def test_a_key_may_hold_up_others_for_a_tenth_of_the_time_and_less_in_long_steps(ms, alone, calls):
+    now = [0.0]
+    spent = LoopTime(clock=lambda: now[0])
+
+    def goes_on(n):
+        if not alone:
+            spent.took("bob", 1e-4)
+        spent.took("mallory", ms / 1e3)
+        return not spent.is_spent("mallory")
+
+    assert next((n for n in range(1, 500) if not goes_on(n)), None) == calls
+    assert not spent.is_spent("bob")
+    now[0] = 5.0
+    assert not spent.is_spent("mallory")
 
 
 @pytest.mark.parametrize("question", [30_000 * "x", [{"role": "user", "content": 30_000 * "x"}]])

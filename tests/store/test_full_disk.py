@@ -87,38 +87,6 @@ def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record)
     store.close()
 
 
-LIMITED = """
-import os, resource, sys
-from sigma_mem.errors import StoreError
-from sigma_mem.store import SqliteStore, Record
-store = SqliteStore(sys.argv[1])
-soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
-n = 0
-while True:
-    seq, ticket = store.append("ns", [Record("decision", str(n), "", os.urandom(1000))])
-    try:
-        ticket.wait()
-    except StoreError as error:
-        assert "as before" in str(error), error
-        break
-    n += 1
-assert n > 10
-assert [r.seq for r in store.records("ns")] == list(range(1, n + 1))
-resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-seq, ticket = store.append("ns", [Record("decision", "after", "", b"")])
-ticket.wait()
-assert seq == n + 1
-assert store.verify() == n + 1
-store.close()
-print("as before")
-"""
-
-
-def test_a_limit_on_the_size_of_files_fails_cleanly_and_works_again(path, python):
-    assert python(LIMITED, path) == "as before"
-
-
 @pytest.mark.parametrize("small_disk", ["64k"], indirect=True)
 def test_opening_on_a_full_disk_is_one_clear_error(small_disk):
     (small_disk / "ballast").write_bytes(b"b" * 50_000)

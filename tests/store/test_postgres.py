@@ -42,6 +42,19 @@ def raw(postgres_server, postgres):
 
 
 @pytest.fixture
+def store(postgres):
+    with closing(PostgresStore(postgres)) as store:
+        yield store
+
+
+@pytest.fixture
+def two_stores(postgres, store):
+    """Two that share nothing but the database, as two processes would."""
+    with closing(PostgresStore(postgres)) as other:
+        yield store, other
+
+
+@pytest.fixture
 def filled(postgres, record):
     """A closed memory with 40 records, five of them feedback, and a snapshot of all of them."""
     store = PostgresStore(postgres)
@@ -51,15 +64,6 @@ def filled(postgres, record):
     store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
     store.close()
     return postgres
-
-
-def test_it_continues_where_another_process_ended(filled, record):
-    store = open_store(filled)
-    assert store.append("ns", [record(41)])[0] == 41
-    assert [r.seq for r in store.records("ns")] == list(range(1, 42))
-    assert store.load_snapshot("ns") == Snapshot(40, b"state" * 1000)
-    assert store.verify() == 41
-    store.close()
 
 
 @pytest.mark.parametrize("change", ["UPDATE record SET body = ''", "DELETE FROM record", "TRUNCATE record"])
@@ -86,13 +90,6 @@ def test_damage_is_found_and_named(filled, raw, damage, what):
     store.close()
 
 
-def test_a_damaged_snapshot_is_not_used(filled, raw):
-    raw("UPDATE snapshot SET body = body || 'x'")
-    store = PostgresStore(filled, readonly=True)
-    assert store.load_snapshot("ns") is None
-    store.close()
-
-
 def test_an_older_snapshot_replaces_no_later_one(filled):
     store = PostgresStore(filled)
     store.save_snapshot("ns", Snapshot(20, b"older"))
@@ -112,34 +109,10 @@ def test_no_snapshot_from_before_a_forgetting_is_used(filled, record):
     two.close()
 
 
-def test_forgotten_bytes_leave_the_tables_files(postgres_server, postgres, record):
-    store = PostgresStore(postgres)
-    for n in range(1, 41):
-        store.append("ns", [record(n, body=b"%d bottles" % n)])
-    store.append("ns", [record("private", kind="note", body=b"PRIVATE-%b" % bytes(range(256)))])[1].wait()
-    place = store.find("ns", "note", "private").seq
-
-    def holds(needle):
-        with postgres_server.connect() as db:
-            db.execute("CHECKPOINT")
-        tables = [path for path in (postgres_server.data / "base").rglob("*") if path.is_file()]
-        return any(needle in path.read_bytes() for path in tables)
-
-    assert holds(b"PRIVATE-")
-    store.erase("ns", {place: Erased("forgotten", b"gone")}, record("forget", kind="forget", event=""))
-    assert not holds(b"PRIVATE-")
-    assert store.find("ns", "note", "private") is None
-    assert store.find("ns", "note", "forgotten").body == b"gone"
-    assert store.verify() == 42
-    store.close()
-
-
-def test_many_lines_at_once_are_one_unit(postgres, record, monkeypatch):
+def test_many_lines_at_once_are_one_unit(store, record, monkeypatch):
     monkeypatch.setattr("sigma_mem.store.postgres.turns._ROWS", 100)
-    store = PostgresStore(postgres)
     assert store.append("ns", [record(n) for n in range(250)])[0] == 250
     assert store.verify() == 250
-    store.close()
 
 
 # --- versions ----------------------------------------------------------------------------
@@ -200,20 +173,7 @@ def test_processes_that_open_an_empty_database_at_once_make_one(postgres, record
 # --- what is refused ---------------------------------------------------------------------
 
 
-def test_readonly_writes_nothing(filled, record):
-    store = PostgresStore(filled, readonly=True)
-    for use in (
-        lambda: store.append("ns", [record(41)]),
-        lambda: store.save_snapshot("ns", Snapshot(1, b"")),
-        lambda: store.erase("ns", {}, record(42)),
-    ):
-        with pytest.raises(StoreError, match="readonly=True"):
-            use()
-    store.close()
-
-
-def test_a_name_that_no_index_takes_is_refused(postgres, record):
-    store = PostgresStore(postgres)
+def test_a_name_that_no_index_takes_is_refused(store, record):
     for bad in (
         record("x" * 2001),
         record("1", event="x" * 2001),
@@ -222,7 +182,6 @@ def test_a_name_that_no_index_takes_is_refused(postgres, record):
         with pytest.raises(InputError, match="indexes up to 2000"):
             store.append("ns", [bad])
     assert store.append("ns", [record("x" * 2000)])[0] == 1
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -263,23 +222,19 @@ def test_without_the_driver_the_error_names_the_extra(postgres, monkeypatch):
 
 def test_who_waits_too_long_for_a_turn_is_told_so(postgres, record, monkeypatch):
     monkeypatch.setattr("sigma_mem.store.postgres.tables.LOCK_SECONDS", 0.1)
-    one, two = PostgresStore(postgres), PostgresStore(postgres)
-    with one.turn("ns"):
-        with pytest.raises(StoreBusyError, match="held the lock"):
-            two.append("ns", [record(1)])
-        assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
-    assert two.append("ns", [record(1)])[0] == 1
-    one.close()
-    two.close()
+    with closing(PostgresStore(postgres)) as one, closing(PostgresStore(postgres)) as two:
+        with one.turn("ns"):
+            with pytest.raises(StoreBusyError, match="held the lock"):
+                two.append("ns", [record(1)])
+            assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
+        assert two.append("ns", [record(1)])[0] == 1
 
 
-def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(postgres, record):
-    one, two = PostgresStore(postgres), PostgresStore(postgres)
+def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(two_stores, record):
+    one, two = two_stores
     seat = one._tail("ns")._enter(False)
     del seat  # as when a signal's exception ends the frame that held it
     assert two.append("ns", [record(1)])[0] == 1
-    one.close()
-    two.close()
 
 
 def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(postgres, record, monkeypatch):
@@ -317,15 +272,13 @@ def test_an_interrupt_at_any_line_of_an_append_leaves_no_gap_and_holds_up_nobody
     store.close()
 
 
-def test_what_was_made_from_an_older_state_is_refused(postgres, record):
-    one, two = PostgresStore(postgres), PostgresStore(postgres)
+def test_what_was_made_from_an_older_state_is_refused(two_stores, record):
+    one, two = two_stores
     one.append("ns", [record(1)])[1].wait()
     two.append("ns", [record(2)])[1].wait()
     with pytest.raises(StoreError, match="others appended to 'ns' meanwhile; nothing was changed"):
         one.append("ns", [record(3)], one.epoch("ns"), 1)
     assert one.append("ns", [record(3)], one.epoch("ns"), 2)[0] == 3
-    one.close()
-    two.close()
 
 
 def test_a_commit_is_on_the_disk_when_it_is_acknowledged(postgres_server, postgres, record):
@@ -341,8 +294,7 @@ def test_a_commit_is_on_the_disk_when_it_is_acknowledged(postgres_server, postgr
             db.execute("ALTER ROLE postgres RESET synchronous_commit")
 
 
-def test_a_forked_child_leaves_the_connections_to_its_parent(postgres, record):
-    store = PostgresStore(postgres)
+def test_a_forked_child_leaves_the_connections_to_its_parent(store, record):
     store.append("ns", [record(1)])[1].wait()
     child = os.fork()
     if child == 0:
@@ -354,14 +306,12 @@ def test_a_forked_child_leaves_the_connections_to_its_parent(postgres, record):
     assert os.waitpid(child, 0)[1] == 0
     assert store.append("ns", [record(2)])[0] == 2
     assert store.verify() == 2
-    store.close()
 
 
 # --- a server that goes away -------------------------------------------------------------
 
 
-def test_a_call_waits_for_a_server_that_comes_back(postgres_server, postgres, record):
-    store = PostgresStore(postgres)
+def test_a_call_waits_for_a_server_that_comes_back(postgres_server, store, record):
     store.append("ns", [record(1)])[1].wait()
     postgres_server.stop()
     back = threading.Timer(0.5, postgres_server.start)
@@ -370,14 +320,12 @@ def test_a_call_waits_for_a_server_that_comes_back(postgres_server, postgres, re
     back.join()
     assert [r.id for r in store.records("ns")] == ["1", "2"]
     assert store.epoch("ns") == 0  # nothing was dropped
-    store.close()
 
 
 def test_a_server_that_stays_away_is_one_clear_error_and_all_goes_on_after_it(
-    postgres_server, postgres, record, monkeypatch
+    postgres_server, postgres, store, record, monkeypatch
 ):
     monkeypatch.setattr("sigma_mem.store.postgres.tables.PATIENCE", 0.2)
-    store = PostgresStore(postgres)
     store.append("ns", [record(1)])[1].wait()
     postgres_server.stop()
     try:
@@ -395,17 +343,15 @@ def test_a_server_that_stays_away_is_one_clear_error_and_all_goes_on_after_it(
     assert store.append("ns", [record(2)])[0] == 2
     store.flush()
     assert store.verify() == 2
-    store.close()
 
 
 @pytest.mark.parametrize("done", [False, True])
 def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
-    postgres_server, postgres, record, done, monkeypatch
+    postgres_server, store, record, done, monkeypatch
 ):
     """The connection ends just before or just after the server commits; the ledger is asked which it was."""
     from sigma_mem.store.postgres.turns import SharedTail
 
-    store = PostgresStore(postgres)
     store.append("ns", [record(1)])[1].wait()
     write, broken = SharedTail._write, []
 
@@ -428,7 +374,6 @@ def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
     assert [r.id for r in store.records("ns")] == ["1", "2"]
     assert store.verify() == 2
     assert store.epoch("ns") == 0
-    store.close()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

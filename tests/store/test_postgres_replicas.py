@@ -1,19 +1,13 @@
 """Several processes write one memory: nothing is lost or doubled, and all have the state of the ledger."""
 
-import json
-import subprocess
-import sys
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.errors import ConflictError, UnknownDecisionError
-from sigma_mem.ledger.records import line_of
 
 PEERS = ["ann", "bob", "cyd"]
 PHI = [1.0] + [0.0] * 7
@@ -113,65 +107,3 @@ def test_tenants_do_not_wait_for_each_other(postgres, two):
     with other.store.turn("default"):
         mine.feedback(mine.route(phi=PHI).id, {"ann": True})
     assert mine.events == 1
-
-
-# --- processes ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def replicas(postgres):
-    """Start processes, and collect what they were told was taken."""
-    started = []
-
-    def start(count, threads, rounds):
-        program = str(Path(__file__).with_name("postgres_replica.py"))
-        for n in range(count):
-            arguments = [sys.executable, program, postgres, f"r{n}t", str(threads), str(rounds)]
-            started.append(subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True))
-
-    def told():
-        taken = {}
-        for process in started:
-            output = process.communicate(timeout=120)[0]
-            assert process.returncode == 0
-            taken |= {id: (event, labels) for id, event, labels in map(json.loads, output.splitlines())}
-        return taken
-
-    start.told = told
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def check(url, taken, bits):  # noqa: F811
-    """All that was acknowledged is in the ledger, once; the state is the ledger's."""
-    with SigmaMem(path=url, readonly=True) as mem:
-        mem.store.verify()
-        lines = [r for r in mem.store.records("default") if r.kind == "feedback"]
-        assert set(Counter(r.id for r in lines).values()) == {1}
-        assert {r.id: (r.event, line_of(r).body.labels) for r in lines} == taken
-        assert bits(mem) == bits(mem.journal.replayed())
-        return mem.events
-
-
-def test_two_processes_with_sixteen_writers_lose_and_double_nothing(postgres, replicas, bits):  # noqa: F811
-    replicas(2, 8, 12)
-    taken = replicas.told()
-    assert len(taken) == 2 * 8 * 12
-    assert check(postgres, taken, bits) == len(taken)
-
-
-def test_a_restart_in_the_middle_is_waited_for(postgres_server, postgres, replicas, bits):  # noqa: F811
-    replicas(2, 4, 30)
-    with SigmaMem(PEERS, postgres, rank=8) as mem:
-        deadline = time.monotonic() + 60
-        for events in (10, 60):
-            while mem.events < events and time.monotonic() < deadline:
-                time.sleep(0.02)
-            postgres_server.stop()
-            time.sleep(0.3)
-            postgres_server.start()
-    taken = replicas.told()
-    assert len(taken) == 2 * 4 * 30
-    assert check(postgres, taken, bits) >= len(taken)

@@ -42,23 +42,17 @@ async def perform(
     operation: Operation[Any, Any],
     namespace: str,
     given: Mapping[str, Any],
+    *,
+    durable: bool = True,
 ) -> tuple[Any, bytes]:
     """Call an operation for somebody who may; its result, and the body of the response.
 
-    What it wrote is on disk then, unless it is a decision, which may be written behind.
+    What it wrote is on disk then, unless it is a decision, which may be written behind, or the caller waits
+    for the disk itself (`durable`).
     """
-    running = begin(context, caller, operation, namespace, given)
-    return await (context.memories.durable(namespace, running) if "wait" in operation.kept else running)
-
-
-async def begin(
-    context: Context,
-    caller: Principal,
-    operation: Operation[Any, Any],
-    namespace: str,
-    given: Mapping[str, Any],
-) -> tuple[Any, bytes]:
-    """`perform`, for callers that wait for the disk themselves."""
+    if durable and "wait" in operation.kept:
+        running = perform(context, caller, operation, namespace, given, durable=False)
+        return await context.memories.durable(namespace, running)
     kept: dict[str, Any] = {"source": caller.name, "wait": False, "judges": ()}
     arguments = {**given, **{name: kept[name] for name in operation.kept}}
     if "id" in operation.parameters and operation.verb == "POST":

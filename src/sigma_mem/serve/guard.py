@@ -3,6 +3,7 @@
 Every route declares a role; a route that declares none stops the start.
 """
 
+import math
 import re
 import secrets
 import time
@@ -138,9 +139,10 @@ def seal(app: FastAPI) -> None:
 
 
 _MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgotten at once
-_LONG = 65_536  # bytes of a body that may take long to read
-_LONG_STEP = 0.01  # seconds of the processor for which a request may hold up others, as often as it likes
-_HELD = 10.0  # ms a second for which one key may do so for longer
+_LONG = 16_384  # bytes of a body that may take long to read
+_STEP, _LONG_STEP = 2.0, 10.0  # ms for which a request holds up others: below the first nobody notices
+_HELD = 100.0  # ms a second for which one key may do so for longer; those of long steps count tenfold
+_ALONE = 1.0  # seconds without a request of another key, in which only long steps count
 _HELD_UP = "the last long requests of this key took too much time to read; wait, or send less at once"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
@@ -186,7 +188,7 @@ class Guard:
         self._request_id = _RequestIds()
         self._rate = RateLimit(config.limits.rate, clock)
         self._refused = RateLimit(config.limits.refused_rate, clock)
-        self._held = RateLimit(_HELD, clock)
+        self._held = LoopTime(clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
@@ -216,9 +218,9 @@ class Guard:
                 wait = {"retry-after": "1"}
                 raise RefusedError(503, "overloaded", "too many requests at once; try again", wait)
             self._check(scope)
-            held_up = partial(self._held_up, scope["principal"])
-            body = _LimitedBody(receive, self._limits.body_bytes, held_up)
-            await _timed(self._app(scope, body, answer), partial(self._took, scope["principal"]))
+            caller = scope["principal"] and scope["principal"].name  # without a key no body is read
+            body = _LimitedBody(receive, self._limits.body_bytes, partial(self._held.is_spent, caller))
+            await _timed(self._app(scope, body, answer), partial(self._held.took, caller))
         except SigmaMemError as error:
             if status:
                 raise
@@ -288,7 +290,7 @@ class Guard:
         if not allowed:
             raise RefusedError(429, "rate_limit", "too many requests; wait a second", {"retry-after": "1"})
         is_long = not length.isdigit() or int(length) > _LONG or b"transfer-encoding" in headers
-        if is_long and self._held_up(principal):
+        if is_long and principal is not None and self._held.is_spent(principal.name):
             raise RefusedError(429, "rate_limit", _HELD_UP, {"retry-after": "5"})
         if principal is None and scope["path"] not in PUBLIC and not scope["path"].startswith(PAGE):
             kind = headers.get(b"authorization", b"").partition(b" ")[0].lower()
@@ -300,15 +302,6 @@ class Guard:
                     "list the keys with sigma-mem keys list, or make one with sigma-mem keys add",
                     {"www-authenticate": "Bearer"},
                 )
-
-    def _held_up(self, principal: Principal | None) -> bool:
-        """Whether the last long bodies of a key held up everybody."""
-        return principal is not None and not self._held.take(principal.name, 0.0)
-
-    def _took(self, principal: Principal | None, seconds: float) -> None:
-        """Charge a key for having held up everybody."""
-        if principal is not None and seconds > _LONG_STEP:
-            self._held.take(principal.name, 1e3 * seconds)
 
     def _check_origin(self, origin: str, host: str) -> None:
         """A page of another site may not call: it could be any page that this machine's browser shows."""
@@ -355,6 +348,36 @@ class RateLimit:
             self._left.clear()
         self._left[caller] = (tokens - count if tokens >= 1.0 or count > 1.0 else tokens, now)
         return tokens >= 1.0
+
+
+class LoopTime:
+    """For how long each caller may hold up the event loop, which serves everybody.
+
+    >>> spent = LoopTime(clock=lambda: 0.0)
+    >>> [(spent.took("ann", seconds), spent.is_spent("ann"))[1] for seconds in (0.001, 0.008, 0.02)]
+    [False, False, True]
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._left, self._clock = RateLimit(_HELD, clock), clock
+        self._newest = self._other = "", -math.inf  # the last caller, the last one besides it, and when
+
+    def took(self, caller: str | None, seconds: float) -> None:
+        """Charge a caller for one step of the processor."""
+        if caller is None:
+            return
+        now, ms = self._clock(), 1e3 * seconds
+        if caller != self._newest[0]:
+            self._other = self._newest
+        self._newest = caller, now
+        if ms > _LONG_STEP:
+            self._left.take(caller, 10.0 * ms)
+        elif ms > _STEP and now - self._other[1] < _ALONE:
+            self._left.take(caller, ms)
+
+    def is_spent(self, caller: str | None) -> bool:
+        """Whether a caller has to wait before the next long body."""
+        return caller is not None and not self._left.take(caller, 0.0)
 
 
 class _RequestIds:

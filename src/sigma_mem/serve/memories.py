@@ -307,6 +307,7 @@ class Memories:
         self.trusted = config.made_with(() if config.keys else (LOCAL.name,)).trusted
         self.serves_without_store = bool(config.upstreams) and config.on_store_failure == "serve"
         self.store = open_store(config.path, patience=_PATIENCE if self.serves_without_store else None)
+        self._explained: set[str] = set()
         self._opened: dict[str, ServedMemory] = {}
         self._opening: dict[str, asyncio.Task[ServedMemory]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -369,7 +370,16 @@ class Memories:
         found = await self.get(namespace)
         for upstream in upstreams:
             await found.slow(partial(_add_missing, upstream=upstream))
+        for peer in set(await found.peers()) - {upstream.name for upstream in upstreams}:
+            why = "no upstream has this name: it is never asked, and keeps its record until it is removed"
+            self._explain(f"peer {peer}", said="no upstream", in_force="in the pool", because=why)
         return found
+
+    def _explain(self, name: str, **how: object) -> None:
+        """Log, once, what is in force instead of what the configuration says."""
+        if name not in self._explained:
+            self._explained.add(name)
+            log_event("setting", name=name, **how)
 
     def check_settings(self) -> None:
         """Refuse to start if the memory in the service's own namespace was made otherwise than it is told.
@@ -382,7 +392,7 @@ class Memories:
         self._refuse_texts(first.body)
         for name, (said, held) in self.config.differs_from(first.body).items():
             if name == "keep_text":
-                log_event("setting", name=name, said=said, in_force=held, because="the memory was made so")
+                self._explain(name, said=said, in_force=held, because="the memory was made so")
                 continue
             raise InputError(
                 f"{name} is {said!r} in the configuration, and the memory {self.config.namespace!r} was made "

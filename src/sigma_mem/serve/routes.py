@@ -26,7 +26,6 @@ from sigma_mem.events import Answer
 from sigma_mem.operations import ASK, TABLE, Operation, Role
 from sigma_mem.serve.calls import (
     Context,
-    begin,
     body_response,
     is_short,
     namespace_body,
@@ -363,7 +362,8 @@ def _add_batch(routes: MemoryRoutes) -> None:
         async def take(given: dict[str, Any]) -> dict[str, Any]:
             await asyncio.sleep(0)  # others have their turn between any two items
             try:
-                return {"feedback": (await begin(context, caller, operation, namespace, given))[0]}
+                taken, _ = await perform(context, caller, operation, namespace, given, durable=False)
+                return {"feedback": taken}
             except SigmaMemError as error:
                 return {"error": refusal(error)[1]["error"]}
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -215,9 +216,10 @@ def _allow_connections(connections: int) -> None:
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = connections + _OTHER_FILES
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            with suppress(OSError):  # a filter of system calls may forbid it: then there are fewer
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listening(config: ServerConfig) -> socket.socket:

@@ -7,14 +7,14 @@ import time
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from fastapi.telemetry import TelemetryConfig
@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.extras import require
-from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.config import AlarmKind, Upstream
 from sigma_mem.serve.keys import Principal
 
 LOG = logging.getLogger("sigma_mem.serve")
@@ -161,13 +161,7 @@ class Metrics:
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._decided: dict[str, Counter] = {}
         self.requests = self._counter("requests", "Requests served.", "method", "route", "status")
-        self.seconds = Histogram(
-            "sigma_mem_request_seconds",
-            "Time until a response ended.",
-            ("route",),
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
+        self.seconds = self._histogram("request_seconds", "Time until a response ended.", _SECONDS, "route")
         self.running = 0  # requests; a number of Prometheus's takes a lock to count up and down
         self._gauge("requests_running", "Requests being served.").set_function(lambda: self.running)
         self.decisions = self._counter("decisions", "Decisions made.", "read")
@@ -175,12 +169,11 @@ class Metrics:
         self.upstream_calls = self._counter(
             "upstream_calls", "Calls of the gateway, by the upstream's name.", "peer", "outcome"
         )
-        self.upstream_seconds = Histogram(
-            "sigma_mem_upstream_seconds",
+        self.upstream_seconds = self._histogram(
+            "upstream_seconds",
             "Time until an upstream's answer, or the first event of its stream, was there.",
-            ("peer",),
-            buckets=_SECONDS,
-            registry=self.registry,
+            _SECONDS,
+            "peer",
         )
         self.store_up = self._gauge("store_up", "Whether the store can be written; 0 while it is away.")
         self.store_up.set(1)
@@ -188,11 +181,8 @@ class Metrics:
         self.unrecorded = self._counter(
             "unrecorded", "Decisions made without the store: queued, then recorded or dropped.", "outcome"
         )
-        self.confidence = Histogram(
-            "sigma_mem_confidence",
-            "Probability that the answer served is right, of the gateway's decisions.",
-            buckets=_TENTHS,
-            registry=self.registry,
+        self.confidence = self._histogram(
+            "confidence", "Probability that the answer served is right, of the gateway's decisions.", _TENTHS
         )
         self.cost = self._counter("cost", "What upstreams were paid, in the unit of the prices.", "peer")
         self.trust = self._gauge(
@@ -204,12 +194,23 @@ class Metrics:
         self.circuit_open = self._gauge("circuit_open", "Whether an upstream failed too often.", "peer")
         self.alarms = self._counter("alarms", "Alarms raised.", "kind")
         self.webhooks = self._counter("webhooks", "Messages to webhooks: delivered or failed.", "outcome")
+        # Prometheus sees no increase of a number that was not there before.
+        for counter, values in (
+            (self.unrecorded, ("queued", "recorded", "dropped")),
+            (self.alarms, get_args(AlarmKind)),
+            (self.webhooks, ("delivered", "failed")),
+        ):
+            for value in values:
+                counter.labels(value)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"sigma_mem_{name}", text, labels, registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"sigma_mem_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(f"sigma_mem_{name}", text, labels, buckets=buckets, registry=self.registry)
 
     def served(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request; `route` is a path with names instead of values."""

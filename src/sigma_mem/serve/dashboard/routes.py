@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from importlib.resources import files
 from itertools import islice
 from os import getpid
 from socket import gethostname
@@ -15,6 +14,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from sigma_mem.admin.check import advice
 from sigma_mem.admin.evaluation import report as switch_report
@@ -36,8 +36,7 @@ from sigma_mem.ledger.records import pages_back
 from sigma_mem.memory.rates import wilson
 from sigma_mem.serve.alarms import Alarm
 from sigma_mem.serve.calls import Context, body_response
-from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.guard import needs, principal_of
+from sigma_mem.serve.guard import Access, needs, principal_of
 from sigma_mem.serve.keys import EVERYWHERE
 from sigma_mem.serve.routes import MemoryRoutes, Namespace
 from sigma_mem.serve.telemetry import Minute, quantile
@@ -46,12 +45,6 @@ from sigma_mem.session.history import History
 from sigma_mem.session.trust import votes_together
 from sigma_mem.streams.pool import measured_pool
 
-CONTENT_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -68,46 +61,30 @@ POLICY = "; ".join(
 )
 
 
+class Page(StaticFiles):
+    """The files of the page, each under the policy."""
+
+    access = Access("nobody")
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """A file as a response."""
+        response = super().file_response(*args, **options)
+        response.headers["content-security-policy"] = POLICY
+        return response
+
+
 def page_routes() -> APIRouter:
     """``/dashboard/`` and the files it loads."""
-    routes = APIRouter()
-    content = page_files()
 
     @needs("nobody")
     async def to_page(request: Request) -> Response:
         return RedirectResponse("/dashboard/", 307)
 
-    @needs("nobody")
-    async def page(request: Request) -> Response:
-        return _file_response("index.html", content["index.html"])
-
-    @needs("nobody")
-    async def file(request: Request) -> Response:
-        name = request.path_params["file"]
-        if name not in content:
-            raise RefusedError(404, "not_found", f"the dashboard has no file {name!r}; open /dashboard/")
-        return _file_response(name, content[name])
-
+    routes = APIRouter()
     routes.add_route("/", to_page, include_in_schema=False)
     routes.add_route("/dashboard", to_page, include_in_schema=False)
-    routes.add_route("/dashboard/", page, include_in_schema=False)
-    routes.add_route("/dashboard/{file}", file, include_in_schema=False)
+    routes.mount("/dashboard", Page(packages=[("sigma_mem.serve.dashboard", "static")], html=True))
     return routes
-
-
-def page_files() -> dict[str, bytes]:
-    """The content of every file of the page, by name."""
-    folder = files("sigma_mem.serve.dashboard").joinpath("static")
-    return {file.name: file.read_bytes() for file in folder.iterdir() if _suffix(file.name) in CONTENT_TYPES}
-
-
-def _file_response(name: str, content: bytes) -> Response:
-    headers = {"content-security-policy": POLICY, "content-type": CONTENT_TYPES[_suffix(name)]}
-    return Response(content, headers=headers)
-
-
-def _suffix(name: str) -> str:
-    return name[name.rfind(".") :]
 
 
 # ---- reads: overview, trends, the relation, what to label next

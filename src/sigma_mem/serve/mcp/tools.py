@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from secrets import token_hex
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context as Call
 from mcp.server.mcpserver import MCPServer
@@ -31,21 +31,6 @@ from sigma_mem.wire import finite, to_plain
 
 T = TypeVar("T")
 AnyCall = Call[Any, Any]
-
-
-class ToolMemories(Protocol):
-    """What tools work on."""
-
-    def namespace_of(self, given: str | None) -> str:
-        """The namespace that is meant; without a name, the default one."""
-
-    async def call(
-        self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
-    ) -> T:
-        """Call an operation; returns once what it wrote is on disk."""
-
-    async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
-        """Write to a memory; returns once it is on disk."""
 
 
 class FileMemory:
@@ -111,6 +96,9 @@ class ServiceMemories:
         with _without_address():
             memory = await self._context.memories.get(namespace)
             return await self._context.memories.durable(namespace, memory.slow(write))
+
+
+ToolMemories = FileMemory | ServiceMemories
 
 
 @contextmanager

@@ -82,6 +82,8 @@ export function table(caption, columns, rows, attributes = {}) {
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, whole);
 }
 
+// A second line of a cell, for what belongs to its number: an interval.
+export const under = (text) => el("small", { class: "under" }, text);
 export const empty = (...content) => el("div", { class: "empty" }, ...content);
 export const heading = (title, lead) => [el("h1", { tabindex: "-1" }, title), lead ? el("p", { class: "lead" }, lead) : null];
 
@@ -205,11 +207,11 @@ export function barChart({ label, bins, end, parts, text }) {
 
 // Peers by what a call costs and how often they are right.
 export function costChart(spots) {
-  const box = { width: Math.min(640, document.getElementById("main").clientWidth - 20), height: 320, left: 48, right: 24, top: 12, bottom: 40 };
-  const most = Math.max(...spots.map((s) => s.cost)) || 1;
+  const box = { width: Math.min(800, document.getElementById("main").clientWidth - 20), height: 340, left: 48, right: 24, top: 12, bottom: 40 };
+  const most = roundedUp(Math.max(...spots.map((s) => s.cost)) || 1);
   const x = (cost) => box.left + ((box.width - box.left - box.right) * cost) / most;
   const y = (rate) => box.top + (box.height - box.top - box.bottom) * (1 - rate);
-  const names = placedNames(spots.map((s) => ({ text: shortened(s.peer, 24), x: x(s.cost), y: y(s.prob) + 4, left: x(s.cost) > box.width / 2 })));
+  const names = placedNames(spots.map((s) => ({ text: shortened(s.peer, 30), x: x(s.cost), y: y(s.prob) + 4, top: y(s.interval[1]), bottom: y(s.interval[0]) })), box);
   const anchors = ["start", "middle", "end"];
   return svg("svg", { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", class: "chart wide",
     "aria-label": "Cost of a call against probability of being right; the table below says the same." },
@@ -223,21 +225,30 @@ export function costChart(spots) {
       svg("line", { class: "whisker", x1: x(s.cost), x2: x(s.cost), y1: y(s.interval[0]), y2: y(s.interval[1]) }),
       svg("circle", { class: "dot", cx: x(s.cost), cy: y(s.prob), r: 4 }),
     ]),
-    names.map((n) => svg("text", { class: "name", x: n.x + (n.left ? -8 : 8), y: n.y, "text-anchor": n.left ? "end" : "start" }, n.text)),
+    names.map((n) => svg("text", { class: "name", x: n.x, y: n.y, "text-anchor": n.anchor }, n.text)),
   );
 }
 
-// Names beside their points, from top to bottom, moved down if one would lie on a point or on another name.
-function placedNames(names) {
+// The next of 1, 2, 2.5, 5 and 10 times a power of ten: a number that can be read at the end of an axis.
+function roundedUp(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * [1, 2, 2.5, 5, 10].find((each) => each * power >= value * 0.999);
+}
+
+// Names next to their points: right, left, above or below, wherever no point, interval or other name is; else lower down.
+function placedNames(names, box) {
   const [perLetter, line] = [7, 14];
-  const taken = names.map(({ x, y }) => ({ from: x - 5, to: x + 5, y }));
+  const taken = names.map(({ x, top, bottom }) => ({ from: x - 5, to: x + 5, top, bottom }));
   return names.toSorted((a, b) => a.y - b.y).map((name) => {
     const width = perLetter * name.text.length;
-    const place = { from: name.left ? name.x - 8 - width : name.x + 6, to: name.left ? name.x - 6 : name.x + 8 + width, y: name.y };
-    const inTheWay = () => taken.find((other) => place.from < other.to && other.from < place.to && Math.abs(place.y - other.y) < line);
-    for (let other = inTheWay(); other; other = inTheWay()) place.y = other.y + line;
+    const at = (x, y, anchor) => ({ x, y, anchor, from: anchor === "end" ? x - width : x, to: anchor === "end" ? x : x + width, top: y - line + 3, bottom: y + 3 });
+    const inTheWay = (place) => taken.find((other) => place.from < other.to && other.from < place.to && place.top < other.bottom && other.top < place.bottom);
+    const spots = [[8, name.y, "start"], [-8, name.y, "end"], [-5, name.top - 5, "start"], [5, name.top - 5, "end"], [-5, name.bottom + line, "start"], [5, name.bottom + line, "end"]]
+      .map(([aside, y, anchor]) => at(name.x + aside, y, anchor)).filter(({ from, to }) => from >= box.left && to <= box.width);
+    let place = spots.find((spot) => !inTheWay(spot)) ?? spots.at(-1) ?? at(box.left, name.y, "start");
+    for (let other = inTheWay(place); other; other = inTheWay(place)) place = at(place.x, other.bottom + line, place.anchor);
     taken.push(place);
-    return { ...name, y: place.y };
+    return { ...place, text: name.text };
   });
 }
 

@@ -1,4 +1,4 @@
-import { barChart, bar, count, el, empty, heading, known, money, percent, plural, seconds, table, when } from "./lib.js";
+import { barChart, bar, count, el, empty, heading, known, money, percent, plural, seconds, table, under, when } from "./lib.js";
 
 const HOURS = [["1", "last hour"], ["24", "last 24 hours"], ["168", "last 7 days"], ["720", "last 30 days"]];
 
@@ -20,7 +20,7 @@ export function render({ now, since, memory, service }, api) {
       + "Tasks, labels and spending are those of all processes that share this memory. For all of them together, let Prometheus read /metrics of each.") : null,
     memory && !memory.total.events ? beginning(memory, service, api) : null,
     el("div", { class: "panels" }, charts(memory, service, now)),
-    memory ? byPeer(memory, service, api) : null,
+    byPeer(memory, service, api),
     memory ? changed(memory, service) : null,
     memory?.advice.length ? [el("h2", {}, "Worth doing"), el("ul", { id: "advice" }, memory.advice.map((text) => el("li", {}, text)))] : null,
   ];
@@ -42,7 +42,8 @@ function warnings(memory, service, api) {
       el("a", { href: api.link("decision", change.since) }, "The first decision after the change"), worse ? "warning" : "good"]);
   }
   for (const alarm of service?.alarms.filter((each) => each.ended === null && each.kind !== "drift" && each.kind !== "store") ?? []) {
-    cards.push([`Alarm: ${alarm.kind}${alarm.about ? ` of ${alarm.about}` : ""}${alarm.namespace ? ` in ${alarm.namespace}` : ""}`, `Since ${when(alarm.time)}: ${alarm.text}.`]);
+    const name = { circuit: `Upstream ${alarm.about} fails`, source: `Source ${alarm.about} turned`, budget: "The budget of the day is spent" }[alarm.kind];
+    cards.push([`${name}${alarm.namespace && alarm.namespace !== api.namespace ? ` (${alarm.namespace})` : ""}`, `Since ${when(alarm.time)}: ${alarm.text}.`]);
   }
   if (!cards.length) return null;
   return el("div", { id: "warnings", role: "group", "aria-label": "Warnings" }, cards.map(([name, text, link, kind]) =>
@@ -83,31 +84,34 @@ function charts(memory, service, now) {
   return shown;
 }
 
+// What every peer served, from the memory, and how its upstream does, also while the memory's store is away.
 function byPeer(memory, service, api) {
   const upstreams = service && Object.keys(service.upstreams).length ? service.upstreams : null;
-  const names = [...new Set([...Object.keys(memory.peers), ...Object.keys(upstreams ?? {})])];
-  if (!memory.total.events && !upstreams) return null;
-  const rows = names.map((name) => {
-    const own = memory.peers[name] ?? { events: 0, right: 0, wrong: 0, cost: 0 };
-    const calls = upstreams?.[name];
-    return [name, bar(own.events / Math.max(memory.total.events, 1), count(own.events)), el("span", { class: own.right ? "right" : null }, count(own.right)),
-      own.wrong ? el("a", { class: "wrong", href: api.link("decisions", new URLSearchParams({ peer: name, label: "wrong" }).toString()) }, count(own.wrong)) : "0",
-      money(own.cost), ...(upstreams ? [health(calls), count(calls?.answered), seconds(calls?.median), seconds(calls?.p95), unanswered(calls)] : [])];
-  });
+  if (!memory?.total.events && !upstreams) return null;
+  const names = [...new Set([...Object.keys(memory?.peers ?? {}), ...Object.keys(upstreams ?? {})])];
+  const ours = [["Answers served", "num"], ["Right", "num"], ["Wrong", "num"], ["Spent on it", "num"]];
+  const theirs = [["Upstream", "nowrap"], ["Calls answered", "num"], ["Answer takes", "num"], ["Not answered"]];
+  const rows = names.map((name) => [name, ...(memory ? served(name, memory, api) : []), ...(upstreams ? health(upstreams[name]) : [])]);
   return [el("h2", {}, upstreams ? "Peers and upstreams" : "Peers"),
-    table("What each peer served in this period", [["Peer"], ["Answers served", "num"], ["Right", "num"], ["Wrong", "num"], ["Spent on it", "num"],
-      ...(upstreams ? [["Upstream"], ["Calls answered", "num"], ["Median", "num"], ["95 % within", "num"], ["Not answered", "words"]] : [])],
-    rows, { id: "peers-table" })];
+    table("What each peer served in this period", [["Peer"], ...(memory ? ours : []), ...(upstreams ? theirs : [])], rows, { id: "peers-table" })];
+}
+
+function served(name, memory, api) {
+  const own = memory.peers[name] ?? { events: 0, right: 0, wrong: 0, cost: 0 };
+  return [bar(own.events / Math.max(memory.total.events, 1), count(own.events)), el("span", { class: own.right ? "right" : null }, count(own.right)),
+    own.wrong ? el("a", { class: "wrong", href: api.link("decisions", new URLSearchParams({ peer: name, label: "wrong" }).toString()) }, count(own.wrong)) : "0", money(own.cost)];
 }
 
 function health(calls) {
-  if (!calls) return el("span", { class: "no-label" }, "none");
-  if (known(calls.open_since)) return el("span", { class: "wrong" }, `fails since ${when(calls.open_since)}`);
-  return calls.answered + calls.failed + calls.limited + calls.refused ? el("span", { class: "right" }, "answers") : el("span", { class: "no-label" }, "not called");
+  if (!calls) return [el("span", { class: "no-label" }, "none"), "–", "–", "–"];
+  const called = calls.answered + calls.failed + calls.limited + calls.refused;
+  return [known(calls.open_since) ? [el("span", { class: "wrong" }, "fails"), under(`since ${when(calls.open_since)}`)]
+    : called ? el("span", { class: "right" }, "answers") : el("span", { class: "no-label" }, "not called"),
+  count(calls.answered), known(calls.median) ? [seconds(calls.median), under(`95 % within ${seconds(calls.p95)}`)] : "–", unanswered(calls)];
 }
 
 const REASONS = { failed: "failed", limited: "rate limited", refused: "refused the request" };
-const unanswered = (calls) => Object.entries(REASONS).filter(([name]) => calls?.[name]).map(([name, text]) => `${count(calls[name])} ${text}`).join(", ") || "–";
+const unanswered = (calls) => Object.entries(REASONS).filter(([name]) => calls[name]).map(([name, text]) => `${count(calls[name])} ${text}`).join(", ") || "–";
 
 function changed(memory, service) {
   const ended = service?.alarms.filter((each) => each.kind !== "drift")

@@ -1,6 +1,6 @@
 // What is known of peers and sources: trust, topics, relation, cost, sources.
 
-import { LEAST, asked, bar, choices, costChart, count, el, empty, filters, heading, known, money, number, percent, plural, range, rateChart, seconds, signed, table, tinted, when } from "./lib.js";
+import { LEAST, asked, bar, choices, costChart, count, el, empty, filters, heading, known, money, number, percent, plural, range, rateChart, seconds, signed, table, tinted, under, when } from "./lib.js";
 
 const noLabels = (api) => empty("No label yet, so nothing is known of any peer. ",
   api.mayWrite ? [el("a", { href: api.link("inbox") }, "Label some decisions"), ", or send feedback from your tests and graders."]
@@ -35,7 +35,6 @@ export const trust = {
         el("div", { class: "panels" }, drawn.map((peer) => panel(peer, trend, changed[peer]))), asTable(drawn, trend)] : noLabels(api),
     ];
   },
-  busy: (main) => main.querySelector("form")?.contains(document.activeElement) ?? false,
 };
 
 const changedText = (drift) => (drift ? `${percent(drift.was)} → ${percent(drift.now)} since ${when(drift.time)}, ${percent(drift.confidence)} sure` : "no");
@@ -56,7 +55,7 @@ function asTable(peers, trend) {
   const ends = Array.from({ length: columns }, (_, i) => begin + ((i + 1) * (end - begin)) / columns);
   const rows = peers.map((peer) => [peer, ...ends.map((time) => {
     const point = trend.trends[peer].findLast((p) => p.time <= time);
-    return point ? `${percent(point.right)} (${range(point.interval)})` : "–";
+    return point ? el("td", { class: "num" }, percent(point.right), under(range(point.interval))) : "–";
   })]);
   return el("details", { id: "trend-details" }, el("summary", {}, "The charts as a table"),
     table("Share right up to a time", [["Peer"], ...ends.map((time) => [when(time), "num"])], rows));
@@ -67,11 +66,13 @@ export const topics = {
   load: (api) => api.post("trust", {}),
   render({ peers: overall, topics: by }, api) {
     const names = Object.keys(by).sort();
-    const rows = Object.keys(overall).map((peer) => [peer, topicCell(overall[peer], overall[peer].labels), ...names.map((name) => topicCell(by[name][peer], by[name][peer].effective))]);
+    const peers = Object.keys(overall);
+    const rows = [["all tasks", ...peers.map((peer) => topicCell(overall[peer], overall[peer].labels))],
+      ...names.map((name) => [name, ...peers.map((peer) => topicCell(by[name][peer], by[name][peer].effective))])];
     return [
       heading("Topics", `How often each peer is right, by topic. Grey: fewer than ${LEAST} labels, too few to tell.`),
       names.length ? null : empty("No decision named a topic yet. Pass topic= to route, vote or decide; in the gateway, send the header x-sigma-mem-topic or set rules under [[topics]] in sigma-mem.toml."),
-      table("Peer by topic", [["Peer"], ["All", "num"], ...names.map((name) => [name, "num"])], rows, { id: "heatmap", class: "heat" }),
+      table("Topic by peer", [["Topic"], ...peers.map((peer) => [peer, "num"])], rows, { id: "heatmap", class: "heat" }),
       el("p", { class: "legend", "aria-hidden": "true" }, "0 % right", el("span", { class: "ramp" }), "100 %"),
       Object.values(overall).some((each) => each.labels) ? null : noLabels(api),
     ];
