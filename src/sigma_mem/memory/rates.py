@@ -22,7 +22,8 @@ A claim is what p̂ would be by one estimator alone. Which estimator and which h
 for every peer from the decayed log-likelihood of its labels by the claims that were recorded at decisions.
 Horizons are judged by the last few hundred labels, because peers change. Estimators are judged by as many as
 M remembers: a regression that once separated a peer's bad tasks from its good ones is not forgotten while the
-peer is asked only on the good ones.
+peer is asked only on the good ones. A regression has to gain something with every label: which of many peers
+is the best depends on it, and a paraphrase moves it much more than it moves a kernel mean.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faste
 _LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
 _SURE = 0.2  # below this weight the local claim is left out, so that its noise costs nothing
 _REGRESSION = 0.5  # odds of the regression against the kernel mean beforehand
+_GAIN = 0.02  # log-likelihood that the regression has to gain with every label: it follows wording closely
 
 
 def rate_sums(settings: Settings) -> dict[str, Sum]:
@@ -210,7 +212,8 @@ def claim_weights(sums: Sums, labels: Effective) -> ClaimWeights:
     estimators = likely.shape[1] % (h + 1) if h > 1 else likely.shape[1]  # two with a regression, or none
     if estimators:
         alone = (sums["claims"][:2] * labels.fresh[-2]).T
-        of_regression = _softmax(alone + np.array([0.0, math.log(_REGRESSION)]))[:, 1]
+        alone[:, 1] += math.log(_REGRESSION) - _GAIN * labels.labels[-2]
+        of_regression = _softmax(alone)[:, 1]
     if likely.shape[1] > estimators:
         weights = _softmax(likely[:, estimators:] + _horizon_priors(h))
         unsure = np.where(weights[:, -1] < _SURE, weights[:, -1], 0.0)
