@@ -126,6 +126,11 @@ def shrunk_mean(total: Number, labels: Number, prior: float | FloatArray, streng
     return (total + prior * strength) / (labels + strength)  # type: ignore[return-value]
 
 
+def unshrunk(total: FloatArray, labels: FloatArray, mean: FloatArray) -> FloatArray:
+    """By how much labels alone differ from a mean that was shrunk to a prior; 0 if there are none."""
+    return (total - labels * mean) / (labels + LEAST)
+
+
 def probability(mean: FloatArray) -> FloatArray:
     """½(1 + mean): how often c = 1, if c is 1 or −1 with this mean."""
     return mean * 0.5 + 0.5
