@@ -124,7 +124,7 @@ def reading(prob, effective, **other):
     prob, effective = np.array(prob, dtype=float), np.array(effective, dtype=float)
     mean, none = 2.0 * prob - 1.0, np.zeros(len(prob))
     given = {"claims": None, "recent": effective, "leverage": None, "near": mean, "slowest": mean}
-    given |= dict.fromkeys(("of_local", "of_regression", "pull", "apart"), none)
+    given |= dict.fromkeys(("of_local", "doubt", "of_regression", "pull", "apart"), none)
     return Reading(score=none, effective=effective, prob=prob, labels=effective, **(given | other))
 
 
@@ -150,6 +150,18 @@ def test_a_claim_that_rests_on_recent_labels_is_worth_no_more_than_they_are():
         fast = reading([0.6], [50.0], recent=np.array([9.6]), of_local=np.array([of_local]))
         assert fast.observations[0] == pytest.approx(worth)
         assert fast.interval()[1] >= slow.interval()[1]
+
+
+def test_a_peer_that_recovered_is_not_known_by_all_of_its_labels():
+    """Right, wrong for a while, then right a hundred times: the last ones are what is known of it."""
+    state = SigmaState(["a", "b"], 2)
+    for t in range(400):
+        seen, tick = state.read(PHI), state.begin_event()
+        state.write(PHI, np.array([-1.0 if 150 <= t < 300 else 1.0, 1.0]), tick, claims=seen.claims)
+    recovered, steady = state.read(PHI).observations
+    assert recovered < 0.5 * steady
+    low, high = (end[0] for end in state.read(PHI).interval())
+    assert high - low > 0.05
 
 
 def test_an_interval_reaches_what_labels_alone_say():

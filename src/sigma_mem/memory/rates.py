@@ -166,6 +166,7 @@ class RateReading(NamedTuple):
     of_regression: FloatArray  # weight of the regression against the kernel mean, (P,)
     of_local: FloatArray  # weight of the local claim, (P,)
     horizons: FloatArray  # weight of every horizon and of the local claim, (P, H + 1)
+    doubt: FloatArray  # variance that `change` adds, because faster horizons have fewer labels, (P,)
 
 
 class ClaimWeights(NamedTuple):
@@ -199,7 +200,9 @@ def read_rates(
     (of_regression, horizons), away = weights, rates - rates[-1]
     change = np.add.reduce(horizons.T[:-1] * away)  # term by term, so that equal peers get equal bits
     recent = away[fast_horizon(len(rates))]
-    return RateReading(rates, rates[-1], change, recent, of_regression, horizons[:, -1], horizons)
+    fewer = 1.0 / (n[:-1] + LEAST) - 1.0 / (n[-2] + LEAST)
+    doubt = np.add.reduce(np.square(horizons.T[:-1]) * fewer)
+    return RateReading(rates, rates[-1], change, recent, of_regression, horizons[:, -1], horizons, doubt)
 
 
 def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> float:

@@ -27,6 +27,7 @@ class Reading:
     prob : calibrated competence p̂
     labels : effective number of labels near φ behind p̂, as of each peer's last label
     recent, of_local : the same at the fast rate, and the weight of the claim that rests on them
+    doubt : variance that faster horizons add, which have fewer labels
     near : mean label at φ by the slowest horizon
     slowest : mean label at the slowest horizon, whatever the φ
     claims : what every estimator and horizon claims alone, (P, K), as a ledger keeps it; None for one
@@ -43,6 +44,7 @@ class Reading:
     labels: FloatArray
     recent: FloatArray
     of_local: FloatArray
+    doubt: FloatArray
     near: FloatArray
     slowest: FloatArray
     claims: NDArray[np.float16] | None
@@ -64,7 +66,7 @@ class Reading:
         fewer = (self.labels + LEAST) / (self.recent + LEAST)  # than at the slowest rate
         spread = spread * (1.0 + self.of_local * np.maximum(fewer - 1.0, 0.0))
         between = self.apart / (self.prob * (1.0 - self.prob) + _CERTAIN)
-        out: FloatArray = 1.0 / (spread + between)
+        out: FloatArray = 1.0 / (spread + self.doubt + between)
         return out
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:

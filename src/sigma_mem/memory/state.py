@@ -265,6 +265,7 @@ class SigmaState:
             labels=labels,
             recent=recent,
             of_local=rates.of_local,
+            doubt=rates.doubt,
             near=near,
             slowest=rates.slowest,
             claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
