@@ -13,8 +13,8 @@ def reading(prob, effective):
     prob, labels = np.array(prob, dtype=float), np.array(effective, dtype=float)
     mean, none = 2.0 * prob - 1.0, np.zeros(len(prob))
     return Reading(
-        none, labels, prob, labels, near=mean, slowest=mean, claims=None, of_regression=none, apart=none,
-        leverage=None,
+        none, labels, prob, labels, recent=labels, of_local=none, doubt=none, near=mean, slowest=mean,
+        claims=None, of_regression=none, pull=none, apart=none, leverage=None,
     )  # fmt: skip
 
 

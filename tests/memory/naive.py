@@ -231,7 +231,8 @@ def claim_weights(history, settings):
     for p in range(n_peers):
         said = own[p]
         if settings.regression:
-            odds = np.exp(said[:2] - said[:2].max()) * [1.0, _rates._REGRESSION]
+            pays = said[:2] - [0.0, _rates._GAIN * slowly[p].sum()]
+            odds = np.exp(pays - pays.max()) * [1.0, _rates._REGRESSION]
             of_regression[p], said = odds[1] / odds.sum(), said[2:]
         if n_horizons > 1:
             slower = _rates._SLOWER ** np.arange(n_horizons)

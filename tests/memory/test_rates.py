@@ -290,6 +290,16 @@ def test_before_any_claim_the_slower_horizons_weigh_more_and_the_local_claim_not
     assert 0.0 < found.of_regression[0] < 0.5  # the kernel mean has the benefit of the doubt
 
 
+def test_a_regression_that_hardly_predicts_better_is_left_out_however_many_labels_there_are():
+    sums = Sums(1, rate_sums(SETTINGS))
+    sums["claims"][:2, 0] = -600.0, -595.0  # of a thousand labels
+    for tick in range(1000):
+        w = sums.weights(np.array([float(tick)]), np.ones(1))
+        sums.add("labels", label_rows(np.ones((1, 1)), np.ones((1, 1)), len(sums["labels"]) // 3), w)
+    sums["claims"][:2] /= effective_labels(sums).fresh[-2]
+    assert read(sums).of_regression[0] < 0.01
+
+
 def test_the_local_claim_counts_once_it_is_clearly_better():
     assert read(scored(5, n_labels=2)).of_local[0] == 0.0
     assert read(scored(5, n_labels=20)).of_local[0] > 0.3

@@ -123,8 +123,9 @@ def test_a_read_long_after_the_last_event_says_the_same(days):
 def reading(prob, effective, **other):
     prob, effective = np.array(prob, dtype=float), np.array(effective, dtype=float)
     mean, none = 2.0 * prob - 1.0, np.zeros(len(prob))
-    given = {"claims": None, "of_regression": none, "apart": none, "leverage": None, **other}
-    return Reading(none, effective, prob, effective, near=mean, slowest=mean, **given)
+    given = {"claims": None, "recent": effective, "leverage": None, "near": mean, "slowest": mean}
+    given |= dict.fromkeys(("of_local", "doubt", "of_regression", "pull", "apart"), none)
+    return Reading(score=none, effective=effective, prob=prob, labels=effective, **(given | other))
 
 
 def test_observations_are_labels_near_phi_and_half_of_one_that_is_taken_for_granted():
@@ -141,6 +142,33 @@ def test_where_the_regression_is_believed_its_leverage_counts():
     assert regressed.observations[0] == pytest.approx(5.0)
     half = reading([0.6], [50.0], of_regression=np.full(1, 0.5), leverage=lambda: np.array([0.2]))
     assert half.observations[0] == pytest.approx(1.0 / (0.5 * 0.2 + 0.5 / 50.5))
+
+
+def test_a_claim_that_rests_on_recent_labels_is_worth_no_more_than_they_are():
+    slow = reading([0.6], [50.0])
+    for of_local, worth in ((0.0, 50.5), (0.5, 50.5 / 3.0), (1.0, 50.5 / 5.0)):
+        fast = reading([0.6], [50.0], recent=np.array([9.6]), of_local=np.array([of_local]))
+        assert fast.observations[0] == pytest.approx(worth)
+        assert fast.interval()[1] >= slow.interval()[1]
+
+
+def test_a_peer_that_recovered_is_not_known_by_all_of_its_labels():
+    """Right, wrong for a while, then right a hundred times: the last ones are what is known of it."""
+    state = SigmaState(["a", "b"], 2)
+    for t in range(400):
+        seen, tick = state.read(PHI), state.begin_event()
+        state.write(PHI, np.array([-1.0 if 150 <= t < 300 else 1.0, 1.0]), tick, claims=seen.claims)
+    recovered, steady = state.read(PHI).observations
+    assert recovered < 0.5 * steady
+    low, high = (end[0] for end in state.read(PHI).interval())
+    assert high - low > 0.05
+
+
+def test_an_interval_reaches_what_labels_alone_say():
+    """Twenty right of twenty, shrunk to 0.93: a truth of 0.99 is within it, and so is p̂."""
+    shrunk, alone = reading([0.93], [20.0]), reading([0.93], [20.0], pull=np.array([0.14]))
+    assert shrunk.interval()[1][0] < 0.99 < alone.interval()[1][0]
+    assert alone.interval()[0][0] <= 0.93
 
 
 def test_the_interval_is_wilsons():

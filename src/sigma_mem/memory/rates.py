@@ -22,7 +22,8 @@ A claim is what p̂ would be by one estimator alone. Which estimator and which h
 for every peer from the decayed log-likelihood of its labels by the claims that were recorded at decisions.
 Horizons are judged by the last few hundred labels, because peers change. Estimators are judged by as many as
 M remembers: a regression that once separated a peer's bad tasks from its good ones is not forgotten while the
-peer is asked only on the good ones.
+peer is asked only on the good ones. A regression has to gain something with every label: which of many peers
+is the best depends on it, and a paraphrase moves it much more than it moves a kernel mean.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faste
 _LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
 _SURE = 0.2  # below this weight the local claim is left out, so that its noise costs nothing
 _REGRESSION = 0.5  # odds of the regression against the kernel mean beforehand
+_GAIN = 0.02  # log-likelihood that the regression has to gain with every label: it follows wording closely
 
 
 def rate_sums(settings: Settings) -> dict[str, Sum]:
@@ -124,6 +126,11 @@ def shrunk_mean(total: Number, labels: Number, prior: float | FloatArray, streng
     return (total + prior * strength) / (labels + strength)  # type: ignore[return-value]
 
 
+def unshrunk(total: FloatArray, labels: FloatArray, mean: FloatArray) -> FloatArray:
+    """By how much labels alone differ from a mean that was shrunk to a prior; 0 if there are none."""
+    return (total - labels * mean) / (labels + LEAST)
+
+
 def probability(mean: FloatArray) -> FloatArray:
     """½(1 + mean): how often c = 1, if c is 1 or −1 with this mean."""
     return mean * 0.5 + 0.5
@@ -159,6 +166,7 @@ class RateReading(NamedTuple):
     of_regression: FloatArray  # weight of the regression against the kernel mean, (P,)
     of_local: FloatArray  # weight of the local claim, (P,)
     horizons: FloatArray  # weight of every horizon and of the local claim, (P, H + 1)
+    doubt: FloatArray  # variance that `change` adds, because faster horizons have fewer labels, (P,)
 
 
 class ClaimWeights(NamedTuple):
@@ -192,7 +200,9 @@ def read_rates(
     (of_regression, horizons), away = weights, rates - rates[-1]
     change = np.add.reduce(horizons.T[:-1] * away)  # term by term, so that equal peers get equal bits
     recent = away[fast_horizon(len(rates))]
-    return RateReading(rates, rates[-1], change, recent, of_regression, horizons[:, -1], horizons)
+    fewer = 1.0 / (n[:-1] + LEAST) - 1.0 / (n[-2] + LEAST)
+    doubt = np.add.reduce(np.square(horizons.T[:-1]) * fewer)
+    return RateReading(rates, rates[-1], change, recent, of_regression, horizons[:, -1], horizons, doubt)
 
 
 def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> float:
@@ -210,7 +220,8 @@ def claim_weights(sums: Sums, labels: Effective) -> ClaimWeights:
     estimators = likely.shape[1] % (h + 1) if h > 1 else likely.shape[1]  # two with a regression, or none
     if estimators:
         alone = (sums["claims"][:2] * labels.fresh[-2]).T
-        of_regression = _softmax(alone + np.array([0.0, math.log(_REGRESSION)]))[:, 1]
+        alone[:, 1] += math.log(_REGRESSION) - _GAIN * labels.labels[-2]
+        of_regression = _softmax(alone)[:, 1]
     if likely.shape[1] > estimators:
         weights = _softmax(likely[:, estimators:] + _horizon_priors(h))
         unsure = np.where(weights[:, -1] < _SURE, weights[:, -1], 0.0)

@@ -26,10 +26,13 @@ class Reading:
     effective : φᵀN_pφ/η, how many labelled events stand behind it now
     prob : calibrated competence p̂
     labels : effective number of labels near φ behind p̂, as of each peer's last label
+    recent, of_local : the same at the fast rate, and the weight of the claim that rests on them
+    doubt : variance that faster horizons add, which have fewer labels
     near : mean label at φ by the slowest horizon
     slowest : mean label at the slowest horizon, whatever the φ
     claims : what every estimator and horizon claims alone, (P, K), as a ledger keeps it; None for one
     of_regression : weight of the regression against the kernel mean
+    pull : by how much labels near φ alone differ from p̂'s mean label, which is shrunk to a prior
     apart : variance of p̂ between the claims that it mixes
     leverage : computes φᵀ(N_p + λI)⁻¹φ; None without regression
     topics : what topics changed of score, effective and p̂; None if none was given
@@ -39,10 +42,14 @@ class Reading:
     effective: FloatArray
     prob: FloatArray
     labels: FloatArray
+    recent: FloatArray
+    of_local: FloatArray
+    doubt: FloatArray
     near: FloatArray
     slowest: FloatArray
     claims: NDArray[np.float16] | None
     of_regression: FloatArray
+    pull: FloatArray
     apart: FloatArray
     leverage: Callable[[], FloatArray] | None
     topics: TopicReading | None = None
@@ -56,10 +63,14 @@ class Reading:
             spread = 1.0 / (self.effective + LEAST)
             if self.leverage is not None:
                 spread += self.of_regression * (self.leverage() - spread)
+        fewer = (self.labels + LEAST) / (self.recent + LEAST)  # than at the slowest rate
+        spread = spread * (1.0 + self.of_local * np.maximum(fewer - 1.0, 0.0))
         between = self.apart / (self.prob * (1.0 - self.prob) + _CERTAIN)
-        out: FloatArray = 1.0 / (spread + between)
+        out: FloatArray = 1.0 / (spread + self.doubt + between)
         return out
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end of p̂'s interval (Wilson, on this many observations)."""
-        return wilson(self.prob, self.observations, z)
+        """Lower and upper end of p̂'s interval: Wilson's, of what labels near φ alone say, and p̂ is in it."""
+        alone = np.minimum(np.maximum(self.prob + 0.5 * self.pull, 0.0), 1.0)
+        low, high = wilson(alone, self.observations, z)
+        return np.minimum(low, self.prob), np.maximum(high, self.prob)

@@ -59,6 +59,7 @@ from sigma_mem.memory.rates import (
     rate_sums,
     read_rates,
     shrunk_mean,
+    unshrunk,
 )
 from sigma_mem.memory.reading import Reading
 from sigma_mem.memory.regression import direction_rows, direction_sum, leverage, solved
@@ -232,11 +233,14 @@ class SigmaState:
         fresh = known.fresh[_SLOWEST]
         labels = seen * fresh
         near = estimate = shrunk_mean(score * fresh, labels, prior, strength)
+        pull = unshrunk(score * fresh, labels, estimate)
         apart, certainty, claims = np.zeros(len(near)), None, np.empty((self._n_claims, len(near)))
+        recent = labels
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
             near = estimate + rates.of_regression * (regressed - estimate)
+            pull = (1.0 - rates.of_regression) * pull
             apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - estimate)
             certainty = partial(self._leverage, phi, now)
             claims[:2] = estimate, regressed
@@ -245,7 +249,8 @@ class SigmaState:
             place = fast_horizon(len(rates.rates))
             by_horizon = np.add(near, rates.rates - rates.slowest, out=claims[-1 - len(rates.rates) : -1])
             fast = known.fresh[place]
-            local = shrunk_mean(found[2] * fast, np.abs(found[3]) * fast, by_horizon[place], strength)
+            recent = np.abs(found[3]) * fast
+            local = shrunk_mean(found[2] * fast, recent, by_horizon[place], strength)
             mean = near + rates.change + rates.of_local * (local - near)
             claims[-1] = local
         claims = bounded(claims)
@@ -258,10 +263,14 @@ class SigmaState:
             effective=seen * decayed,
             prob=probability(mean),
             labels=labels,
+            recent=recent,
+            of_local=rates.of_local,
+            doubt=rates.doubt,
             near=near,
             slowest=rates.slowest,
             claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
             of_regression=rates.of_regression,
+            pull=pull,
             apart=0.25 * apart,
             leverage=certainty,
         )
@@ -285,6 +294,7 @@ class SigmaState:
             score=self._eta * of_topics.score,
             effective=of_topics.effective,
             prob=probability(of_topics.mean),
+            pull=of_topics.pull + of_topics.weights[0] * pull,
             apart=reading.apart + 0.25 * of_topics.apart,
             topics=of_topics,
         )

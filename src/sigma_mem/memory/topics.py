@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.rates import LEAST, bounded, claim_sum, effective, likelihoods, shrunk_mean
+from sigma_mem.memory.rates import LEAST, bounded, claim_sum, effective, likelihoods, shrunk_mean, unshrunk
 from sigma_mem.memory.sums import PEERS, Sum, Sums
 
 SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
@@ -115,6 +115,7 @@ class TopicReading(NamedTuple):
     mean: FloatArray  # (P,)
     claims: NDArray[np.float16]  # mean label by every share, as a ledger keeps it, (P, B)
     weights: FloatArray  # of every share, (B,)
+    pull: FloatArray  # by how much labels on the topics alone differ from the mean, (P,)
     apart: FloatArray  # variance between the claims, (P,)
     spread: FloatArray  # one over the number of labels behind a claim, mixed over shares, (P,)
 
@@ -245,6 +246,7 @@ class Topics:
             weights, strength = (SHARES.max() == SHARES).astype(np.float64), FEW
             near = self._over_topics(sums, near, most)
         claims = shrunk_mean(totals, np.abs(labels), near[:, None], min(strength, FEW))
+        pull = np.add.reduce((weights * unshrunk(totals, np.abs(labels), claims))[:, 1:], axis=-1)
         claims[:, 0] = near  # the text alone
         claims = bounded(claims + change[:, None])
         # Sums term by term and not by BLAS: equal peers get equal bits.
@@ -252,7 +254,8 @@ class Topics:
         mean = np.add.reduce(claims * weights, axis=-1)
         apart = np.add.reduce(np.square(claims - mean[:, None]) * weights, axis=-1)
         spread = np.add.reduce(weights / (np.abs(now[1]) + LEAST), axis=-1)
-        return TopicReading(score, np.abs(seen), mean, claims.astype(np.float16), weights, apart, spread)
+        seen, recorded = np.abs(seen), claims.astype(np.float16)
+        return TopicReading(score, seen, mean, recorded, weights, pull, apart, spread)
 
     def _over_topics(self, sums: Sums, overall: FloatArray, most: FloatArray) -> FloatArray:
         """Every peer's mean label over topics, not over labels: the tasks it was sent count no more, (P,)."""

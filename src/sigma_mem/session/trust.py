@@ -123,7 +123,7 @@ def trust_at(fold: Fold, phi: FloatArray, moment: float, topics: Sequence[str] =
     reading = fold.state.read(phi, moment, topics)
     alone = len(topics) == 1 and not phi.any()
     labels = fold.state.topic_labels(topics[0]) if alone else reading.effective
-    return _trust(fold, reading.prob, labels, reading.observations)
+    return _trust(fold, reading.prob, labels, reading.interval())
 
 
 def trust_overall(fold: Fold, time: float) -> TrustByPeer:
@@ -131,7 +131,7 @@ def trust_overall(fold: Fold, time: float) -> TrustByPeer:
     state = fold.state
     (prob, labels), moment, nothing = state.overall(), state.moment(time), np.zeros(state.rank)
     names = state.topics.names
-    found = _trust(fold, prob, np.abs(labels), np.abs(labels) + 1.0)
+    found = _trust(fold, prob, np.abs(labels), wilson(prob, np.abs(labels) + 1.0))
     found.topics = {name: trust_at(fold, nothing, moment, (name,)) for name in names}
     found.votes = votes_together(state, moment)
     return found
@@ -162,11 +162,11 @@ def votes_together(state: SigmaState, moment: float, peers: Sequence[str] | None
     return min(max(evidence / single, 1.0), most)
 
 
-def _trust(fold: Fold, prob: FloatArray, effective: FloatArray, observations: FloatArray) -> TrustByPeer:
-    low, high = wilson(prob, observations)
-    columns = zip(
-        fold.state.peers, prob.tolist(), low.tolist(), high.tolist(), effective.tolist(), strict=True
-    )
+def _trust(
+    fold: Fold, prob: FloatArray, effective: FloatArray, interval: tuple[FloatArray, FloatArray]
+) -> TrustByPeer:
+    numbers = (column.tolist() for column in (prob, *interval, effective))
+    columns = zip(fold.state.peers, *numbers, strict=True)
     return TrustByPeer(
         {
             peer: PeerTrust(p, (a, b), n, fold.labelled[peer], fold.last_label.get(peer))

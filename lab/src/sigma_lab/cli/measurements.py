@@ -23,6 +23,7 @@ def encoder(
     learn: Annotated[
         Path | None, typer.Option(help="With --paraphrases: the stream that a memory learns from first.")
     ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="With --paraphrases: orders of that stream.")] = 3,
     as_json: Json = False,
 ) -> None:
     """How often an everyday prompt is nearer to its own kind than to another, by encoder and language."""
@@ -37,9 +38,9 @@ def encoder(
     if paraphrases is None or learn is None:
         show_table(encoder_table(encoders), as_json)
         return
-    pairs, stream = load_paraphrases(paraphrases), load_stream(learn).select(seed=0)
+    pairs, stream = load_paraphrases(paraphrases), load_stream(learn)
     with progress_bar() as progress:
-        found = paraphrase_table(encoders, pairs, stream, progress)
+        found = paraphrase_table(encoders, pairs, stream, range(seeds), progress)
     show_table(found, as_json)
 
 

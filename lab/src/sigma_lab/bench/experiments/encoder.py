@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
@@ -64,12 +65,12 @@ def encoder_table(encoders: Mapping[str, Encoder]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Routes of questions and of their paraphrases, by a memory that learned from a stream."""
+    """Routes of questions and of their paraphrases after a stream was learned; means over its orders."""
 
     pairs: int
     same: float  # pairs that go to the same peer
     by_chance: float  # the same, if paraphrases were drawn at random
-    peers: int  # different peers that questions go to
+    peers: float  # different peers that questions go to
     differ: float  # events of the stream at which not all peers were equally right
 
 
@@ -77,22 +78,24 @@ def paraphrase_table(
     encoders: Mapping[str, Encoder],
     pairs: Sequence[tuple[str, str]],
     stream: Stream,
+    seeds: Sequence[int],
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Table:
     """Whether a question in other words goes to the same peer, for every encoder."""
-    found = {name: kept_routes(e, pairs, stream, progress) for name, e in encoders.items()}
+    found = {name: kept_routes(e, pairs, stream, seeds, progress) for name, e in encoders.items()}
     return Table(
         title="Paraphrases",
         values={"stream": stream.name, "encoders": {name: asdict(kept) for name, kept in found.items()}},
         header=["encoder", "same peer", "by chance", "different peers", "peers differ"],
         rows=[
-            [name, f"{kept.same:.1%}", f"{kept.by_chance:.1%}", str(kept.peers), f"{kept.differ:.1%}"]
+            [name, f"{kept.same:.1%}", f"{kept.by_chance:.1%}", f"{kept.peers:.1f}", f"{kept.differ:.1%}"]
             for name, kept in found.items()
         ],
         remarks=[
             f"{len(pairs)} questions and their paraphrases, routed after {len(stream)} events of "
-            f"{stream.name} with {len(stream.peers)} peers. By chance: if every paraphrase were another "
-            "question's. Peers differ: events of the stream at which not all peers were equally right.",
+            f"{stream.name} with {len(stream.peers)} peers, means of {len(seeds)} orders. By chance: if "
+            "every paraphrase were another question's. Peers differ: events of the stream at which not all "
+            "peers were equally right.",
         ],
     )
 
@@ -101,27 +104,28 @@ def kept_routes(
     encoder: Encoder,
     pairs: Sequence[tuple[str, str]],
     stream: Stream,
+    seeds: Sequence[int] = (0,),
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Kept:
-    """Learn from a stream, then route every question and its paraphrase."""
+    """Learn from a stream in several orders, then route every question and its paraphrase."""
     phis = encoder.encode([event.question for event in stream])
-    with SigmaMem(stream.peers, rank=phis.shape[1], keep_text=False) as mem:
-        for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
-            mem.feedback(mem.route(phi=phi), event.correct)
-            if place % 64 == 63:
-                progress(encoder.name, place + 1, len(stream))
-        routes = [
-            [mem.route(phi=phi).peer for phi in encoder.encode([pair[side] for pair in pairs])]
-            for side in (0, 1)
-        ]
-    first, second = (Counter(route) for route in routes)
-    return Kept(
-        pairs=len(pairs),
-        same=float(np.mean([one == other for one, other in zip(*routes, strict=True)])),
-        by_chance=sum(first[peer] * second[peer] for peer in first) / len(pairs) ** 2,
-        peers=len(first),
-        differ=float(np.mean(np.nanmax(stream.labels(), axis=1) > np.nanmin(stream.labels(), axis=1))),
-    )
+    phi_of = {event.id: phi for event, phi in zip(stream, phis, strict=True)}
+    asked = [encoder.encode([pair[side] for pair in pairs]) for side in (0, 1)]
+    found: list[tuple[float, float, float]] = []
+    for place, seed in enumerate(seeds):
+        with SigmaMem(stream.peers, rank=encoder.rank, keep_text=False) as mem:
+            for event in stream.select(seed=seed):
+                mem.feedback(mem.route(phi=phi_of[event.id]), event.correct)
+            first, second = ([mem.route(phi=phi).peer for phi in side] for side in asked)
+        progress(encoder.name, place + 1, len(seeds))
+        counts, others = Counter(first), Counter(second)
+        same = sum(one == other for one, other in zip(first, second, strict=True)) / len(pairs)
+        chance = sum(counts[peer] * others[peer] for peer in counts) / len(pairs) ** 2
+        found.append((same, chance, len(counts)))
+    labels = stream.labels()
+    differ = float(np.mean(np.nanmax(labels, axis=1) > np.nanmin(labels, axis=1)))
+    same, by_chance, peers = (fmean(column) for column in zip(*found, strict=True))
+    return Kept(len(pairs), same, by_chance, peers, differ)
 
 
 def load_paraphrases(path: Path) -> list[tuple[str, str]]:
