@@ -201,3 +201,22 @@ def test_refusals_keep_what_the_upstream_said_unless_it_quotes_what_we_sent():
     for nothing in (b"<html>", b"[]", b"{}", b'{"error": 3}', b'{"detail": [1]}'):
         assert words_in(nothing, []) == ""
     assert len(said("long " * 1000)) == 500
+
+
+REMINDER = "<system-reminder>\nToday is Monday.\n</system-reminder>\n\n"
+AGENTS = "# AGENTS.md instructions for /srv/app\n\n<INSTRUCTIONS>\nUse pytest.\n</INSTRUCTIONS>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "question"),
+    [
+        ([REMINDER, "Count the lines."], "Count the lines."),
+        ([AGENTS, "<environment_context>\n <cwd>/srv</cwd></environment_context>", "Fix it."], "Fix it."),
+        (["What is <INSTRUCTIONS> in </b>?"], "What is <INSTRUCTIONS> in </b>?"),
+        ([REMINDER], REMINDER.strip()),
+    ],
+)
+def test_the_question_is_what_the_user_wrote_and_not_what_a_coding_agent_adds(texts, question):
+    content = [{"type": "text", "text": text} for text in texts]
+    body = {"model": "sigma-mem", "messages": [{"role": "user", "content": content}]}
+    assert MESSAGES.read(body, {}).question() == question

@@ -250,6 +250,7 @@ def test_a_tool_loop_stays_on_its_peer_and_is_one_event(start, loop, spoken, str
     assert said == "3 results"
     assert (len(ids), len(peers)) == (4, 1)
     assert len({memory_of(gateway).decision(id).event for id in ids}) == 1
+    assert memory_of(gateway).explain(ids[-1]).note == "its peer called the tool"
     (peer,) = peers
     raw = json.dumps(gateway.servers[peer].bodies[-1])
     assert '"call_2"' in raw  # the upstream sees its own ids

@@ -189,7 +189,13 @@ LOSSES = [
     ),
     (CHAT, RESPONSES, {"messages": [], "tools": [{"type": "custom", "custom": {}}]}, "tools.custom"),
     (MESSAGES, CHAT, message(stop_sequences=["END"]), "stop_sequences"),
-    (MESSAGES, CHAT, message(thinking={"type": "adaptive"}), "thinking"),
+    (MESSAGES, CHAT, message(thinking={"type": "enabled", "budget_tokens": 2000}), "thinking"),
+    (
+        MESSAGES,
+        CHAT,
+        message(context_management={"edits": [{"type": "clear_tool_uses_20250919"}]}),
+        "context_management",
+    ),
     (MESSAGES, CHAT, message({"type": "thinking", "thinking": "", "signature": ""}), "thinking"),
     (MESSAGES, CHAT, message({"type": "document", "source": {}}), "messages.document"),
     (MESSAGES, CHAT, message(top_k=5), "top_k"),
@@ -201,7 +207,7 @@ LOSSES = [
         "images in the results of tools",
     ),
     (RESPONSES, CHAT, {"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
-    (RESPONSES, CHAT, {"input": "x", "reasoning": {"summary": "auto"}}, "reasoning.summary"),
+    (RESPONSES, CHAT, {"input": "x", "reasoning": {"summary": "detailed"}}, "reasoning.summary"),
     (RESPONSES, CHAT, {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "reasoning"),
     (
         RESPONSES,
@@ -224,6 +230,37 @@ def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
         sent, lost = sent_to(peer, request)
         assert (sent.protocol, lost) == (other, left)
         json.dumps(sent.body)
+
+
+CODING_AGENTS = [
+    (
+        MESSAGES,
+        message(
+            {"type": "text", "text": "Count the lines.", "cache_control": {"type": "ephemeral"}},
+            thinking={"type": "adaptive"},
+            context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+            output_config={"effort": "high"},
+            metadata={"user_id": "{}"},
+        ),
+    ),
+    (
+        RESPONSES,
+        {
+            "input": [{"type": "message", "id": "msg_1", "role": "developer", "content": "Be brief."}],
+            "reasoning": {"summary": "auto"},
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "7",
+            "client_metadata": {},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "body"), CODING_AGENTS, ids=["Claude Code", "Codex"])
+def test_what_a_coding_agent_leaves_to_the_model_is_no_loss(one, body):
+    for other in BODIES:
+        other.request(one.prompt(body, NOTHING), NOTHING)
 
 
 def test_a_request_that_cannot_be_read_is_lost_whatever_is_allowed():

@@ -32,6 +32,7 @@ from sigma_mem.serve.gateway.message import (
     encode_json,
     mapping,
     text_of,
+    without_context,
 )
 from sigma_mem.serve.gateway.protocol import Request, bad_request
 from sigma_mem.serve.memories import ServedMemory
@@ -241,7 +242,8 @@ class Seen:
 
     def said(self) -> list[str]:
         """What the user said, one text for each turn."""
-        texts = (text_of(message.parts).strip() for message in self.messages if message.role == "user")
+        users = (message for message in self.messages if message.role == "user")
+        texts = (without_context(text_of(message.parts)) for message in users)
         return [text for text in texts if text]
 
     def calls(self) -> list[Call]:

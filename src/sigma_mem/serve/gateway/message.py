@@ -5,6 +5,7 @@ with a `ModelReply` and with the deltas of a stream. What has no place is a loss
 """
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
@@ -17,6 +18,8 @@ Lose = Callable[[str], object]  # gets the name of what is lost
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)  # what reading an odd body may raise
 FAILED = "The tool failed:"  # in words, in protocols whose results of tools have no field for it
 Stop = Literal["end", "length", "tool", "sequence", "refusal"]
+_CONTEXT = ("system-reminder", "environment_context", "user_instructions", "INSTRUCTIONS")
+_AGENTS = re.compile(r"^# AGENTS\.md instructions for .*$", re.MULTILINE)
 
 
 def names(text: str) -> frozenset[str]:
@@ -179,6 +182,21 @@ Delta = Text | CallDelta | End  # more of a text, of a call, or the end
 def text_of(parts: Iterable[Part]) -> str:
     """The texts among some parts, as they are."""
     return "".join(part.text for part in parts if isinstance(part, Text))
+
+
+def without_context(text: str) -> str:
+    """What a user wrote, without what Claude Code and Codex put before it: the date, folders, instructions.
+
+    >>> without_context("<system-reminder>Today is Monday.</system-reminder> Count the lines.")
+    'Count the lines.'
+    """
+    for tag in _CONTEXT if "</" in text else ():
+        head, *rest = text.split(f"<{tag}>")
+        for part in rest:
+            inside, closed, after = part.partition(f"</{tag}>")
+            head += after if closed else f"<{tag}>{inside}"
+        text = head
+    return _AGENTS.sub("", text).strip()
 
 
 def new_id(prefix: str) -> str:

@@ -113,21 +113,7 @@ class Policy:
             await self._signals.learn(memory, request, *self._conversations.answered(trail))
         await self._pricing.tell(memory, turn.peers)
         explore = context.config.explore if request.options.explore is None else request.options.explore
-        stays = None if request.in_loop is None else await self._peer_that_gave(request.in_loop, turn)
-        if request.earlier is not None:
-            stays = await self._peer_that_gave(request.earlier, turn)
-            if stays is None:
-                raise bad_request(
-                    f"{request.earlier} is not here, or its peer cannot be asked now; expected the whole "
-                    "conversation in input (previous_response_id)"
-                )
-            turn.candidates = [stays]  # nobody else has what was said before
-        if holder is not None:
-            if holder not in turn.candidates:
-                raise bad_request(
-                    f"only {holder} has the items that input refers to, and it cannot be asked now"
-                )
-            stays, turn.candidates = holder, [holder]
+        stays = await self._peer_that_must_go_on(turn, holder)
         if mode == "observe":
             return await _by_route(turn, False, stays, serves)
         known = self._conversations.find(trail) if stays is None else None
@@ -135,6 +121,8 @@ class Policy:
             explore = False
         if known is not None and model == ROUTE:
             stays = await self._peer_that_goes_on(known, turn)
+        if known is not None and request.options.event == "conversation":
+            turn.join(known.response)
         if model == ROUTE or stays is not None:
             return await _by_route(turn, explore, stays)
         if model == ASK and memory.is_away:  # every step of a panel is a line of the ledger
@@ -153,6 +141,36 @@ class Policy:
                 return each.mode, each.peer or self._usual
         return self._context.config.mode, self._usual
 
+    async def _peer_that_must_go_on(self, turn: Turn, holder: str | None) -> str | None:
+        """The peer that called the tools, gave the response, or has the items that a request refers to."""
+        request, stays = turn.request, None
+        if request.in_loop is not None:
+            stays = await self._peer_that_gave(request.in_loop, turn)
+            turn.held = "its peer called the tool"
+            if stays is not None and request.options.event != "turn":
+                turn.join(request.in_loop)
+        if request.earlier is not None:
+            stays = await self._peer_that_gave(request.earlier, turn)
+            if stays is None:
+                raise bad_request(
+                    f"{request.earlier} is not here, or its peer cannot be asked now; expected the whole "
+                    "conversation in input (previous_response_id)"
+                )
+            turn.held = "only its peer has the response before"
+            if request.options.event == "conversation":
+                turn.join(request.earlier)
+        if holder is not None:
+            if holder not in turn.candidates:
+                raise bad_request(
+                    f"only {holder} has the items that input refers to, and it cannot be asked now"
+                )
+            stays, turn.held = holder, "only its peer has the items"
+        if stays is None:
+            turn.held = ""
+        elif request.earlier is not None or holder is not None:
+            turn.candidates = [stays]  # nobody else has what was said before
+        return stays
+
     async def _peer_that_gave(self, response: str, turn: Turn) -> str | None:
         """The peer that gave an earlier response, if it can still be asked."""
         known = self._conversations.peer_of(turn.memory.namespace, response)
@@ -164,8 +182,9 @@ class Policy:
         """The peer that goes on with the conversation that a request belongs to; None if its peer cannot."""
         if known.peer not in turn.candidates:
             return None
-        topic = turn.request.options.topic
-        trust = await turn.memory.from_state(lambda mem: mem.trust(turn.question, topic=topic), slow=True)
+        trust = await turn.memory.from_state(
+            lambda mem: mem.trust(turn.question, topic=turn.topic), slow=True
+        )
         probs = {peer: trust[peer].prob for peer in turn.candidates}
         peer, turn.held = self._conversations.choose(known, turn.request, probs)
         return peer
@@ -270,13 +289,11 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str =
         A peer that serves whatever the memory chooses; empty to let the memory choose.
     """
     request, calls, options = turn.request, turn.calls, turn.request.options
-    asked: dict[str, Any] = {"after": options.after, "topic": options.topic, "among": turn.candidates}
+    asked: dict[str, Any]
     if stays is None:
-        asked |= {"explore": explore, "max_cost": options.max_cost}
+        asked = {"among": turn.candidates, "explore": explore, "max_cost": options.max_cost}
     else:
-        asked |= {"among": [stays], "note": turn.held or None}
-        if request.in_loop is not None:
-            asked |= {"topic": None, "after": request.in_loop}
+        asked = {"among": [stays], "note": turn.held}
     decision = await turn.decide(SigmaMem.route, **asked)
     allowed = turn.candidates if stays else decision.details["among"]  # those within max_cost
     turn.start_saving()
@@ -327,12 +344,9 @@ async def _by_vote(turn: Turn, judges: Sequence[Judge] = ()) -> Whole:
 
 async def _voted(turn: Turn, completions: Mapping[str, Body], judges: Sequence[Judge] = ()) -> Whole:
     """Vote among whole answers, and reply with the winner's."""
-    options = turn.request.options
     answers = {peer: turn.request.protocol.answer(completion) for peer, completion in completions.items()}
     asked = {"judges": judges} if judges else {}
-    decision = await turn.decide(
-        SigmaMem.vote, options.after, slow=True, answers=answers, topic=options.topic, **asked
-    )
+    decision = await turn.decide(SigmaMem.vote, slow=True, answers=answers, **asked)
     peer = decision.peer or best_first(list(completions), decision.probs)[0]
     return await turn.reply(decision, peer, completions[peer])
 
@@ -341,7 +355,7 @@ async def _affordable(turn: Turn, most: float) -> list[str]:
     """The most trusted candidates that can be asked together for that much."""
 
     def choose(mem: SigmaMem) -> list[str]:
-        trust = mem.trust(turn.question, topic=turn.request.options.topic)
+        trust = mem.trust(turn.question, topic=turn.topic)
         order = best_first(turn.candidates, {peer: trust[peer].prob for peer in turn.candidates})
         return affordable(order, expected_costs(mem, turn.question), most)
 
@@ -382,10 +396,10 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
     panel = await turn.memory.slow(
         lambda mem: mem.ask(
             turn.question,
-            topic=options.topic,
+            topic=turn.topic,
             among=candidates,
             explore=explore,
-            after=options.after,
+            after=turn.after,
             ref=turn.id,
         )
     )

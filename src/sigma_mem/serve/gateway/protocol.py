@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -47,6 +47,7 @@ class Options(BaseModel):
     explore: bool | None = None
     max_cost: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     after: Name | None = None
+    event: Literal["turn", "conversation"] | None = None
     namespace: Name | None = None
 
 
@@ -97,7 +98,8 @@ class Request:
     def question(self) -> str:
         """The text that φ is made of; the kinds of parts that there are, if no message holds a text."""
         try:
-            return question_text(self.items) or "no text"
+            text = question_text(self.items) or "no text"
+            return m.without_context(text) or text
         except InputError:
             contents = [each.get("content") for each in self.items if isinstance(each, dict)]
             parts = [part for content in contents if isinstance(content, list) for part in content]

@@ -378,6 +378,10 @@ class Turn:
         Of the memory.
     candidates : list of str
         Peers of the memory that are upstreams, allowed by the request, can take it without a loss, and work.
+    after, topic
+        The response whose event this one joins, if any; and what the request says of its kind.
+    held : str
+        What held the conversation on its peer.
     kept : bool
         Whether an upstream that keeps responses may keep this one.
     request, calls, memory
@@ -395,7 +399,8 @@ class Turn:
         self._lines: tuple[Line[LineBody], ...] = ()  # of a decision that the store could not take
         self._waiting: Unrecorded | None = None
         self.on_settled: Callable[[str, str, int | None], None] = lambda response, peer, tokens: None
-        self.held = ""  # what held the conversation on its peer
+        self.after, self.topic = calls.request.options.after, calls.request.options.topic
+        self.held = ""
         self.kept = calls.request.body.get("store") is not False
         calls.wants_text = memory.mem.keep_text
 
@@ -413,6 +418,10 @@ class Turn:
             known = [peer for peer in known if peer in among]
         return pool.usable(self.calls.able(known))
 
+    def join(self, response: str | None) -> None:
+        """Make the request part of an earlier response's event, whose topic it has then."""
+        self.after, self.topic = response, None
+
     async def peer_of(self, response: str) -> str | None:
         """The peer that gave an earlier response, by the ledger, if it can still be asked."""
         try:
@@ -425,9 +434,7 @@ class Turn:
         peer = decision.served or decision.peer
         return peer if peer in self.candidates else None
 
-    async def decide(
-        self, verb: Callable[..., Decision], after: str | None = None, slow: bool = False, **asked: Any
-    ) -> Decision:
+    async def decide(self, verb: Callable[..., Decision], slow: bool = False, **asked: Any) -> Decision:
         """Have the memory route or vote; without the store, from the state in memory.
 
         `settle` then reports that. It takes the ledger to find an earlier event (`after`), so that without
@@ -437,8 +444,8 @@ class Turn:
 
         def made(mem: SigmaMem) -> Decision:
             self._epoch = store.epoch(namespace)
-            known = None if mem.journal.suspended else after
-            return verb(mem, self.question, after=known, ref=NewRef(self.id), **asked)
+            after = None if mem.journal.suspended else self.after
+            return verb(mem, self.question, topic=self.topic, after=after, ref=NewRef(self.id), **asked)
 
         try:
             return await self.memory.from_state(made, slow)
