@@ -495,13 +495,24 @@ def report(mem: SigmaMem, *, since: Moment | None = None, until: Moment | None =
     if not counted.any():
         raise InputError("nobody served in this time; expected decisions that chose a peer")
     topics = sorted({topic for some in log.topics for topic in some})
-    every = [_compared(log, counted, None)]
+    prices = _prices(log)
+    every = [_compared(log, counted, None, prices)]
     for topic in topics:
-        every.append(_compared(log, counted & np.array([topic in some for some in log.topics]), topic))
+        of_topic = np.array([topic in some for some in log.topics])
+        every.append(_compared(log, counted & of_topic, topic, prices))
     return SwitchReport(tuple(every))
 
 
-def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compared:
+def _prices(log: Log) -> FloatArray:
+    """The mean, least and most that requests cost which a peer served, (3, P); NaN if it served none."""
+    found = np.full((3, len(log.peers)), math.nan)
+    for column in np.unique(log.served[(log.served >= 0) & np.isfinite(log.paid)]):
+        own = log.paid[(log.served == column) & np.isfinite(log.paid)]
+        found[:, column] = own.mean(), own.min(), own.max()
+    return found
+
+
+def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: FloatArray) -> Compared:
     places = np.flatnonzero(counted)
     kinds = [log.topics[i] for i in places]
     chosen, served = log.chosen[places], log.served[places]
@@ -516,11 +527,10 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compar
     paid, expected = log.paid[places], log.expected[places]
     costs: list[Estimate | None] = [None, None]
     if np.isfinite(paid).any() and np.isfinite(expected).all():
-        top = max(float(np.nanmax(paid)), float(expected.max()))
-        usual = np.full(len(places), np.nanmean(paid))
-        costs[0], _ = stratified(_cells(kinds, served), usual, paid, 0.0, top, most=top)
-        real = np.where(same, paid, math.nan)
-        costs[1], _ = stratified(_cells(kinds, chosen), expected, real, expected, expected, most=top)
+        costs[0] = _cost(
+            _cells(kinds, served), paid, prices[:, served], np.full(len(places), np.nanmean(paid))
+        )
+        costs[1] = _cost(_cells(kinds, chosen), np.where(same, paid, math.nan), prices[:, chosen], expected)
     return Compared(
         topic,
         len(places),
@@ -530,6 +540,12 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compar
         after if labelled else None,
         *costs,
     )
+
+
+def _cost(cells: NDArray[np.intp], paid: FloatArray, usual: FloatArray, unknown: FloatArray) -> Estimate:
+    """The mean cost of requests, some paid for; of the others their peer's `usual` one, (3, T), if known."""
+    mean, least, most = np.where(np.isfinite(usual), usual, unknown)
+    return stratified(cells, mean, paid, least, most, most=float(most.max()))[0]
 
 
 def _cells(kinds: Sequence[tuple[str, ...]], peers: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -549,8 +565,8 @@ def stratified(
 ) -> tuple[Estimate, NDArray[np.bool_]]:
     """The mean of something that is predicted for all, (T,), and observed for some; NaN for the others.
 
-    In every cell the mean error of the prediction on observed events corrects the others. A cell with
-    fewer than two observations is as predicted, and its interval reaches from `low` to `high`. Nothing is
+    In every cell the mean error of the prediction on observed events corrects the others. In a cell with
+    fewer than two observations the others are as predicted, from `low` to `high`. Nothing is
     below 0 or above `most`. Returns which are in cells with observations, too.
 
     >>> cells, predicted = np.array([0, 0, 0, 0]), np.full(4, 0.5)
@@ -566,9 +582,10 @@ def stratified(
         both = own & seen
         size, m = int(own.sum()), int(both.sum())
         if m < _FEWEST:
-            total += float(predicted[own].sum())
-            below += float((predicted - lows)[own].sum())
-            above += float((highs - predicted)[own].sum())
+            guess = np.where(seen, observed, predicted)[own]
+            total += float(guess.sum())
+            below += float(np.maximum(guess - lows[own], 0.0).sum())
+            above += float(np.maximum(highs[own] - guess, 0.0).sum())
             continue
         tried |= own
         error = (observed - predicted)[both]
