@@ -174,7 +174,7 @@ def test_what_a_peer_really_cost_counts_and_not_what_was_expected_at_first():
                 peer, per_output_token=cost[peer] / 5
             )  # five tokens; hundreds are expected at first
         for i, topic in enumerate(("law", "code", "maths", "law", "maths")):
-            made = mem.route(phi=[1.0, 0.0], topic=topic, explore=True)
+            made = mem.route(phi=[1.0, 0.0], topic=topic, among=[PEERS[i % 3]])
             mem.served(made, made.peer, cost=cost[made.peer])
             mem.feedback(made, {made.peer: i % 2 == 0})
         same = report(mem).compared

@@ -122,51 +122,28 @@ def mean_of(terms: FloatArray, effective: float, bounds: tuple[float, float] = (
 
 
 class Log(NamedTuple):
-    """Decisions as arrays; T of them, P peers.
-
-    Attributes
-    ----------
-    peers, events : tuple of str, list of str
-    topics : list of tuple
-    prob, score : array (T, P)
-        p̂ and φᵀMφ, NaN for peers that could not be chosen.
-    observations : array (T, P)
-        How many labels p̂ is worth.
-    chosen, served : int array (T,)
-        −1 for nobody.
-    propensity : array (T,)
-        Of the chosen peer.
-    chances : array (T, P)
-        Of every peer, about; of the chosen one alone if nothing was drawn.
-    right : array (T, P)
-        How right every peer was, from 0 to 1; NaN if there is no label.
-    expected, paid : array (T,)
-        What a call to the chosen peer was expected to cost, and what the calls cost; NaN without a price.
-    reads : list of mapping
-        The peer that every read of an adaptive decision chose.
-    """
+    """Decisions as arrays; T of them, P peers."""
 
     peers: tuple[str, ...]
     events: list[str]
     topics: list[tuple[str, ...]]
-    prob: FloatArray
-    score: FloatArray
-    observations: FloatArray
-    chosen: NDArray[np.intp]
+    prob: FloatArray  # p̂, (T, P); NaN for peers that could not be chosen
+    score: FloatArray  # φᵀMφ, likewise
+    observations: FloatArray  # how many labels p̂ is worth, (T, P)
+    chosen: NDArray[np.intp]  # (T,); −1 for nobody
     served: NDArray[np.intp]
-    propensity: FloatArray
-    chances: FloatArray
-    right: FloatArray
-    expected: FloatArray
-    paid: FloatArray
-    reads: list[Mapping[str, str]]
+    propensity: FloatArray  # of the chosen peer, (T,)
+    chances: FloatArray  # of every peer, about, (T, P); of the chosen one alone if nothing was drawn
+    right: FloatArray  # how right every peer was, from 0 to 1, (T, P); NaN if there is no label
+    expected: FloatArray  # what a call to the chosen peer was expected to cost, (T,); NaN without a price
+    paid: FloatArray  # what the calls cost
+    reads: list[Mapping[str, str]]  # the peer that every read of an adaptive decision chose
 
 
 def read_log(mem: SigmaMem, since: Moment | None = None, until: Moment | None = None) -> Log:
     """One decision of every event: its first route, or the last one before the first label with answers."""
-    first, last = (-math.inf if since is None else seconds_of(since)), math.inf
-    if until is not None:
-        last = seconds_of(until)
+    first = -math.inf if since is None else seconds_of(since)
+    last = math.inf if until is None else seconds_of(until)
     with mem.journal as fold:
         lines = [fold.pool.translated(x) for x in mem.journal.ledger.lines(until=fold.seq)]
         events, peers = events_of(lines, fold.revoked), tuple(sorted(fold.known_peers()))
@@ -200,6 +177,12 @@ def _row(
     labels, right = event.labels().c, np.full(len(peers), math.nan)
     for peer, column in place.items():
         right[column] = 0.5 + 0.5 * event.answer_label(peer, labels)
+    chosen, chances = place.get(body.chosen or "", -1), np.zeros(len(peers))
+    if body.read.startswith("exploring"):
+        rows = np.flatnonzero(np.isfinite(at[1]))
+        chances[rows] = propensities(at[1, rows], at[2, rows] + 1.0)
+    elif chosen >= 0:
+        chances[chosen] = 1.0
     charges = [charge.amount for charge in event.charges.values()]
     expected = body.costs.get(body.chosen or "", (math.nan,))[0]
     return (
@@ -208,25 +191,15 @@ def _row(
         at[1],
         at[0],
         at[2] + 1.0,
-        place.get(body.chosen or "", -1),
+        chosen,
         place.get(served or body.chosen or "", -1),
         body.propensity,
-        _chances(at, place.get(body.chosen or "", -1), body.read.startswith("exploring")),
+        chances,
         right,
         expected,
         math.fsum(charges) if charges else math.nan,
         body.chosen_by_vote(),
     )
-
-
-def _chances(at: FloatArray, chosen: int, drawn: bool) -> FloatArray:
-    """Chance of every peer, (P,), from scores, p̂ and effective sample sizes, (3, P)."""
-    chances, rows = np.zeros(at.shape[1]), np.flatnonzero(np.isfinite(at[1]))
-    if drawn:
-        chances[rows] = propensities(at[1, rows], at[2, rows] + 1.0)
-    elif chosen >= 0:
-        chances[chosen] = 1.0
-    return chances
 
 
 # ---- evaluate
@@ -259,7 +232,7 @@ class Evaluation(Tabular):
             {
                 "read": read,
                 "estimator": name,
-                "value": _plain(each.value),
+                "value": None if math.isnan(each.value) else each.value,
                 "low": each.interval[0],
                 "high": each.interval[1],
                 "effective": each.effective,
@@ -598,10 +571,6 @@ def stratified(
     ends = (total - half - below, total, total + half + above)
     least, value, largest = (min(max(end / n, 0.0), most) for end in ends)
     return Estimate(value, (least, largest), float(effective)), tried
-
-
-def _plain(value: float) -> float | None:
-    return value if value == value else None
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Conversations:
     def __init__(self, upstreams: Iterable[Upstream], value: float, margin: float) -> None:
         self._upstreams = {upstream.name: upstream for upstream in upstreams}
         self._value, self._margin = value, margin
-        self._known: OrderedDict[bytes, Conversation] = OrderedDict()
+        self._known: OrderedDict[bytes | tuple[str, str], Conversation] = OrderedDict()
 
     def find(self, trail: Trail) -> Conversation | None:
         """The conversation that a request goes on with; None for a new one."""
@@ -109,7 +109,7 @@ class Conversations:
         """A peer answered a request, after which it has seen so many tokens."""
         if tokens is None:
             tokens = len(encode_json(trail.request.body)) // _TOKEN
-        for key in (trail.named or trail.turns[-1], _response_key(trail.namespace, response)):
+        for key in (trail.named or trail.turns[-1], (trail.namespace, response)):
             self._known[key] = Conversation(peer, tokens, response)
             self._known.move_to_end(key)
         while len(self._known) > _MOST:
@@ -117,7 +117,7 @@ class Conversations:
 
     def peer_of(self, namespace: str, response: str) -> str | None:
         """The peer that gave a response, if it was lately and in this process."""
-        found = self._known.get(_response_key(namespace, response))
+        found = self._known.get((namespace, response))
         return None if found is None else found.peer
 
     def choose(self, now: Conversation, request: Request, probs: Mapping[str, float]) -> tuple[str, str]:
@@ -184,10 +184,6 @@ class KeptItems:
             for given in (request.items, request.body["input"])
         )
         return replace(request, items=items, body=request.body | {"input": sent}), holder
-
-
-def _response_key(namespace: str, response: str) -> bytes:
-    return blake2b(f"{namespace}\0response\0{response}".encode(), digest_size=16).digest()
 
 
 def _lasting(item: Any) -> Any:

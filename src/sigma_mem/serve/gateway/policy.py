@@ -32,11 +32,12 @@ from sigma_mem.serve.gateway.turn import (
     RESPONSES,
     AnswerStream,
     Calls,
+    EventResponse,
     Turn,
     Whole,
-    events_as_they_come,
     events_when_there,
     json_response,
+    passed_on,
 )
 from sigma_mem.serve.gateway.upstream import Pool, Sent, UpstreamError, price_of
 from sigma_mem.serve.memories import ServedMemory
@@ -130,8 +131,7 @@ class Policy:
         answer = _by_vote(turn, self._judges) if model == VOTE else _by_panel(turn, explore)
         if request.stream:
             return await events_when_there(answer, calls)
-        whole = await answer
-        return json_response(whole.body, whole.headers)
+        return json_response(*await answer)
 
     def _mode(self, topic: str | list[str] | None) -> tuple[str, str]:
         """The mode of a request with these topics, and the peer that serves if it names none."""
@@ -267,7 +267,9 @@ async def _by_name(calls: Calls, peer: str) -> Response:
         if request.stream:
             stream = await calls.stream(peer)
             headers = headers_of({"peer": peer, "attempts": calls.attempts})
-            return events_as_they_come(calls, stream, headers, stamp)
+            return EventResponse(
+                passed_on(calls, stream, stamp), headers, stream.aclose, calls.seconds_left()
+            )
         answer = await calls.complete(peer)
     except UpstreamError as error:
         raise error.refused() from error
@@ -305,8 +307,7 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str =
         with suppress(UpstreamError):  # it is then among the failures of the calls
             if request.stream:
                 return await _routed_stream(turn, decision, await calls.stream(peer))
-            whole = await turn.reply(decision, peer, await calls.complete(peer))
-            return json_response(whole.body, whole.headers)
+            return json_response(*await turn.reply(decision, peer, await calls.complete(peer)))
     raise calls.nobody()
 
 
@@ -317,10 +318,13 @@ async def _routed_stream(turn: Turn, decision: Decision, stream: AnswerStream) -
     except BaseException:
         await stream.aclose()
         raise
-    charge = partial(turn.charge, decision, stream.peer)
+    stamp, charge = (
+        Stamp(turn.id, stream.peer, summary, turn.kept),
+        partial(turn.charge, decision, stream.peer),
+    )
+    events = passed_on(turn.calls, stream, stamp, charge)
     headers = headers_of(summary, without="cost")
-    stamp = Stamp(turn.id, stream.peer, summary, turn.kept)
-    return events_as_they_come(turn.calls, stream, headers, stamp, charge)
+    return EventResponse(events, headers, stream.aclose, turn.calls.seconds_left())
 
 
 # ---- several peers

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from starlette.responses import Response, StreamingResponse
@@ -69,27 +69,7 @@ def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
 
 
 class Calls:
-    """The calls made for one request; answers come back in the client's protocol.
-
-    Attributes
-    ----------
-    attempts : int
-        How many were made.
-    failures : mapping by peer
-        What went wrong with those that gave no answer.
-    left_out : mapping by peer
-        What would have been lost of the request.
-    costs : mapping by peer
-        Of the answers of upstreams that have a price.
-    cost : float
-        Of all of them.
-    seen_tokens : mapping by peer
-        How many tokens of the conversation each peer that answered has seen, its own answer included.
-    texts : mapping by peer
-        What each answered, if that is wanted.
-    usages : list
-        What every answer reports of its tokens.
-    """
+    """The calls made for one request; answers come back in the client's protocol. Mappings are by peer."""
 
     def __init__(self, request: Request, pool: Pool, deadline: float, keep: Keep) -> None:
         self.request, self.pool = request, pool
@@ -97,12 +77,12 @@ class Calls:
         self._keep = keep if keeps else None
         self.attempts = 0
         self.failures: dict[str, UpstreamError] = {}
-        self.left_out: dict[str, str] = {}
-        self.costs: dict[str, float] = {}
-        self.cost = 0.0
-        self.seen_tokens: dict[str, int] = {}
+        self.left_out: dict[str, str] = {}  # what would have been lost of the request
+        self.costs: dict[str, float] = {}  # of answers of upstreams that have a price
+        self.cost = 0.0  # of all of them
+        self.seen_tokens: dict[str, int] = {}  # of the conversation, the peer's own answer included
         self.wants_text, self.texts = False, dict[str, str]()
-        self.usages: list[object] = []
+        self.usages: list[object] = []  # as the answers report them
         self._sent: dict[str, Sent] = {}
         self._clock = asyncio.get_running_loop().time
         self._ends = self._clock() + deadline
@@ -249,28 +229,11 @@ _COMMENT = b": the peers are being asked\n\n"  # clients and proxies see that th
 _EVERY = 1.0  # seconds between comments
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole answer under our names, and the headers that go with it."""
-
-    body: Body
-    headers: Mapping[str, str]
+Whole = tuple[Body, Mapping[str, str]]  # an answer under our names, and the headers that go with it
 
 
-def events_as_they_come(
-    calls: Calls,
-    stream: AnswerStream,
-    headers: Mapping[str, str],
-    stamp: Stamp,
-    charge: Callable[[], Awaitable[None]] | None = None,
-) -> Response:
-    """A peer's stream, passed on."""
-    events = _passed_on(calls, stream, stamp, charge)
-    return EventResponse(events, headers, stream.aclose, calls.seconds_left() + _EVERY)
-
-
-async def _passed_on(
-    calls: Calls, stream: AnswerStream, stamp: Stamp, charge: Callable[[], Awaitable[None]] | None
+async def passed_on(
+    calls: Calls, stream: AnswerStream, stamp: Stamp, charge: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[bytes]:
     """The peer's events under our names; an error in the middle is an event too."""
     request, protocol, summary = calls.request, calls.request.protocol, stamp.summary
@@ -309,8 +272,8 @@ async def events_when_there(answer: Coroutine[Any, Any, Whole], calls: Calls) ->
     except asyncio.CancelledError:
         task.cancel()
         raise
-    headers = task.result().headers if task.done() else {}
-    return EventResponse(_awaited(task, calls.request), headers, stop, calls.seconds_left() + _EVERY)
+    headers = task.result()[1] if task.done() else {}
+    return EventResponse(_awaited(task, calls.request), headers, stop, calls.seconds_left())
 
 
 async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator[bytes]:
@@ -319,7 +282,7 @@ async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator
         yield _COMMENT
         await asyncio.wait((task,), timeout=_EVERY)
     try:
-        body = task.result().body
+        body, _ = task.result()
     except SigmaMemError as error:
         status, found, _ = refusal(error)
         yield protocol.event(protocol.failure(str(error), found["error"]["code"], status))
@@ -338,7 +301,7 @@ def json_response(body: object, headers: Mapping[str, str]) -> Response:
 class EventResponse(StreamingResponse):
     """Server-sent events; whatever happens to the client, their origin is closed.
 
-    A client that has not read all of them some seconds after the start is left.
+    A client that has not read all of them when the time is over is left.
     """
 
     def __init__(
@@ -356,7 +319,7 @@ class EventResponse(StreamingResponse):
         """Send the events, then close."""
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self._seconds + _EVERY):
                     await super().__call__(scope, receive, send)
         finally:
             await self._close()
@@ -368,27 +331,12 @@ class EventResponse(StreamingResponse):
 class Turn:
     """One request that the memory decides.
 
-    Attributes
-    ----------
-    id : str
-        Of the response; the `ref` of the decision.
-    question : str
-        The text that φ is made of.
-    peers : tuple of str
-        Of the memory.
-    candidates : list of str
-        Peers of the memory that are upstreams, allowed by the request, can take it without a loss, and work.
-    after, topic
-        The response whose event this one joins, if any; and what the request says of its kind.
-    held : str
-        What held the conversation on its peer.
-    kept : bool
-        Whether an upstream that keeps responses may keep this one.
-    request, calls, memory
+    Candidates are peers of the memory that are upstreams, allowed by the request, can take it without a loss,
+    and work.
     """
 
     def __init__(self, context: Context, calls: Calls, memory: ServedMemory, peers: tuple[str, ...]) -> None:
-        self.id = new_id(calls.request.protocol.prefix)
+        self.id = new_id(calls.request.protocol.prefix)  # of the response; the `ref` of the decision
         self.request, self.calls, self.memory = calls.request, calls, memory
         self.question = calls.request.question()
         self.peers = peers
@@ -400,16 +348,13 @@ class Turn:
         self._waiting: Unrecorded | None = None
         self.on_settled: Callable[[str, str, int | None], None] = lambda response, peer, tokens: None
         self.after, self.topic = calls.request.options.after, calls.request.options.topic
-        self.held = ""
-        self.kept = calls.request.body.get("store") is not False
+        self.held = ""  # what held the conversation on its peer
+        self.kept = calls.request.body.get("store") is not False  # by an upstream that keeps responses
         calls.wants_text = memory.mem.keep_text
 
     def _candidates(self) -> list[str]:
         pool, among = self.calls.pool, self.request.options.among
-        known = []
-        for peer in self.peers:
-            if peer in pool.peers:
-                known.append(peer)
+        known = [peer for peer in self.peers if peer in pool.peers]
         if not known:
             raise bad_request(f"no upstream is a peer of {self.memory.namespace!r}; add them to it first")
         if among is not None:
@@ -520,4 +465,4 @@ class Turn:
         if len(self.calls.usages) > 1:  # what all that answered used together
             answer = answer | {"usage": summed_usage(self.calls.usages)}
         stamped = self.request.protocol.stamped(answer, Stamp(self.id, peer, summary, self.kept))
-        return Whole(stamped, headers_of(summary))
+        return stamped, headers_of(summary)
