@@ -169,6 +169,20 @@ def test_a_result_of_a_tool_that_failed_says_so_in_words_to_others():
     assert [part["text"] for part in item["output"]] == ["The tool failed:", "no such file"]
 
 
+def test_images_that_a_tool_gave_come_after_its_result_in_a_chat():
+    blocks = [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "a"}, SHOT]}]
+    blocks += [{"type": "tool_result", "tool_use_id": "2", "content": "b"}, {"type": "text", "text": "And?"}]
+    one, two, shown = CHAT.request(MESSAGES.prompt(message(*blocks), NOTHING), NOTHING)["messages"]
+    assert [part["text"] for part in one["content"]] == [
+        "a",
+        "The images of this result are in the user's next message.",
+    ]
+    assert (one["role"], two["content"], shown["role"]) == ("tool", "b", "user")
+    said, of, image = shown["content"]
+    assert (said["text"], of["text"]) == ("And?", "The images of the result 1:")
+    assert image["image_url"]["url"] == PIXEL
+
+
 def message(*blocks, **more):
     return {"max_tokens": 9, "messages": [{"role": "user", "content": list(blocks)}], **more}
 
@@ -200,12 +214,6 @@ LOSSES = [
     (MESSAGES, CHAT, message({"type": "document", "source": {}}), "messages.document"),
     (MESSAGES, CHAT, message(top_k=5), "top_k"),
     (MESSAGES, CHAT, message(tools=[{"type": "bash_20250124", "name": "bash"}]), "tools.bash_20250124"),
-    (
-        MESSAGES,
-        CHAT,
-        message({"type": "tool_result", "tool_use_id": "1", "content": [SHOT]}),
-        "images in the results of tools",
-    ),
     (RESPONSES, CHAT, {"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
     (RESPONSES, CHAT, {"input": "x", "reasoning": {"summary": "detailed"}}, "reasoning.summary"),
     (RESPONSES, CHAT, {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "reasoning"),
