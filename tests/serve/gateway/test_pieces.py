@@ -12,7 +12,7 @@ from hypothesis import given
 from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.gateway.message import Usage, summed_usage
 from sigma_mem.serve.gateway.protocol import Stamp, marked, without_marks
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES, Calls
 from sigma_mem.serve.gateway.upstream import Circuit, EventParser, Pool, price_of, words_in
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
@@ -220,3 +220,25 @@ def test_the_question_is_what_the_user_wrote_and_not_what_a_coding_agent_adds(te
     content = [{"type": "text", "text": text} for text in texts]
     body = {"model": "sigma-mem", "messages": [{"role": "user", "content": content}]}
     assert MESSAGES.read(body, {}).question() == question
+
+
+def test_other_requests_have_their_turn_between_translations():
+    names, ticks = ["ann", "bob", "cat"], 0
+    upstreams = [Upstream(name=name, base_url="http://127.0.0.1/v1") for name in names]
+    request = MESSAGES.read({"model": "sigma-mem", "messages": [{"role": "user", "content": "?"}]}, {})
+
+    async def others():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async def run():
+        pool = Pool(upstreams, lambda *_: None, lambda *_: None)
+        meanwhile = asyncio.create_task(others())
+        found = await Calls(request, pool, 9.0, lambda *_: None).able(names)
+        meanwhile.cancel()
+        return found
+
+    assert asyncio.run(run()) == names
+    assert ticks >= len(names)

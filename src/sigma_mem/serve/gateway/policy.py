@@ -108,6 +108,7 @@ class Policy:
         if mode == "observe" and serves not in peers:
             return await _by_name(calls, serves)  # there is no decision to make for this memory
         turn = Turn(context, calls, memory, peers)
+        await turn.find_candidates()
         trail = Trail(namespace, request)
         turn.on_settled = partial(self._conversations.remember, trail)
         if context.config.signals:
@@ -261,7 +262,7 @@ def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | No
 
 async def _by_name(calls: Calls, peer: str) -> Response:
     """Pass a request through to the peer that it names: nothing is decided and nothing is recorded."""
-    calls.able([peer])
+    await calls.able([peer])
     request, stamp = calls.request, Stamp(None, peer)
     try:
         if request.stream:
@@ -300,7 +301,7 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str =
     allowed = turn.candidates if stays else decision.details["among"]  # those within max_cost
     turn.start_saving()
     if observe:
-        calls.able([observe])
+        await calls.able([observe])
     for peer in [observe] if observe else best_first(allowed, decision.probs, decision.peer):
         if not calls.seconds_left():
             break

@@ -91,16 +91,17 @@ class Calls:
         """Until the deadline."""
         return max(0.0, self._ends - self._clock())
 
-    def able(self, names: Iterable[str]) -> list[str]:
+    async def able(self, names: Iterable[str]) -> list[str]:
         """The peers that can be sent the request without a loss; RefusedError if none can.
 
-        Of the others `left_out` says why.
+        Of the others `left_out` says why. Other requests have their turn between two translations.
         """
         found = []
         for name in names:
             settings, lost = self.pool.peers[name].settings, list[str]()
             if self.request.protocol.name not in settings.protocols:
                 self._sent[name], lost = sent_to(settings, self.request)
+                await asyncio.sleep(0)
             if lost:
                 self.left_out[name] = f"would lose {', '.join(lost)}"
             else:
@@ -340,7 +341,7 @@ class Turn:
         self.request, self.calls, self.memory = calls.request, calls, memory
         self.question = calls.request.question()
         self.peers = peers
-        self.candidates = self._candidates()
+        self.candidates: list[str] = []
         self._memories, self._metrics = context.memories, context.metrics
         self._epoch = context.memories.store.epoch(memory.namespace)
         self._saving: asyncio.Future[Any] | None = None
@@ -352,7 +353,8 @@ class Turn:
         self.kept = calls.request.body.get("store") is not False  # by an upstream that keeps responses
         calls.wants_text = memory.mem.keep_text
 
-    def _candidates(self) -> list[str]:
+    async def find_candidates(self) -> None:
+        """Find out who can be asked; RefusedError if nobody can."""
         pool, among = self.calls.pool, self.request.options.among
         known = [peer for peer in self.peers if peer in pool.peers]
         if not known:
@@ -361,7 +363,7 @@ class Turn:
             if unknown := sorted(set(among) - set(known)):
                 raise bad_request(f"among names {unknown[0]!r}; expected some of {known}")
             known = [peer for peer in known if peer in among]
-        return pool.usable(self.calls.able(known))
+        self.candidates = pool.usable(await self.calls.able(known))
 
     def join(self, response: str | None) -> None:
         """Make the request part of an earlier response's event, whose topic it has then."""
