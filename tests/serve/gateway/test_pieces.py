@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from serve.gateway.upstreams import says
 from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.gateway.message import Usage, summed_usage
 from sigma_mem.serve.gateway.protocol import Stamp, marked, without_marks
@@ -242,3 +243,12 @@ def test_other_requests_have_their_turn_between_translations():
 
     assert asyncio.run(run()) == names
     assert ticks >= len(names)
+
+
+def test_what_the_first_question_needs_is_loaded_before_it_comes(start):
+    """So that it holds up nobody, whatever its language is."""
+    from sigma_mem.encode import glossary
+
+    glossary._tables.cache_clear()
+    start({"ann": says("391")})
+    assert glossary._tables.cache_info().currsize == 1
