@@ -77,14 +77,8 @@ class Trail:
 class Conversations:
     """Which peer each conversation is on.
 
-    Parameters
-    ----------
-    upstreams : iterable of Upstream
-    value : float
-        What a right answer is worth, in the unit of the prices; with 0 only a better peer that costs less is
-        worth a switch.
-    margin : float
-        How much better than the present one another peer must be, against going back and forth.
+    `value` is what a right answer is worth, in the unit of the prices; with 0 only a better peer that costs
+    less is worth a switch. `margin` is how much better it must be, against going back and forth.
     """
 
     def __init__(self, upstreams: Iterable[Upstream], value: float, margin: float) -> None:

@@ -100,32 +100,20 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A whole request.
-
-    Attributes
-    ----------
-    messages, tools
-    choice : str, optional
-        "auto", "none", "required", or "named": the tool `named` must be called.
-    parallel : bool, optional
-        Whether several tools may be called at once.
-    format : mapping, optional
-        What the answer must look like: ``{"type": "json_schema", "name": …, "schema": …}``, or
-        ``{"type": "json_object"}``.
-    """
+    """A whole request."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
-    choice: str | None = None
+    choice: str | None = None  # "auto", "none", "required", or "named": the tool `named` must be called
     named: str = ""
-    parallel: bool | None = None
+    parallel: bool | None = None  # whether several tools may be called at once
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     stop: list[str] | None = None
     effort: str | None = None
     verbosity: str | None = None
-    format: Body | None = None
+    format: Body | None = None  # {"type": "json_schema", "name": …, "schema": …}, or {"type": "json_object"}
 
 
 PLAIN = names("parallel max_tokens temperature top_p stop effort verbosity format")  # fields that are a value

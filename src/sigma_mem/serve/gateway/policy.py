@@ -49,11 +49,7 @@ from sigma_mem.session.panel import Panel
 class Policy:
     """Answers requests over the upstreams of a service.
 
-    Attributes
-    ----------
-    pool : Pool
-    models : list of str
-        Every name that a request's `model` may have; none without upstreams.
+    `models` is every name that a request's `model` may have; none without upstreams.
     """
 
     def __init__(self, context: Context) -> None:
@@ -113,9 +109,12 @@ class Policy:
         turn.on_settled = partial(self._conversations.remember, trail)
         if context.config.signals:
             await self._signals.learn(memory, request, *self._conversations.answered(trail))
-        await self._pricing.tell(memory, turn.peers)
+        if self._pricing.priced:
+            await self._pricing.tell(memory, turn.peers)
         explore = context.config.explore if request.options.explore is None else request.options.explore
-        stays = await self._peer_that_must_go_on(turn, holder)
+        stays = None
+        if request.in_loop or request.earlier or holder:
+            stays = await self._peer_that_must_go_on(turn, holder)
         if mode == "observe":
             return await _by_route(turn, False, stays, serves)
         known = self._conversations.find(trail) if stays is None else None
@@ -281,15 +280,7 @@ async def _by_name(calls: Calls, peer: str) -> Response:
 async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str = "") -> Response:
     """Route, ask the chosen peer and, if it fails before its first byte, the next best.
 
-    Parameters
-    ----------
-    turn : Turn
-    explore : bool
-        Whether peers that are not the best so far are tried as well.
-    stays : str, optional
-        The peer that goes on with the conversation, if it can.
-    observe : str
-        A peer that serves whatever the memory chooses; empty to let the memory choose.
+    `stays` goes on with the conversation, if it can; `observe` serves whatever the memory chooses.
     """
     request, calls, options = turn.request, turn.calls, turn.request.options
     asked: dict[str, Any]
@@ -434,12 +425,12 @@ class Pricing:
     """Tells a memory what its peers cost, once; prices that the configuration leaves out stay."""
 
     def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self._priced = [upstream for upstream in upstreams if upstream.has_price]
+        self.priced = [upstream for upstream in upstreams if upstream.has_price]
         self._told: dict[str, tuple[str, ...]] = {}
 
     async def tell(self, memory: ServedMemory, peers: tuple[str, ...]) -> None:
         """Set the prices of this memory's peers, unless that was done for the same pool."""
-        if self._priced and self._told.get(memory.namespace) != peers and not memory.is_away:
+        if self._told.get(memory.namespace) != peers and not memory.is_away:
             try:
                 await memory.slow(self._set_prices)
             except StoreError as error:
@@ -448,7 +439,7 @@ class Pricing:
             self._told[memory.namespace] = peers
 
     def _set_prices(self, mem: SigmaMem) -> None:
-        for upstream in self._priced:
+        for upstream in self.priced:
             if upstream.name in mem.peers:
                 mem.set_price(
                     upstream.name,

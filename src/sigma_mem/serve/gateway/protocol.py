@@ -171,7 +171,9 @@ class Protocol(ABC):
                 topics = fitting(_system_prompt(body, items), _tools(body))
             if topics:
                 options = options_in({**options.model_dump(exclude_none=True), "topic": topics})
-        forwarded = {name: headers.get(name, usual) for name, usual in self.headers.items()}
+        forwarded = {}
+        for name, usual in self.headers.items():
+            forwarded[name] = headers.get(name, usual)
         return Request(
             self,
             sent,
@@ -374,7 +376,11 @@ def options_in(given: object) -> Options:
 
 def trace_of(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of a request by which calls made for it can be found."""
-    return {name: headers[name] for name in _TRACE if name in headers}
+    found = {}
+    for name in _TRACE:
+        if name in headers:
+            found[name] = headers[name]
+    return found
 
 
 def _system_prompt(body: Body, items: Sequence[Any]) -> str:

@@ -356,7 +356,7 @@ class Turn:
     async def find_candidates(self) -> None:
         """Find out who can be asked; RefusedError if nobody can."""
         pool, among = self.calls.pool, self.request.options.among
-        known = [peer for peer in self.peers if peer in pool.peers]
+        known = list(filter(pool.peers.__contains__, self.peers))
         if not known:
             raise bad_request(f"no upstream is a peer of {self.memory.namespace!r}; add them to it first")
         if among is not None:
