@@ -1,6 +1,5 @@
 """``model="sigma-mem/ask"``: only as many peers as needed."""
 
-
 from serve.gateway.conftest import ASK, ask, memory_of
 from serve.gateway.upstreams import breaks_off, fails, says
 
