@@ -166,6 +166,30 @@ def test_a_peer_that_never_served_is_reported_as_untried():
         assert total.right_after.interval[1] - total.right_after.interval[0] > 0.1
 
 
+def test_what_a_peer_really_cost_counts_and_not_what_was_expected_at_first():
+    cost = {"ann": 1e-5, "bob": 2e-5, "cat": 3e-5}
+    with SigmaMem(PEERS, rank=2) as mem:
+        for peer in PEERS:
+            mem.set_price(
+                peer, per_output_token=cost[peer] / 5
+            )  # five tokens; hundreds are expected at first
+        for i, topic in enumerate(("law", "code", "maths", "law", "maths")):
+            made = mem.route(phi=[1.0, 0.0], topic=topic, among=[PEERS[i % 3]])
+            mem.served(made, made.peer, cost=cost[made.peer])
+            mem.feedback(made, {made.peer: i % 2 == 0})
+        same = report(mem).compared
+        for each in same:
+            assert each.elsewhere == 0
+            assert each.right_after.value == pytest.approx(each.right_before.value)
+            assert each.cost_after.value == pytest.approx(each.cost_before.value)
+        made = mem.route(phi=[1.0, 0.0], topic="art")
+        other = next(peer for peer in PEERS if peer != made.peer)
+        mem.served(made, other, cost=cost[other])
+        art = next(each for each in report(mem).compared if each.topic == "art")
+    assert (art.untried, art.cost_before.value) == (1, pytest.approx(cost[other]))
+    assert art.cost_after.value == pytest.approx(cost[made.peer])
+
+
 def test_a_report_without_labels_counts_requests_and_claims_no_accuracy():
     with SigmaMem(PEERS, rank=2) as mem:
         mem.route(phi=[1.0, 0.0], topic="law")

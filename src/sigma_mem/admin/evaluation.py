@@ -122,51 +122,28 @@ def mean_of(terms: FloatArray, effective: float, bounds: tuple[float, float] = (
 
 
 class Log(NamedTuple):
-    """Decisions as arrays; T of them, P peers.
-
-    Attributes
-    ----------
-    peers, events : tuple of str, list of str
-    topics : list of tuple
-    prob, score : array (T, P)
-        p̂ and φᵀMφ, NaN for peers that could not be chosen.
-    observations : array (T, P)
-        How many labels p̂ is worth.
-    chosen, served : int array (T,)
-        −1 for nobody.
-    propensity : array (T,)
-        Of the chosen peer.
-    chances : array (T, P)
-        Of every peer, about; of the chosen one alone if nothing was drawn.
-    right : array (T, P)
-        How right every peer was, from 0 to 1; NaN if there is no label.
-    expected, paid : array (T,)
-        What a call to the chosen peer was expected to cost, and what the calls cost; NaN without a price.
-    reads : list of mapping
-        The peer that every read of an adaptive decision chose.
-    """
+    """Decisions as arrays; T of them, P peers."""
 
     peers: tuple[str, ...]
     events: list[str]
     topics: list[tuple[str, ...]]
-    prob: FloatArray
-    score: FloatArray
-    observations: FloatArray
-    chosen: NDArray[np.intp]
+    prob: FloatArray  # p̂, (T, P); NaN for peers that could not be chosen
+    score: FloatArray  # φᵀMφ, likewise
+    observations: FloatArray  # how many labels p̂ is worth, (T, P)
+    chosen: NDArray[np.intp]  # (T,); −1 for nobody
     served: NDArray[np.intp]
-    propensity: FloatArray
-    chances: FloatArray
-    right: FloatArray
-    expected: FloatArray
-    paid: FloatArray
-    reads: list[Mapping[str, str]]
+    propensity: FloatArray  # of the chosen peer, (T,)
+    chances: FloatArray  # of every peer, about, (T, P); of the chosen one alone if nothing was drawn
+    right: FloatArray  # how right every peer was, from 0 to 1, (T, P); NaN if there is no label
+    expected: FloatArray  # what a call to the chosen peer was expected to cost, (T,); NaN without a price
+    paid: FloatArray  # what the calls cost
+    reads: list[Mapping[str, str]]  # the peer that every read of an adaptive decision chose
 
 
 def read_log(mem: SigmaMem, since: Moment | None = None, until: Moment | None = None) -> Log:
     """One decision of every event: its first route, or the last one before the first label with answers."""
-    first, last = (-math.inf if since is None else seconds_of(since)), math.inf
-    if until is not None:
-        last = seconds_of(until)
+    first = -math.inf if since is None else seconds_of(since)
+    last = math.inf if until is None else seconds_of(until)
     with mem.journal as fold:
         lines = [fold.pool.translated(x) for x in mem.journal.ledger.lines(until=fold.seq)]
         events, peers = events_of(lines, fold.revoked), tuple(sorted(fold.known_peers()))
@@ -200,6 +177,12 @@ def _row(
     labels, right = event.labels().c, np.full(len(peers), math.nan)
     for peer, column in place.items():
         right[column] = 0.5 + 0.5 * event.answer_label(peer, labels)
+    chosen, chances = place.get(body.chosen or "", -1), np.zeros(len(peers))
+    if body.read.startswith("exploring"):
+        rows = np.flatnonzero(np.isfinite(at[1]))
+        chances[rows] = propensities(at[1, rows], at[2, rows] + 1.0)
+    elif chosen >= 0:
+        chances[chosen] = 1.0
     charges = [charge.amount for charge in event.charges.values()]
     expected = body.costs.get(body.chosen or "", (math.nan,))[0]
     return (
@@ -208,25 +191,15 @@ def _row(
         at[1],
         at[0],
         at[2] + 1.0,
-        place.get(body.chosen or "", -1),
+        chosen,
         place.get(served or body.chosen or "", -1),
         body.propensity,
-        _chances(at, place.get(body.chosen or "", -1), body.read.startswith("exploring")),
+        chances,
         right,
         expected,
         math.fsum(charges) if charges else math.nan,
         body.chosen_by_vote(),
     )
-
-
-def _chances(at: FloatArray, chosen: int, drawn: bool) -> FloatArray:
-    """Chance of every peer, (P,), from scores, p̂ and effective sample sizes, (3, P)."""
-    chances, rows = np.zeros(at.shape[1]), np.flatnonzero(np.isfinite(at[1]))
-    if drawn:
-        chances[rows] = propensities(at[1, rows], at[2, rows] + 1.0)
-    elif chosen >= 0:
-        chances[chosen] = 1.0
-    return chances
 
 
 # ---- evaluate
@@ -259,7 +232,7 @@ class Evaluation(Tabular):
             {
                 "read": read,
                 "estimator": name,
-                "value": _plain(each.value),
+                "value": None if math.isnan(each.value) else each.value,
                 "low": each.interval[0],
                 "high": each.interval[1],
                 "effective": each.effective,
@@ -495,13 +468,24 @@ def report(mem: SigmaMem, *, since: Moment | None = None, until: Moment | None =
     if not counted.any():
         raise InputError("nobody served in this time; expected decisions that chose a peer")
     topics = sorted({topic for some in log.topics for topic in some})
-    every = [_compared(log, counted, None)]
+    prices = _prices(log)
+    every = [_compared(log, counted, None, prices)]
     for topic in topics:
-        every.append(_compared(log, counted & np.array([topic in some for some in log.topics]), topic))
+        of_topic = np.array([topic in some for some in log.topics])
+        every.append(_compared(log, counted & of_topic, topic, prices))
     return SwitchReport(tuple(every))
 
 
-def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compared:
+def _prices(log: Log) -> FloatArray:
+    """The mean, least and most that requests cost which a peer served, (3, P); NaN if it served none."""
+    found = np.full((3, len(log.peers)), math.nan)
+    for column in np.unique(log.served[(log.served >= 0) & np.isfinite(log.paid)]):
+        own = log.paid[(log.served == column) & np.isfinite(log.paid)]
+        found[:, column] = own.mean(), own.min(), own.max()
+    return found
+
+
+def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: FloatArray) -> Compared:
     places = np.flatnonzero(counted)
     kinds = [log.topics[i] for i in places]
     chosen, served = log.chosen[places], log.served[places]
@@ -516,11 +500,10 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compar
     paid, expected = log.paid[places], log.expected[places]
     costs: list[Estimate | None] = [None, None]
     if np.isfinite(paid).any() and np.isfinite(expected).all():
-        top = max(float(np.nanmax(paid)), float(expected.max()))
-        usual = np.full(len(places), np.nanmean(paid))
-        costs[0], _ = stratified(_cells(kinds, served), usual, paid, 0.0, top, most=top)
-        real = np.where(same, paid, math.nan)
-        costs[1], _ = stratified(_cells(kinds, chosen), expected, real, expected, expected, most=top)
+        costs[0] = _cost(
+            _cells(kinds, served), paid, prices[:, served], np.full(len(places), np.nanmean(paid))
+        )
+        costs[1] = _cost(_cells(kinds, chosen), np.where(same, paid, math.nan), prices[:, chosen], expected)
     return Compared(
         topic,
         len(places),
@@ -530,6 +513,12 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None) -> Compar
         after if labelled else None,
         *costs,
     )
+
+
+def _cost(cells: NDArray[np.intp], paid: FloatArray, usual: FloatArray, unknown: FloatArray) -> Estimate:
+    """The mean cost of requests, some paid for; of the others their peer's `usual` one, (3, T), if known."""
+    mean, least, most = np.where(np.isfinite(usual), usual, unknown)
+    return stratified(cells, mean, paid, least, most, most=float(most.max()))[0]
 
 
 def _cells(kinds: Sequence[tuple[str, ...]], peers: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -549,8 +538,8 @@ def stratified(
 ) -> tuple[Estimate, NDArray[np.bool_]]:
     """The mean of something that is predicted for all, (T,), and observed for some; NaN for the others.
 
-    In every cell the mean error of the prediction on observed events corrects the others. A cell with
-    fewer than two observations is as predicted, and its interval reaches from `low` to `high`. Nothing is
+    In every cell the mean error of the prediction on observed events corrects the others. In a cell with
+    fewer than two observations the others are as predicted, from `low` to `high`. Nothing is
     below 0 or above `most`. Returns which are in cells with observations, too.
 
     >>> cells, predicted = np.array([0, 0, 0, 0]), np.full(4, 0.5)
@@ -566,9 +555,10 @@ def stratified(
         both = own & seen
         size, m = int(own.sum()), int(both.sum())
         if m < _FEWEST:
-            total += float(predicted[own].sum())
-            below += float((predicted - lows)[own].sum())
-            above += float((highs - predicted)[own].sum())
+            guess = np.where(seen, observed, predicted)[own]
+            total += float(guess.sum())
+            below += float(np.maximum(guess - lows[own], 0.0).sum())
+            above += float(np.maximum(highs[own] - guess, 0.0).sum())
             continue
         tried |= own
         error = (observed - predicted)[both]
@@ -581,10 +571,6 @@ def stratified(
     ends = (total - half - below, total, total + half + above)
     least, value, largest = (min(max(end / n, 0.0), most) for end in ends)
     return Estimate(value, (least, largest), float(effective)), tried
-
-
-def _plain(value: float) -> float | None:
-    return value if value == value else None
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,6 +61,13 @@ def test_each_turn_is_an_event_of_its_own_and_two_beginnings_are_two_conversatio
     assert len(first) > 1
 
 
+def test_all_turns_are_one_event_if_the_caller_wants_that(start):
+    gateway = start(four())
+    turns_of(gateway, 3, "one", extra_body={"sigma_mem": {"event": "conversation", "topic": "law"}})
+    (made, *_), events = memory_of(gateway).decisions(3), memory_of(gateway).events
+    assert (events, made.topics) == (1, ("law",))
+
+
 def test_a_conversation_is_known_by_its_header(start):
     gateway = start(four())
     named = {"extra_headers": {"x-sigma-mem-conversation": "c-7"}}

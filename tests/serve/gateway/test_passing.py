@@ -7,14 +7,6 @@ from serve.gateway.conftest import ASK, memory_of
 from serve.gateway.upstreams import cuts_the_stream, fails, says
 
 
-def test_the_models_are_the_ways_to_choose_and_the_peers(shared):
-    names = [model.id for model in shared.client.models.list()]
-    assert names == ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask", "ann", "bob"]
-    assert shared.client.models.retrieve("sigma-mem/vote").owned_by == "sigma-mem"
-    with pytest.raises(openai.NotFoundError):
-        shared.client.models.retrieve("gpt")
-
-
 def test_a_peers_own_name_passes_through_without_a_decision(start):
     gateway = start({"ann": says("391"), "team/bob": says("381")}, peers={"ann": {"output_price": 2.0}})
     create = gateway.client.chat.completions.with_raw_response.create

@@ -9,10 +9,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from serve.gateway.upstreams import says
 from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.gateway.message import Usage, summed_usage
 from sigma_mem.serve.gateway.protocol import Stamp, marked, without_marks
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES, Calls
 from sigma_mem.serve.gateway.upstream import Circuit, EventParser, Pool, price_of, words_in
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
@@ -201,3 +202,53 @@ def test_refusals_keep_what_the_upstream_said_unless_it_quotes_what_we_sent():
     for nothing in (b"<html>", b"[]", b"{}", b'{"error": 3}', b'{"detail": [1]}'):
         assert words_in(nothing, []) == ""
     assert len(said("long " * 1000)) == 500
+
+
+REMINDER = "<system-reminder>\nToday is Monday.\n</system-reminder>\n\n"
+AGENTS = "# AGENTS.md instructions for /srv/app\n\n<INSTRUCTIONS>\nUse pytest.\n</INSTRUCTIONS>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "question"),
+    [
+        ([REMINDER, "Count the lines."], "Count the lines."),
+        ([AGENTS, "<environment_context>\n <cwd>/srv</cwd></environment_context>", "Fix it."], "Fix it."),
+        (["What is <INSTRUCTIONS> in </b>?"], "What is <INSTRUCTIONS> in </b>?"),
+        ([REMINDER], REMINDER.strip()),
+    ],
+)
+def test_the_question_is_what_the_user_wrote_and_not_what_a_coding_agent_adds(texts, question):
+    content = [{"type": "text", "text": text} for text in texts]
+    body = {"model": "sigma-mem", "messages": [{"role": "user", "content": content}]}
+    assert MESSAGES.read(body, {}).question() == question
+
+
+def test_other_requests_have_their_turn_between_translations():
+    names, ticks = ["ann", "bob", "cat"], 0
+    upstreams = [Upstream(name=name, base_url="http://127.0.0.1/v1") for name in names]
+    request = MESSAGES.read({"model": "sigma-mem", "messages": [{"role": "user", "content": "?"}]}, {})
+
+    async def others():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    async def run():
+        pool = Pool(upstreams, lambda *_: None, lambda *_: None)
+        meanwhile = asyncio.create_task(others())
+        found = await Calls(request, pool, 9.0, lambda *_: None).able(names)
+        meanwhile.cancel()
+        return found
+
+    assert asyncio.run(run()) == names
+    assert ticks >= len(names)
+
+
+def test_what_the_first_question_needs_is_loaded_before_it_comes(start):
+    """So that it holds up nobody, whatever its language is."""
+    from sigma_mem.encode import glossary
+
+    glossary._tables.cache_clear()
+    start({"ann": says("391")})
+    assert glossary._tables.cache_info().currsize == 1

@@ -56,20 +56,6 @@ def test_an_id_that_was_just_drawn_is_not_looked_up(start, monkeypatch, model):
     assert memory_of(gateway).decision(answer.id).ref == answer.id
 
 
-def test_the_async_client_too(start):
-    gateway = start({"ann": says("391"), "bob": says("381")})
-
-    async def ask():
-        async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="none") as client:
-            return await asyncio.gather(
-                *(client.chat.completions.create(model="sigma-mem", messages=ASK) for _ in range(8))
-            )
-
-    answers = asyncio.run(ask())
-    assert {a.choices[0].message.content for a in answers} <= {"391", "381"}
-    assert len({a.id for a in answers}) == 8
-
-
 def test_a_stream_passes_chunks_under_our_id_and_the_peers_name(start):
     gateway = start({"ann": says("It is 391")})
     with gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True) as stream:
@@ -138,14 +124,6 @@ def test_namespaces_are_apart(start):
         memory_of(gateway).decision(answer.id)
     with pytest.raises(openai.NotFoundError):
         ask(gateway, namespace="team-c")
-
-
-def test_observing_changes_nothing_and_records_what_would_have_been(start):
-    gateway = start({"ann": says("1"), "bob": says("2")}, mode="observe", usual="bob")
-    answer = ask(gateway)
-    decision = memory_of(gateway).decision(answer.id)
-    assert answer.model == decision.served == "bob"
-    assert decision.peer == "ann"
 
 
 @pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask"])

@@ -169,6 +169,20 @@ def test_a_result_of_a_tool_that_failed_says_so_in_words_to_others():
     assert [part["text"] for part in item["output"]] == ["The tool failed:", "no such file"]
 
 
+def test_images_that_a_tool_gave_come_after_its_result_in_a_chat():
+    blocks = [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "a"}, SHOT]}]
+    blocks += [{"type": "tool_result", "tool_use_id": "2", "content": "b"}, {"type": "text", "text": "And?"}]
+    one, two, shown = CHAT.request(MESSAGES.prompt(message(*blocks), NOTHING), NOTHING)["messages"]
+    assert [part["text"] for part in one["content"]] == [
+        "a",
+        "The images of this result are in the user's next message.",
+    ]
+    assert (one["role"], two["content"], shown["role"]) == ("tool", "b", "user")
+    said, of, image = shown["content"]
+    assert (said["text"], of["text"]) == ("And?", "The images of the result 1:")
+    assert image["image_url"]["url"] == PIXEL
+
+
 def message(*blocks, **more):
     return {"max_tokens": 9, "messages": [{"role": "user", "content": list(blocks)}], **more}
 
@@ -189,19 +203,19 @@ LOSSES = [
     ),
     (CHAT, RESPONSES, {"messages": [], "tools": [{"type": "custom", "custom": {}}]}, "tools.custom"),
     (MESSAGES, CHAT, message(stop_sequences=["END"]), "stop_sequences"),
-    (MESSAGES, CHAT, message(thinking={"type": "adaptive"}), "thinking"),
+    (MESSAGES, CHAT, message(thinking={"type": "enabled", "budget_tokens": 2000}), "thinking"),
+    (
+        MESSAGES,
+        CHAT,
+        message(context_management={"edits": [{"type": "clear_tool_uses_20250919"}]}),
+        "context_management",
+    ),
     (MESSAGES, CHAT, message({"type": "thinking", "thinking": "", "signature": ""}), "thinking"),
     (MESSAGES, CHAT, message({"type": "document", "source": {}}), "messages.document"),
     (MESSAGES, CHAT, message(top_k=5), "top_k"),
     (MESSAGES, CHAT, message(tools=[{"type": "bash_20250124", "name": "bash"}]), "tools.bash_20250124"),
-    (
-        MESSAGES,
-        CHAT,
-        message({"type": "tool_result", "tool_use_id": "1", "content": [SHOT]}),
-        "images in the results of tools",
-    ),
     (RESPONSES, CHAT, {"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
-    (RESPONSES, CHAT, {"input": "x", "reasoning": {"summary": "auto"}}, "reasoning.summary"),
+    (RESPONSES, CHAT, {"input": "x", "reasoning": {"summary": "detailed"}}, "reasoning.summary"),
     (RESPONSES, CHAT, {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "reasoning"),
     (
         RESPONSES,
@@ -224,6 +238,37 @@ def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
         sent, lost = sent_to(peer, request)
         assert (sent.protocol, lost) == (other, left)
         json.dumps(sent.body)
+
+
+CODING_AGENTS = [
+    (
+        MESSAGES,
+        message(
+            {"type": "text", "text": "Count the lines.", "cache_control": {"type": "ephemeral"}},
+            thinking={"type": "adaptive"},
+            context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+            output_config={"effort": "high"},
+            metadata={"user_id": "{}"},
+        ),
+    ),
+    (
+        RESPONSES,
+        {
+            "input": [{"type": "message", "id": "msg_1", "role": "developer", "content": "Be brief."}],
+            "reasoning": {"summary": "auto"},
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "7",
+            "client_metadata": {},
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "body"), CODING_AGENTS, ids=["Claude Code", "Codex"])
+def test_what_a_coding_agent_leaves_to_the_model_is_no_loss(one, body):
+    for other in BODIES:
+        other.request(one.prompt(body, NOTHING), NOTHING)
 
 
 def test_a_request_that_cannot_be_read_is_lost_whatever_is_allowed():

@@ -9,6 +9,7 @@ from sigma_mem.serve.gateway.message import Body, Lose, mapping
 from sigma_mem.serve.gateway.protocol import EventReader, EventWriter, Protocol, Request
 
 _STOPS: dict[str, m.Stop] = {"length": "length", "tool_calls": "tool", "content_filter": "refusal"}
+_BELOW = "The images of this result are in the user's next message."
 _FINISHES = {"length": "length", "tool": "tool_calls", "refusal": "content_filter"}
 
 
@@ -257,9 +258,12 @@ def _written(message: m.Message, lose: Lose) -> Iterator[Body]:
     if list(message.parts) != [*results, *others, *calls] and not calls:  # a text has no place next to calls
         lose("the order of texts and results of tools")
     for result in results:
-        if any(isinstance(part, m.Image) for part in result.parts):
-            lose("images in the results of tools")
-        texts = [m.Text(m.FAILED), *result.parts] if result.failed else result.parts
+        texts = [part for part in result.parts if isinstance(part, m.Text)]
+        if len(texts) < len(result.parts):  # a tool's message has no place for images
+            shown = [part for part in result.parts if isinstance(part, m.Image)]
+            texts.append(m.Text(_BELOW))
+            others = [*others, m.Text(f"The images of the result {result.id}:"), *shown]
+        texts = [m.Text(m.FAILED), *texts] if result.failed else texts
         yield {"role": "tool", "tool_call_id": result.id, "content": _content(texts)}
     if calls:
         content = _content(others) if others else None

@@ -32,6 +32,7 @@ from sigma_mem.serve.gateway.message import (
     encode_json,
     mapping,
     text_of,
+    without_context,
 )
 from sigma_mem.serve.gateway.protocol import Request, bad_request
 from sigma_mem.serve.memories import ServedMemory
@@ -76,20 +77,14 @@ class Trail:
 class Conversations:
     """Which peer each conversation is on.
 
-    Parameters
-    ----------
-    upstreams : iterable of Upstream
-    value : float
-        What a right answer is worth, in the unit of the prices; with 0 only a better peer that costs less is
-        worth a switch.
-    margin : float
-        How much better than the present one another peer must be, against going back and forth.
+    `value` is what a right answer is worth, in the unit of the prices; with 0 only a better peer that costs
+    less is worth a switch. `margin` is how much better it must be, against going back and forth.
     """
 
     def __init__(self, upstreams: Iterable[Upstream], value: float, margin: float) -> None:
         self._upstreams = {upstream.name: upstream for upstream in upstreams}
         self._value, self._margin = value, margin
-        self._known: OrderedDict[bytes, Conversation] = OrderedDict()
+        self._known: OrderedDict[bytes | tuple[str, str], Conversation] = OrderedDict()
 
     def find(self, trail: Trail) -> Conversation | None:
         """The conversation that a request goes on with; None for a new one."""
@@ -108,7 +103,7 @@ class Conversations:
         """A peer answered a request, after which it has seen so many tokens."""
         if tokens is None:
             tokens = len(encode_json(trail.request.body)) // _TOKEN
-        for key in (trail.named or trail.turns[-1], _response_key(trail.namespace, response)):
+        for key in (trail.named or trail.turns[-1], (trail.namespace, response)):
             self._known[key] = Conversation(peer, tokens, response)
             self._known.move_to_end(key)
         while len(self._known) > _MOST:
@@ -116,7 +111,7 @@ class Conversations:
 
     def peer_of(self, namespace: str, response: str) -> str | None:
         """The peer that gave a response, if it was lately and in this process."""
-        found = self._known.get(_response_key(namespace, response))
+        found = self._known.get((namespace, response))
         return None if found is None else found.peer
 
     def choose(self, now: Conversation, request: Request, probs: Mapping[str, float]) -> tuple[str, str]:
@@ -185,10 +180,6 @@ class KeptItems:
         return replace(request, items=items, body=request.body | {"input": sent}), holder
 
 
-def _response_key(namespace: str, response: str) -> bytes:
-    return blake2b(f"{namespace}\0response\0{response}".encode(), digest_size=16).digest()
-
-
 def _lasting(item: Any) -> Any:
     """A turn without the marks that clients move from one turn to the next: where to cache."""
     if isinstance(item, dict):
@@ -241,7 +232,8 @@ class Seen:
 
     def said(self) -> list[str]:
         """What the user said, one text for each turn."""
-        texts = (text_of(message.parts).strip() for message in self.messages if message.role == "user")
+        users = (message for message in self.messages if message.role == "user")
+        texts = (without_context(text_of(message.parts)) for message in users)
         return [text for text in texts if text]
 
     def calls(self) -> list[Call]:

@@ -5,6 +5,7 @@ with a `ModelReply` and with the deltas of a stream. What has no place is a loss
 """
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
@@ -17,6 +18,8 @@ Lose = Callable[[str], object]  # gets the name of what is lost
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)  # what reading an odd body may raise
 FAILED = "The tool failed:"  # in words, in protocols whose results of tools have no field for it
 Stop = Literal["end", "length", "tool", "sequence", "refusal"]
+_CONTEXT = ("system-reminder", "environment_context", "user_instructions", "INSTRUCTIONS")
+_AGENTS = re.compile(r"^# AGENTS\.md instructions for .*$", re.MULTILINE)
 
 
 def names(text: str) -> frozenset[str]:
@@ -97,32 +100,20 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A whole request.
-
-    Attributes
-    ----------
-    messages, tools
-    choice : str, optional
-        "auto", "none", "required", or "named": the tool `named` must be called.
-    parallel : bool, optional
-        Whether several tools may be called at once.
-    format : mapping, optional
-        What the answer must look like: ``{"type": "json_schema", "name": …, "schema": …}``, or
-        ``{"type": "json_object"}``.
-    """
+    """A whole request."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
-    choice: str | None = None
+    choice: str | None = None  # "auto", "none", "required", or "named": the tool `named` must be called
     named: str = ""
-    parallel: bool | None = None
+    parallel: bool | None = None  # whether several tools may be called at once
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     stop: list[str] | None = None
     effort: str | None = None
     verbosity: str | None = None
-    format: Body | None = None
+    format: Body | None = None  # {"type": "json_schema", "name": …, "schema": …}, or {"type": "json_object"}
 
 
 PLAIN = names("parallel max_tokens temperature top_p stop effort verbosity format")  # fields that are a value
@@ -179,6 +170,21 @@ Delta = Text | CallDelta | End  # more of a text, of a call, or the end
 def text_of(parts: Iterable[Part]) -> str:
     """The texts among some parts, as they are."""
     return "".join(part.text for part in parts if isinstance(part, Text))
+
+
+def without_context(text: str) -> str:
+    """What a user wrote, without what Claude Code and Codex put before it: the date, folders, instructions.
+
+    >>> without_context("<system-reminder>Today is Monday.</system-reminder> Count the lines.")
+    'Count the lines.'
+    """
+    for tag in _CONTEXT if "</" in text else ():
+        head, *rest = text.split(f"<{tag}>")
+        for part in rest:
+            inside, closed, after = part.partition(f"</{tag}>")
+            head += after if closed else f"<{tag}>{inside}"
+        text = head
+    return _AGENTS.sub("", text).strip()
 
 
 def new_id(prefix: str) -> str:

@@ -101,7 +101,7 @@ class Messages(Protocol):
     name, path, prefix, answers, holder = "messages", "messages", "msg_", "content", "message"
     headers, key_header = {"anthropic-version": "2023-06-01", "anthropic-beta": ""}, "x-api-key"
     functions, schema = (None, "custom"), "input_schema"
-    known = m.names("system messages tools tool_choice thinking")
+    known = m.names("system messages tools tool_choice thinking context_management")
     fields: ClassVar = {
         "max_tokens": "max_tokens",
         "temperature": "temperature",
@@ -115,8 +115,11 @@ class Messages(Protocol):
     def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
         """Read a request."""
         found, choice = self.plain_fields(body, lose), body.get("tool_choice") or {}
-        if mapping(body.get("thinking")).get("type", "disabled") != "disabled":
-            lose("thinking")
+        if mapping(body.get("thinking")).get("type", "disabled") not in ("disabled", "adaptive"):
+            lose("thinking")  # adaptive leaves it to the model
+        for edit in mapping(body.get("context_management")).get("edits") or ():
+            if not edit["type"].startswith("clear_thinking"):  # of which no other protocol has any
+                lose("context_management")
         if found.pop("stop"):
             lose("stop_sequences")  # no other protocol says which one ended the answer
         if found["format"]:

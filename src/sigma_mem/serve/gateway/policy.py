@@ -32,11 +32,12 @@ from sigma_mem.serve.gateway.turn import (
     RESPONSES,
     AnswerStream,
     Calls,
+    EventResponse,
     Turn,
     Whole,
-    events_as_they_come,
     events_when_there,
     json_response,
+    passed_on,
 )
 from sigma_mem.serve.gateway.upstream import Pool, Sent, UpstreamError, price_of
 from sigma_mem.serve.memories import ServedMemory
@@ -48,11 +49,7 @@ from sigma_mem.session.panel import Panel
 class Policy:
     """Answers requests over the upstreams of a service.
 
-    Attributes
-    ----------
-    pool : Pool
-    models : list of str
-        Every name that a request's `model` may have; none without upstreams.
+    `models` is every name that a request's `model` may have; none without upstreams.
     """
 
     def __init__(self, context: Context) -> None:
@@ -107,27 +104,17 @@ class Policy:
         if mode == "observe" and serves not in peers:
             return await _by_name(calls, serves)  # there is no decision to make for this memory
         turn = Turn(context, calls, memory, peers)
+        await turn.find_candidates()
         trail = Trail(namespace, request)
         turn.on_settled = partial(self._conversations.remember, trail)
         if context.config.signals:
             await self._signals.learn(memory, request, *self._conversations.answered(trail))
-        await self._pricing.tell(memory, turn.peers)
+        if self._pricing.priced:
+            await self._pricing.tell(memory, turn.peers)
         explore = context.config.explore if request.options.explore is None else request.options.explore
-        stays = None if request.in_loop is None else await self._peer_that_gave(request.in_loop, turn)
-        if request.earlier is not None:
-            stays = await self._peer_that_gave(request.earlier, turn)
-            if stays is None:
-                raise bad_request(
-                    f"{request.earlier} is not here, or its peer cannot be asked now; expected the whole "
-                    "conversation in input (previous_response_id)"
-                )
-            turn.candidates = [stays]  # nobody else has what was said before
-        if holder is not None:
-            if holder not in turn.candidates:
-                raise bad_request(
-                    f"only {holder} has the items that input refers to, and it cannot be asked now"
-                )
-            stays, turn.candidates = holder, [holder]
+        stays = None
+        if request.in_loop or request.earlier or holder:
+            stays = await self._peer_that_must_go_on(turn, holder)
         if mode == "observe":
             return await _by_route(turn, False, stays, serves)
         known = self._conversations.find(trail) if stays is None else None
@@ -135,6 +122,8 @@ class Policy:
             explore = False
         if known is not None and model == ROUTE:
             stays = await self._peer_that_goes_on(known, turn)
+        if known is not None and request.options.event == "conversation":
+            turn.join(known.response)
         if model == ROUTE or stays is not None:
             return await _by_route(turn, explore, stays)
         if model == ASK and memory.is_away:  # every step of a panel is a line of the ledger
@@ -142,8 +131,7 @@ class Policy:
         answer = _by_vote(turn, self._judges) if model == VOTE else _by_panel(turn, explore)
         if request.stream:
             return await events_when_there(answer, calls)
-        whole = await answer
-        return json_response(whole.body, whole.headers)
+        return json_response(*await answer)
 
     def _mode(self, topic: str | list[str] | None) -> tuple[str, str]:
         """The mode of a request with these topics, and the peer that serves if it names none."""
@@ -152,6 +140,36 @@ class Policy:
             if each.name in given:
                 return each.mode, each.peer or self._usual
         return self._context.config.mode, self._usual
+
+    async def _peer_that_must_go_on(self, turn: Turn, holder: str | None) -> str | None:
+        """The peer that called the tools, gave the response, or has the items that a request refers to."""
+        request, stays = turn.request, None
+        if request.in_loop is not None:
+            stays = await self._peer_that_gave(request.in_loop, turn)
+            turn.held = "its peer called the tool"
+            if stays is not None and request.options.event != "turn":
+                turn.join(request.in_loop)
+        if request.earlier is not None:
+            stays = await self._peer_that_gave(request.earlier, turn)
+            if stays is None:
+                raise bad_request(
+                    f"{request.earlier} is not here, or its peer cannot be asked now; expected the whole "
+                    "conversation in input (previous_response_id)"
+                )
+            turn.held = "only its peer has the response before"
+            if request.options.event == "conversation":
+                turn.join(request.earlier)
+        if holder is not None:
+            if holder not in turn.candidates:
+                raise bad_request(
+                    f"only {holder} has the items that input refers to, and it cannot be asked now"
+                )
+            stays, turn.held = holder, "only its peer has the items"
+        if stays is None:
+            turn.held = ""
+        elif request.earlier is not None or holder is not None:
+            turn.candidates = [stays]  # nobody else has what was said before
+        return stays
 
     async def _peer_that_gave(self, response: str, turn: Turn) -> str | None:
         """The peer that gave an earlier response, if it can still be asked."""
@@ -164,8 +182,9 @@ class Policy:
         """The peer that goes on with the conversation that a request belongs to; None if its peer cannot."""
         if known.peer not in turn.candidates:
             return None
-        topic = turn.request.options.topic
-        trust = await turn.memory.from_state(lambda mem: mem.trust(turn.question, topic=topic), slow=True)
+        trust = await turn.memory.from_state(
+            lambda mem: mem.trust(turn.question, topic=turn.topic), slow=True
+        )
         probs = {peer: trust[peer].prob for peer in turn.candidates}
         peer, turn.held = self._conversations.choose(known, turn.request, probs)
         return peer
@@ -242,13 +261,15 @@ def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | No
 
 async def _by_name(calls: Calls, peer: str) -> Response:
     """Pass a request through to the peer that it names: nothing is decided and nothing is recorded."""
-    calls.able([peer])
+    await calls.able([peer])
     request, stamp = calls.request, Stamp(None, peer)
     try:
         if request.stream:
             stream = await calls.stream(peer)
             headers = headers_of({"peer": peer, "attempts": calls.attempts})
-            return events_as_they_come(calls, stream, headers, stamp)
+            return EventResponse(
+                passed_on(calls, stream, stamp), headers, stream.aclose, calls.seconds_left()
+            )
         answer = await calls.complete(peer)
     except UpstreamError as error:
         raise error.refused() from error
@@ -259,37 +280,26 @@ async def _by_name(calls: Calls, peer: str) -> Response:
 async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str = "") -> Response:
     """Route, ask the chosen peer and, if it fails before its first byte, the next best.
 
-    Parameters
-    ----------
-    turn : Turn
-    explore : bool
-        Whether peers that are not the best so far are tried as well.
-    stays : str, optional
-        The peer that goes on with the conversation, if it can.
-    observe : str
-        A peer that serves whatever the memory chooses; empty to let the memory choose.
+    `stays` goes on with the conversation, if it can; `observe` serves whatever the memory chooses.
     """
     request, calls, options = turn.request, turn.calls, turn.request.options
-    asked: dict[str, Any] = {"after": options.after, "topic": options.topic, "among": turn.candidates}
+    asked: dict[str, Any]
     if stays is None:
-        asked |= {"explore": explore, "max_cost": options.max_cost}
+        asked = {"among": turn.candidates, "explore": explore, "max_cost": options.max_cost}
     else:
-        asked |= {"among": [stays], "note": turn.held or None}
-        if request.in_loop is not None:
-            asked |= {"topic": None, "after": request.in_loop}
+        asked = {"among": [stays], "note": turn.held}
     decision = await turn.decide(SigmaMem.route, **asked)
     allowed = turn.candidates if stays else decision.details["among"]  # those within max_cost
     turn.start_saving()
     if observe:
-        calls.able([observe])
+        await calls.able([observe])
     for peer in [observe] if observe else best_first(allowed, decision.probs, decision.peer):
         if not calls.seconds_left():
             break
         with suppress(UpstreamError):  # it is then among the failures of the calls
             if request.stream:
                 return await _routed_stream(turn, decision, await calls.stream(peer))
-            whole = await turn.reply(decision, peer, await calls.complete(peer))
-            return json_response(whole.body, whole.headers)
+            return json_response(*await turn.reply(decision, peer, await calls.complete(peer)))
     raise calls.nobody()
 
 
@@ -300,10 +310,13 @@ async def _routed_stream(turn: Turn, decision: Decision, stream: AnswerStream) -
     except BaseException:
         await stream.aclose()
         raise
-    charge = partial(turn.charge, decision, stream.peer)
+    stamp, charge = (
+        Stamp(turn.id, stream.peer, summary, turn.kept),
+        partial(turn.charge, decision, stream.peer),
+    )
+    events = passed_on(turn.calls, stream, stamp, charge)
     headers = headers_of(summary, without="cost")
-    stamp = Stamp(turn.id, stream.peer, summary, turn.kept)
-    return events_as_they_come(turn.calls, stream, headers, stamp, charge)
+    return EventResponse(events, headers, stream.aclose, turn.calls.seconds_left())
 
 
 # ---- several peers
@@ -327,12 +340,9 @@ async def _by_vote(turn: Turn, judges: Sequence[Judge] = ()) -> Whole:
 
 async def _voted(turn: Turn, completions: Mapping[str, Body], judges: Sequence[Judge] = ()) -> Whole:
     """Vote among whole answers, and reply with the winner's."""
-    options = turn.request.options
     answers = {peer: turn.request.protocol.answer(completion) for peer, completion in completions.items()}
     asked = {"judges": judges} if judges else {}
-    decision = await turn.decide(
-        SigmaMem.vote, options.after, slow=True, answers=answers, topic=options.topic, **asked
-    )
+    decision = await turn.decide(SigmaMem.vote, slow=True, answers=answers, **asked)
     peer = decision.peer or best_first(list(completions), decision.probs)[0]
     return await turn.reply(decision, peer, completions[peer])
 
@@ -341,7 +351,7 @@ async def _affordable(turn: Turn, most: float) -> list[str]:
     """The most trusted candidates that can be asked together for that much."""
 
     def choose(mem: SigmaMem) -> list[str]:
-        trust = mem.trust(turn.question, topic=turn.request.options.topic)
+        trust = mem.trust(turn.question, topic=turn.topic)
         order = best_first(turn.candidates, {peer: trust[peer].prob for peer in turn.candidates})
         return affordable(order, expected_costs(mem, turn.question), most)
 
@@ -382,10 +392,10 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
     panel = await turn.memory.slow(
         lambda mem: mem.ask(
             turn.question,
-            topic=options.topic,
+            topic=turn.topic,
             among=candidates,
             explore=explore,
-            after=options.after,
+            after=turn.after,
             ref=turn.id,
         )
     )
@@ -415,12 +425,12 @@ class Pricing:
     """Tells a memory what its peers cost, once; prices that the configuration leaves out stay."""
 
     def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self._priced = [upstream for upstream in upstreams if upstream.has_price]
+        self.priced = [upstream for upstream in upstreams if upstream.has_price]
         self._told: dict[str, tuple[str, ...]] = {}
 
     async def tell(self, memory: ServedMemory, peers: tuple[str, ...]) -> None:
         """Set the prices of this memory's peers, unless that was done for the same pool."""
-        if self._priced and self._told.get(memory.namespace) != peers and not memory.is_away:
+        if self._told.get(memory.namespace) != peers and not memory.is_away:
             try:
                 await memory.slow(self._set_prices)
             except StoreError as error:
@@ -429,7 +439,7 @@ class Pricing:
             self._told[memory.namespace] = peers
 
     def _set_prices(self, mem: SigmaMem) -> None:
-        for upstream in self._priced:
+        for upstream in self.priced:
             if upstream.name in mem.peers:
                 mem.set_price(
                     upstream.name,

@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -47,6 +47,7 @@ class Options(BaseModel):
     explore: bool | None = None
     max_cost: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
     after: Name | None = None
+    event: Literal["turn", "conversation"] | None = None
     namespace: Name | None = None
 
 
@@ -57,47 +58,27 @@ _NO_OPTIONS = Options()
 class Request:
     """One request to the gateway.
 
-    Attributes
-    ----------
-    protocol : Protocol
-        The client's.
-    body : mapping
-        What an upstream that speaks the same protocol may see: without the gateway's own field, and with the
-        ids that upstreams gave their calls.
-    model : str
-        Who shall answer: a peer's name, or one of the memory's ways to choose.
-    items : list
-        The turns of the conversation, as the client sent them.
-    stream : bool
-    options : Options
-    in_loop : str, optional
-        The response whose tool calls this request brings the results of.
-    earlier : str, optional
-        The response that it goes on from, which only its peer has.
-    conversation : str, optional
-        The client's own name for the conversation.
-    headers : mapping
-        The client's headers that upstreams of the same protocol get.
-    trace : mapping
-        Headers by which every upstream can be traced back to the request.
+    Upstreams that speak its protocol may see `body`: it is without the gateway's own field, and has the ids
+    that upstreams gave their calls.
     """
 
     protocol: "Protocol"
     body: Body
-    model: str
-    items: list[Any]
+    model: str  # a peer's name, or one of the memory's ways to choose
+    items: list[Any]  # the turns of the conversation, as the client sent them
     stream: bool
     options: Options
-    in_loop: str | None
-    earlier: str | None
-    conversation: str | None
-    headers: Mapping[str, str]
-    trace: Mapping[str, str]
+    in_loop: str | None  # the response whose tool calls this request brings the results of
+    earlier: str | None  # the response that it goes on from, which only its peer has
+    conversation: str | None  # the client's own name for it
+    headers: Mapping[str, str]  # those that upstreams of the same protocol get
+    trace: Mapping[str, str]  # those by which every upstream can be traced back to the request
 
     def question(self) -> str:
         """The text that φ is made of; the kinds of parts that there are, if no message holds a text."""
         try:
-            return question_text(self.items) or "no text"
+            text = question_text(self.items) or "no text"
+            return m.without_context(text) or text
         except InputError:
             contents = [each.get("content") for each in self.items if isinstance(each, dict)]
             parts = [part for content in contents if isinstance(content, list) for part in content]
@@ -147,51 +128,21 @@ class EventWriter(ABC):
 
 
 class Protocol(ABC):
-    """How clients and upstreams speak to each other.
+    """How clients and upstreams speak to each other."""
 
-    Attributes
-    ----------
-    name : str
-        As in the configuration: "chat", "messages", "responses".
-    path : str
-        Of its endpoint, below the base URL.
-    prefix : str
-        Of the ids of its responses.
-    turns : str
-        The field of a request that holds the list of turns.
-    answers : str
-        The field of a whole response that holds the list of what was answered.
-    holder : str
-        The field of an event that holds the response; empty if an event is one itself.
-    fields : mapping
-        Plain field of a `ModelRequest` → field of a request, or ``"outer.inner"``.
-    known : frozenset of str
-        Other fields of a request that are read.
-    functions, schema : tuple and str
-        Types of tools that are functions, and the field of such a tool that has the schema of its arguments.
-    headers : mapping
-        Headers that its upstreams get; the client's own take their place.
-    key_header : str
-        The header that holds an upstream's key, unless its configuration names another.
-    last : bytes
-        What follows the last event of a stream.
-    reader, writer : type
-        Of one stream.
-    """
-
-    name: ClassVar[str]
-    path: ClassVar[str]
-    prefix: ClassVar[str]
-    turns: ClassVar[str] = "messages"
-    answers: ClassVar[str]
-    holder: ClassVar[str] = ""
-    fields: ClassVar[Mapping[str, str]]
-    known: ClassVar[frozenset[str]]
-    functions: ClassVar[tuple[str | None, ...]] = ("function",)
-    schema: ClassVar[str] = "parameters"
-    headers: ClassVar[Mapping[str, str]] = {}
-    key_header: ClassVar[str] = "authorization"
-    last: ClassVar[bytes] = b""
+    name: ClassVar[str]  # as in the configuration
+    path: ClassVar[str]  # of its endpoint, below the base URL
+    prefix: ClassVar[str]  # of the ids of its responses
+    turns: ClassVar[str] = "messages"  # the field of a request that holds the list of turns
+    answers: ClassVar[str]  # the field of a whole response that holds the list of what was answered
+    holder: ClassVar[str] = ""  # the field of an event that holds the response; empty if an event is one
+    fields: ClassVar[Mapping[str, str]]  # plain field of a `ModelRequest` → field, or "outer.inner"
+    known: ClassVar[frozenset[str]]  # other fields of a request that are read
+    functions: ClassVar[tuple[str | None, ...]] = ("function",)  # types of tools that are functions
+    schema: ClassVar[str] = "parameters"  # the field of such a tool for the schema of its arguments
+    headers: ClassVar[Mapping[str, str]] = {}  # that its upstreams get; the client's own take their place
+    key_header: ClassVar[str] = "authorization"  # for an upstream's key, unless that names another
+    last: ClassVar[bytes] = b""  # what follows the last event of a stream
     reader: ClassVar[type[EventReader]]
     writer: ClassVar[type[EventWriter]]
 

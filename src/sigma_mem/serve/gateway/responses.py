@@ -208,6 +208,9 @@ class Responses(Protocol):
 
     def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
         """Read a request."""
+        reasoning = mapping(body.get("reasoning"))
+        if reasoning.get("summary") == "auto":  # if the peer has one
+            body = body | {"reasoning": reasoning | {"summary": None}}
         found, choice = self.plain_fields(body, lose), body.get("tool_choice")
         for each in body.get("include") or ():
             if each != "reasoning.encrypted_content":  # it only comes with reasoning

@@ -35,6 +35,7 @@ from sigma_mem.session.peers import peers_that_said_it
 
 Answer = Callable[[str, GatewayRequest], Coroutine[Any, Any, Response]]
 _LIST = {"type": "array", "items": {}}
+_LONG = 65_536  # bytes of a body, as coding agents send them; other requests have their turn after reading it
 _STARTED = 1_700_000_000  # OpenAI's clients expect when a model was made; nobody knows it here
 
 
@@ -52,8 +53,10 @@ def router(context: Context) -> APIRouter:
                 return [rule.name for rule in topics if rule.fits(key, path, system, tools)]
 
             headers = {**request.headers, "x-request-id": request.scope["sigma_mem.request"]}
-            body = read_json(await request.body())
-            asked = protocol.read(body, headers, fitting if topics else None)
+            raw = await request.body()
+            asked = protocol.read(read_json(raw), headers, fitting if topics else None)
+            if len(raw) > _LONG:
+                await asyncio.sleep(0)
             namespace = namespace_for(request, asked.options.namespace, usual)
             return await _while_wanted(request, answer(namespace, asked))
 

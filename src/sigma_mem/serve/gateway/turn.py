@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from starlette.responses import Response, StreamingResponse
@@ -69,27 +69,7 @@ def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
 
 
 class Calls:
-    """The calls made for one request; answers come back in the client's protocol.
-
-    Attributes
-    ----------
-    attempts : int
-        How many were made.
-    failures : mapping by peer
-        What went wrong with those that gave no answer.
-    left_out : mapping by peer
-        What would have been lost of the request.
-    costs : mapping by peer
-        Of the answers of upstreams that have a price.
-    cost : float
-        Of all of them.
-    seen_tokens : mapping by peer
-        How many tokens of the conversation each peer that answered has seen, its own answer included.
-    texts : mapping by peer
-        What each answered, if that is wanted.
-    usages : list
-        What every answer reports of its tokens.
-    """
+    """The calls made for one request; answers come back in the client's protocol. Mappings are by peer."""
 
     def __init__(self, request: Request, pool: Pool, deadline: float, keep: Keep) -> None:
         self.request, self.pool = request, pool
@@ -97,12 +77,12 @@ class Calls:
         self._keep = keep if keeps else None
         self.attempts = 0
         self.failures: dict[str, UpstreamError] = {}
-        self.left_out: dict[str, str] = {}
-        self.costs: dict[str, float] = {}
-        self.cost = 0.0
-        self.seen_tokens: dict[str, int] = {}
+        self.left_out: dict[str, str] = {}  # what would have been lost of the request
+        self.costs: dict[str, float] = {}  # of answers of upstreams that have a price
+        self.cost = 0.0  # of all of them
+        self.seen_tokens: dict[str, int] = {}  # of the conversation, the peer's own answer included
         self.wants_text, self.texts = False, dict[str, str]()
-        self.usages: list[object] = []
+        self.usages: list[object] = []  # as the answers report them
         self._sent: dict[str, Sent] = {}
         self._clock = asyncio.get_running_loop().time
         self._ends = self._clock() + deadline
@@ -111,16 +91,17 @@ class Calls:
         """Until the deadline."""
         return max(0.0, self._ends - self._clock())
 
-    def able(self, names: Iterable[str]) -> list[str]:
+    async def able(self, names: Iterable[str]) -> list[str]:
         """The peers that can be sent the request without a loss; RefusedError if none can.
 
-        Of the others `left_out` says why.
+        Of the others `left_out` says why. Other requests have their turn between two translations.
         """
         found = []
         for name in names:
             settings, lost = self.pool.peers[name].settings, list[str]()
             if self.request.protocol.name not in settings.protocols:
                 self._sent[name], lost = sent_to(settings, self.request)
+                await asyncio.sleep(0)
             if lost:
                 self.left_out[name] = f"would lose {', '.join(lost)}"
             else:
@@ -249,28 +230,11 @@ _COMMENT = b": the peers are being asked\n\n"  # clients and proxies see that th
 _EVERY = 1.0  # seconds between comments
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole answer under our names, and the headers that go with it."""
-
-    body: Body
-    headers: Mapping[str, str]
+Whole = tuple[Body, Mapping[str, str]]  # an answer under our names, and the headers that go with it
 
 
-def events_as_they_come(
-    calls: Calls,
-    stream: AnswerStream,
-    headers: Mapping[str, str],
-    stamp: Stamp,
-    charge: Callable[[], Awaitable[None]] | None = None,
-) -> Response:
-    """A peer's stream, passed on."""
-    events = _passed_on(calls, stream, stamp, charge)
-    return EventResponse(events, headers, stream.aclose, calls.seconds_left() + _EVERY)
-
-
-async def _passed_on(
-    calls: Calls, stream: AnswerStream, stamp: Stamp, charge: Callable[[], Awaitable[None]] | None
+async def passed_on(
+    calls: Calls, stream: AnswerStream, stamp: Stamp, charge: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[bytes]:
     """The peer's events under our names; an error in the middle is an event too."""
     request, protocol, summary = calls.request, calls.request.protocol, stamp.summary
@@ -309,8 +273,8 @@ async def events_when_there(answer: Coroutine[Any, Any, Whole], calls: Calls) ->
     except asyncio.CancelledError:
         task.cancel()
         raise
-    headers = task.result().headers if task.done() else {}
-    return EventResponse(_awaited(task, calls.request), headers, stop, calls.seconds_left() + _EVERY)
+    headers = task.result()[1] if task.done() else {}
+    return EventResponse(_awaited(task, calls.request), headers, stop, calls.seconds_left())
 
 
 async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator[bytes]:
@@ -319,7 +283,7 @@ async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator
         yield _COMMENT
         await asyncio.wait((task,), timeout=_EVERY)
     try:
-        body = task.result().body
+        body, _ = task.result()
     except SigmaMemError as error:
         status, found, _ = refusal(error)
         yield protocol.event(protocol.failure(str(error), found["error"]["code"], status))
@@ -338,7 +302,7 @@ def json_response(body: object, headers: Mapping[str, str]) -> Response:
 class EventResponse(StreamingResponse):
     """Server-sent events; whatever happens to the client, their origin is closed.
 
-    A client that has not read all of them some seconds after the start is left.
+    A client that has not read all of them when the time is over is left.
     """
 
     def __init__(
@@ -356,7 +320,7 @@ class EventResponse(StreamingResponse):
         """Send the events, then close."""
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(self._seconds + _EVERY):
                     await super().__call__(scope, receive, send)
         finally:
             await self._close()
@@ -368,50 +332,42 @@ class EventResponse(StreamingResponse):
 class Turn:
     """One request that the memory decides.
 
-    Attributes
-    ----------
-    id : str
-        Of the response; the `ref` of the decision.
-    question : str
-        The text that φ is made of.
-    peers : tuple of str
-        Of the memory.
-    candidates : list of str
-        Peers of the memory that are upstreams, allowed by the request, can take it without a loss, and work.
-    kept : bool
-        Whether an upstream that keeps responses may keep this one.
-    request, calls, memory
+    Candidates are peers of the memory that are upstreams, allowed by the request, can take it without a loss,
+    and work.
     """
 
     def __init__(self, context: Context, calls: Calls, memory: ServedMemory, peers: tuple[str, ...]) -> None:
-        self.id = new_id(calls.request.protocol.prefix)
+        self.id = new_id(calls.request.protocol.prefix)  # of the response; the `ref` of the decision
         self.request, self.calls, self.memory = calls.request, calls, memory
         self.question = calls.request.question()
         self.peers = peers
-        self.candidates = self._candidates()
+        self.candidates: list[str] = []
         self._memories, self._metrics = context.memories, context.metrics
         self._epoch = context.memories.store.epoch(memory.namespace)
         self._saving: asyncio.Future[Any] | None = None
         self._lines: tuple[Line[LineBody], ...] = ()  # of a decision that the store could not take
         self._waiting: Unrecorded | None = None
         self.on_settled: Callable[[str, str, int | None], None] = lambda response, peer, tokens: None
+        self.after, self.topic = calls.request.options.after, calls.request.options.topic
         self.held = ""  # what held the conversation on its peer
-        self.kept = calls.request.body.get("store") is not False
+        self.kept = calls.request.body.get("store") is not False  # by an upstream that keeps responses
         calls.wants_text = memory.mem.keep_text
 
-    def _candidates(self) -> list[str]:
+    async def find_candidates(self) -> None:
+        """Find out who can be asked; RefusedError if nobody can."""
         pool, among = self.calls.pool, self.request.options.among
-        known = []
-        for peer in self.peers:
-            if peer in pool.peers:
-                known.append(peer)
+        known = list(filter(pool.peers.__contains__, self.peers))
         if not known:
             raise bad_request(f"no upstream is a peer of {self.memory.namespace!r}; add them to it first")
         if among is not None:
             if unknown := sorted(set(among) - set(known)):
                 raise bad_request(f"among names {unknown[0]!r}; expected some of {known}")
             known = [peer for peer in known if peer in among]
-        return pool.usable(self.calls.able(known))
+        self.candidates = pool.usable(await self.calls.able(known))
+
+    def join(self, response: str | None) -> None:
+        """Make the request part of an earlier response's event, whose topic it has then."""
+        self.after, self.topic = response, None
 
     async def peer_of(self, response: str) -> str | None:
         """The peer that gave an earlier response, by the ledger, if it can still be asked."""
@@ -425,9 +381,7 @@ class Turn:
         peer = decision.served or decision.peer
         return peer if peer in self.candidates else None
 
-    async def decide(
-        self, verb: Callable[..., Decision], after: str | None = None, slow: bool = False, **asked: Any
-    ) -> Decision:
+    async def decide(self, verb: Callable[..., Decision], slow: bool = False, **asked: Any) -> Decision:
         """Have the memory route or vote; without the store, from the state in memory.
 
         `settle` then reports that. It takes the ledger to find an earlier event (`after`), so that without
@@ -437,8 +391,8 @@ class Turn:
 
         def made(mem: SigmaMem) -> Decision:
             self._epoch = store.epoch(namespace)
-            known = None if mem.journal.suspended else after
-            return verb(mem, self.question, after=known, ref=NewRef(self.id), **asked)
+            after = None if mem.journal.suspended else self.after
+            return verb(mem, self.question, topic=self.topic, after=after, ref=NewRef(self.id), **asked)
 
         try:
             return await self.memory.from_state(made, slow)
@@ -513,4 +467,4 @@ class Turn:
         if len(self.calls.usages) > 1:  # what all that answered used together
             answer = answer | {"usage": summed_usage(self.calls.usages)}
         stamped = self.request.protocol.stamped(answer, Stamp(self.id, peer, summary, self.kept))
-        return Whole(stamped, headers_of(summary))
+        return stamped, headers_of(summary)

@@ -51,23 +51,14 @@ _REFUSALS = (400, 413, 415, 422)  # about the request; every other status is abo
 class UpstreamError(SigmaMemError):
     """An upstream gave no answer. This says nothing about whether its answers are right.
 
-    Attributes
-    ----------
-    peer : str
-    reason : str
-        A short text without addresses or keys, which a client may see.
-    status : int, optional
-        The status of its response.
-    said : str
-        Its own words, if it refused the request and they hold nothing of ours.
-    pause : float, optional
-        Seconds that it asked to be left alone, if it limits its rate.
+    `reason` is a short text without addresses or keys, which a client may see; `said` its own words, if it
+    refused the request and they hold nothing of ours.
     """
 
     def __init__(self, peer: str, reason: str, status: int | None = None, said: str = "") -> None:
         super().__init__(f"{peer} {reason}")
         self.peer, self.reason, self.status, self.said = peer, reason, status, said
-        self.pause: float | None = None
+        self.pause: float | None = None  # seconds that it asked to be left alone, if it limits its rate
 
     @property
     def is_refusal(self) -> bool:
@@ -109,17 +100,10 @@ def words_in(raw: bytes, secrets: Iterable[str]) -> str:
 
 
 class UpstreamPeer:
-    """Calls one upstream and remembers whether it works.
+    """Calls one upstream and remembers whether it works; its key is read from the environment here, once.
 
-    Parameters
-    ----------
-    upstream : Upstream
-        Of the configuration; its key is read from the environment here, once.
-    session : callable
-        Gives the connections that all upstreams share.
-    count : callable
-        Gets the name, and how each call ended: "answered", "refused" (the request), "limited" (by its rate
-        or by the deadline) or "failed".
+    `count` gets the name, and how each call ended: "answered", "refused" (the request), "limited" (by its
+    rate or by the deadline) or "failed".
     """
 
     def __init__(
@@ -145,16 +129,8 @@ class UpstreamPeer:
     async def post(self, path: str, sent: "Sent", check: Callable[[Body], None], ends: float) -> Body:
         """The JSON object that it answers with; UpstreamError if it does not, or not in time.
 
-        Parameters
-        ----------
-        path : str
-            Below the base URL: ``"chat/completions"``.
-        sent : Sent
-        check : callable
-            Raises ValueError for an object that is no answer.
-        ends : float
-            When the whole request's time is over, by the event loop's clock; the upstream's own timeout may
-            be shorter.
+        `check` raises ValueError for an object that is no answer. The whole request's time is over when the
+        event loop's clock says `ends`; the upstream's own timeout may be shorter.
         """
         seconds = ends - asyncio.get_running_loop().time()
         with model_span(self.settings, path) as span, self.watched(seconds):
@@ -349,16 +325,7 @@ class EventStream:
 class Pool:
     """Every configured upstream, by name, and the connections that they share.
 
-    Parameters
-    ----------
-    upstreams : iterable of Upstream
-    count, paid : callable
-        Get an upstream's name and how a call ended, or what it cost.
-
-    Attributes
-    ----------
-    peers : mapping by name
-        In the order of the configuration.
+    `count` gets an upstream's name and how a call ended, and `paid` what it cost.
     """
 
     def __init__(
@@ -441,11 +408,6 @@ class Circuit:
     Closed while it answers. After three failures in a row it opens, for a pause that doubles with every
     further failure; the first call after a pause is a trial, and the others wait for how that ends. A rate
     limit opens it for as long as the upstream asks. None of this is evidence about the peer's answers.
-
-    Attributes
-    ----------
-    open_until : float
-        By the clock.
 
     Examples
     --------
