@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from gzip import compress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sigma_lab.collect.task_prompts import json_lines
+from sigma_lab.collect.task_prompts import json_lines, write_json_lines
 from sigma_mem.errors import InputError
-from sigma_mem.files import replace_file
-from sigma_mem.streams.jsonl import file_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +57,7 @@ class Question:
 
 def write_questions(questions: Iterable[Question], path: str | PathLike[str]) -> None:
     """Write one question per line, compressed if the name ends in ``.gz``; whole or not at all."""
-    target = Path(fspath(path))
-    lines = "".join(json.dumps(asdict(question), ensure_ascii=False) + "\n" for question in questions)
-    data = lines.encode("utf-8", "replace")
-    try:
-        with replace_file(target) as temporary:
-            temporary.write_bytes(compress(data, 6, mtime=0) if target.suffix == ".gz" else data)
-    except OSError as error:
-        raise file_error(target, "write", error) from error
+    write_json_lines(Path(fspath(path)), map(asdict, questions))
 
 
 def read_questions(path: str | PathLike[str]) -> list[Question]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sigma_lab.collect.peers import PeerSettings
 from sigma_lab.collect.task_prompts import TaskPrompt, json_lines
 from sigma_mem.errors import InputError
@@ -13,8 +15,7 @@ from sigma_mem.errors import InputError
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a peer gave for one question: a text, or the reason why there is none."""
 
     text: str | None = None

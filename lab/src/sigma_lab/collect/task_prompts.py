@@ -1,12 +1,15 @@
 """What a peer is shown of a question: its prompt, never the reference."""
 
+import gzip
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sigma_mem.errors import InputError
-from sigma_mem.streams.jsonl import read_file
+from sigma_mem.files import replace_file
+from sigma_mem.streams.jsonl import file_error, read_file
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,17 @@ def json_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
             raise InputError(f"{path}, line {number}: got {type(value).__name__}; expected an object")
         found.append((number, value))
     return found
+
+
+def write_json_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write objects, compressed if the name ends in ``.gz``: whole or not at all, and equal ones alike."""
+    lines = (json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for record in records)
+    data = b"".join(lines)
+    try:
+        with replace_file(path) as temporary:
+            temporary.write_bytes(gzip.compress(data, 6, mtime=0) if path.suffix == ".gz" else data)
+    except OSError as error:
+        raise file_error(path, "write", error) from error
 
 
 def clean_text(text: str) -> str:
