@@ -39,11 +39,11 @@ class PeerTotals:
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
     """The records of a file of answers; none if there is no file yet."""
-    records = json_lines(path) if path.exists() else []
-    for number, record in records:
+    found = json_lines(path, dict[str, Any], "an answer") if path.exists() else []
+    for number, record in found:
         if not isinstance(record.get("id"), str) or not isinstance(record.get("peer"), str):
             raise InputError(f"{path}, line {number}: expected an answer, with id and peer")
-    return [record for _, record in records]
+    return [record for _, record in found]
 
 
 def write_answers(

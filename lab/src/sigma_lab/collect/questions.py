@@ -8,10 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from sigma_lab.collect.task_prompts import json_lines, write_json_lines
-from sigma_mem.errors import InputError
+from sigma_lab.collect.task_prompts import json_lines, unique, write_json_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +59,5 @@ def write_questions(questions: Iterable[Question], path: str | PathLike[str]) ->
 
 def read_questions(path: str | PathLike[str]) -> list[Question]:
     """Read and check a file of questions; an InputError names the line."""
-    questions: dict[str, Question] = {}
-    for number, record in json_lines(Path(fspath(path))):
-        place = f"{fspath(path)}, line {number}"
-        try:
-            question = msgspec.convert(record, Question)
-        except msgspec.ValidationError as error:
-            raise InputError(f"{place}: no question ({error}); expected a line of data questions") from error
-        if questions.setdefault(question.id, question) is not question:
-            raise InputError(f"{place}: id {question.id!r} is there twice; ids must differ")
-    if not questions:
-        raise InputError(f"{fspath(path)}: holds no question; make it with sigma-mem data questions")
-    return list(questions.values())
+    file = Path(fspath(path))
+    return unique(file, json_lines(file, Question, "a line of data questions"), lambda question: question.id)
