@@ -34,6 +34,7 @@ def test_an_extension_follows_its_schema_and_says_what_the_memory_knows(memory):
     assert params["overall"]["probability"] == pytest.approx(trust["ann"].prob, abs=1e-4)
     assert params["overall"]["interval"] == pytest.approx(trust["ann"].interval, abs=1e-4)
     assert params["overall"]["labels"] == 20
+    assert set(params["topics"]["law"]) == {"probability", "interval", "evidence"}  # counts are the agent's
     assert params["topics"]["sums"]["probability"] > params["topics"]["law"]["probability"]
     assert datetime.fromisoformat(params["asOf"]) >= datetime.fromisoformat(params["overall"]["lastLabel"])
 

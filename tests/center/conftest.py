@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra [center]")
@@ -11,6 +12,8 @@ torch = pytest.importorskip("torch", reason="needs the extra [center]")
 from sigma_mem.center.center import Center  # noqa: E402
 from sigma_mem.center.errors import DownloadError  # noqa: E402
 from sigma_mem.center.load import pull_default  # noqa: E402
+from sigma_mem.center.phi import CenterEncoder, CenterFeatures, PhiMap  # noqa: E402
+from sigma_mem.encode.base import whitening  # noqa: E402
 
 from .families import VOCAB, tiny  # noqa: E402
 
@@ -56,6 +59,14 @@ def tokenizer() -> Any:
 @pytest.fixture
 def tiny_center(tokenizer: Any) -> Center:
     return Center(tiny("llama"), tokenizer)
+
+
+def whitened(center: Center, rank: int) -> CenterEncoder:
+    """The center's own features, whitened on a few questions: an encoder that nobody trained."""
+    source = CenterFeatures(center)
+    questions = [f"What is {i} {sign} {j}?" for i in range(4) for j in range(3) for sign in "+-*"]
+    mean, whiten = whitening(source.features(questions), rank - 1)
+    return CenterEncoder(source, PhiMap(mean, whiten.T, np.eye(rank - 1), 1.0))
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from sigma_mem.center.center import Center
-from sigma_mem.center.errors import CenterError, ModelShapeError, SteeringMismatchError
+from sigma_mem.center.errors import CenterError, ModelShapeError
 from sigma_mem.center.load import fingerprint, load_model
-from sigma_mem.center.project import Steering, SteeringInfo
+from sigma_mem.center.project import Steering
 from sigma_mem.center.prompt import JudgePrompt
 from sigma_mem.center.state_cache import StateCache
 from sigma_mem.errors import InputError
 
-from .conftest import make_tokenizer
 from .families import BLOCKS, EVERY_FAMILY, WIDTH, tiny
 
 QUESTION = "What is 17 * 23?"
@@ -261,19 +260,6 @@ def test_a_model_that_is_no_language_model_is_refused(tokenizer: Any) -> None:
     headless = tiny("llama").model
     with pytest.raises(ModelShapeError, match="has no unembedding"):
         Center(headless, tokenizer, blocks_path="layers")
-
-
-def test_a_tokenizer_without_yes_and_no_is_refused() -> None:
-    with pytest.raises(ModelShapeError, match="no pair of one-token forms"):
-        Center(tiny("llama"), make_tokenizer(text=["nothing of the kind"], vocab=270))
-
-
-def test_a_steering_for_another_model_is_refused(tiny_center: Center, tmp_path: Path) -> None:
-    info = SteeringInfo(model="other", fingerprint="0123456789abcdef")
-    Steering(WIDTH, 5, 1.0, info=info).save(tmp_path / "s")
-    with pytest.raises(SteeringMismatchError, match="learned for other of hidden size 32"):
-        tiny_center.use(tmp_path / "s")
-    assert tiny_center.steering is None
 
 
 def test_bad_arguments_are_refused(tiny_center: Center, tokenizer: Any) -> None:

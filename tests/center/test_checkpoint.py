@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sigma_mem.center.checkpoint import load_checkpoint, save_checkpoint
+from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError
 from sigma_mem.errors import InputError
 
@@ -17,10 +16,9 @@ def test_arrays_and_description_come_back_bit_for_bit(tmp_path: Path) -> None:
         "n": np.array(3.5, dtype=np.float32),
         "i": np.array([1, -2]),
     }
-    about = {"model": "tiny", "settings": {"rate": 0.1, "names": ["x", "y"]}}
-    save_checkpoint(tmp_path / "deep" / "c.safetensors", "phi", arrays, about)
-    back, said = load_checkpoint(tmp_path / "deep" / "c.safetensors", "phi")
-    assert said == about
+    write_arrays(tmp_path / "deep" / "c.safetensors", arrays, {"format": "phi", "model": "tiny"})
+    back, said = read_arrays(tmp_path / "deep" / "c.safetensors", "map", "a test", form="phi")
+    assert said == {"format": "phi", "model": "tiny"}
     assert set(back) == set(arrays)
     for name, value in arrays.items():
         assert back[name].dtype == value.dtype
@@ -30,28 +28,21 @@ def test_arrays_and_description_come_back_bit_for_bit(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    save_checkpoint(path, "phi", {"a": np.ones(2)}, {})
+    write_arrays(path, {"a": np.ones(2)}, {})
     with pytest.raises(TypeError):
-        save_checkpoint(path, "phi", {"a": np.zeros(2)}, {"not": object()})
-    np.testing.assert_array_equal(load_checkpoint(path, "phi")[0]["a"], np.ones(2))
+        write_arrays(path, {"a": np.zeros(2)}, {"not": object()})  # type: ignore[dict-item]
+    np.testing.assert_array_equal(read_arrays(path, "map", "a test")[0]["a"], np.ones(2))
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_errors_say_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    with pytest.raises(InputError, match="no checkpoint at"):
-        load_checkpoint(path, "phi")
+    with pytest.raises(InputError, match="no map at"):
+        read_arrays(path, "map", "a test")
     path.write_bytes(b"not tensors at all")
     with pytest.raises(CheckpointError, match="not a readable safetensors file"):
-        load_checkpoint(path, "phi")
-    save_checkpoint(path, "phi", {"a": np.ones(2)}, {"seed": 1})
-    with pytest.raises(CheckpointError, match="kind 'phi'; expected one of kind 'steering run'"):
-        load_checkpoint(path, "steering run")
-
-
-def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    save_file({"a": np.ones(1)}, tmp_path / "f.safetensors", metadata={"about": json.dumps({})})
-    with pytest.raises(CheckpointError, match="not one of this package"):
-        load_checkpoint(tmp_path / "f.safetensors", "phi")
+        read_arrays(path, "map", "a test")
+    for meta in ({"format": "another"}, {}):
+        write_arrays(path, {"a": np.ones(2)}, meta)
+        with pytest.raises(CheckpointError, match="is not a map; expected a file written by  a test"):
+            read_arrays(path, "map", "a test", form="phi")

@@ -14,13 +14,14 @@ from sigma_mem.center.trained import open_checkpoint, open_features
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
+from .conftest import whitened
 from .families import tiny
 
 QUESTIONS = [f"What is {i} {sign} {j}?" for i in range(4) for j in range(3) for sign in "+-*"]
 
 
 def test_phi_are_unit_rows_with_a_constant_coordinate(tiny_center: Center) -> None:
-    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8, const=1.0)
+    encoder = whitened(tiny_center, rank=8)
     phi = encoder.encode(QUESTIONS)
     assert (phi.shape, phi.dtype, encoder.rank) == ((len(QUESTIONS), 8), np.float64, 8)
     np.testing.assert_allclose(np.linalg.norm(phi, axis=1), 1)
@@ -30,32 +31,20 @@ def test_phi_are_unit_rows_with_a_constant_coordinate(tiny_center: Center) -> No
 
 
 def test_a_question_is_encoded_alike_alone_and_in_company(tiny_center: Center) -> None:
-    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8)
+    encoder = whitened(tiny_center, rank=8)
     texts = ["short", "a much longer question " * 20, ""]
     together = encoder.encode(texts)
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
-def test_an_encoder_survives_a_file_and_knows_its_center(tiny_center: Center, tmp_path: Path) -> None:
-    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8)
-    encoder.save(tmp_path / "phi")
-    again = CenterEncoder.open(tmp_path / "phi", tiny_center)
-    assert (again.name, again.version) == (encoder.name, encoder.version)
-    np.testing.assert_array_equal(again.encode(QUESTIONS[:3]), encoder.encode(QUESTIONS[:3]))
+def test_an_encoder_knows_what_its_map_was_learned_on(tiny_center: Center) -> None:
+    encoder = whitened(tiny_center, rank=8)
+    same = CenterEncoder(encoder.source, encoder.phi, expected=encoder.source.name)
+    assert (same.name, same.version) == (encoder.name, encoder.version)
     other = Center(tiny("llama", seed=1), tiny_center.writer.tokenizer)
     with pytest.raises(SteeringMismatchError, match="learned on features"):
-        CenterEncoder.open(tmp_path / "phi", other)
-
-
-def test_bad_input_is_refused(tiny_center: Center, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="give more questions or a smaller rank"):
-        CenterEncoder.fit(tiny_center, QUESTIONS[:5], rank=8)
-    with pytest.raises(InputError, match="no center encoder at"):
-        CenterEncoder.open(tmp_path / "absent", tiny_center)
-    (tmp_path / "text").write_text("hello, this is no safetensors file")
-    with pytest.raises(CenterError, match="not a readable safetensors"):
-        CenterEncoder.open(tmp_path / "text", tiny_center)
+        CenterEncoder(CenterFeatures(other), encoder.phi, expected=encoder.source.name)
 
 
 def test_block_pooling_and_length_are_choices_with_names_of_their_own(tiny_center: Center) -> None:

@@ -150,11 +150,6 @@ def test_a_tokenizer_without_yes_and_no_is_refused() -> None:
         yes_no_tokens(PromptWriter(tokenizer))
 
 
-def test_a_template_that_drops_the_message_is_refused() -> None:
-    with pytest.raises(InputError, match="dropped the message"):
-        PromptWriter(make_tokenizer("hello"))
-
-
 def test_budgets_below_sense_are_refused() -> None:
     with pytest.raises(InputError, match="answer_tokens is 3"):
         JudgePrompt(answer_tokens=3)

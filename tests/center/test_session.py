@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sigma_mem.center
 from sigma_mem import SigmaMem
-from sigma_mem.center import Center, CenterEncoder
+from sigma_mem.center import Center
 
+from .conftest import whitened
 from .test_center import learned
 
 PEERS = ["ann", "bob", "cy"]
-QUESTIONS = [f"What is {i} {sign} {j}?" for i in range(4) for j in range(3) for sign in "+-*"]
 ANSWERS = {"ann": "It is 391.", "bob": "391, surely", "cy": "381"}
 
 
 def test_select_judges_then_steers_by_what_it_learned(tiny_center: Center) -> None:
-    encoder = CenterEncoder.fit(tiny_center, QUESTIONS, rank=8)
+    encoder = whitened(tiny_center, rank=8)
     base = tiny_center.judge("What is 17 * 23?", list(ANSWERS.values()))
     tiny_center.use(learned(tiny_center, rank=8))
     with SigmaMem(PEERS, encoder=encoder, center=tiny_center) as memory:

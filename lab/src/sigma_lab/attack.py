@@ -9,7 +9,6 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Event
 from sigma_mem.streams.stream import Stream, chance
 
-Unit = Literal["auto", "dataset", "domain"]
 Partner = Literal["random", "weakest", "last"]
 PARTNERS: tuple[Partner, ...] = get_args(Partner)
 
@@ -27,9 +26,7 @@ class Attack:
         return self.eligible[: floor(ratio * len(self.eligible) + 0.5)]
 
 
-def counterfactual(
-    stream: Stream, ratio: float, *, seed: int = 0, unit: Unit = "auto", partner: Partner = "random"
-) -> Stream:
+def counterfactual(stream: Stream, ratio: float, *, seed: int = 0, partner: Partner = "random") -> Stream:
     """Return the stream under attack, CF@r (appendix:counterfactual_dataset).
 
     Within every unit the peer with the best clean accuracy is the strong peer. An event is eligible if the
@@ -41,9 +38,8 @@ def counterfactual(
     with the lowest clean accuracy in the unit, or the one listed last (docs/lab/paper.md).
 
     The draw depends on the seed and the event's id alone, so events swapped at 0.5 are swapped, with the
-    same peer, at 0.7. The order of the stream does not matter. The paper attacks by dataset.
-    ``unit="auto"`` does so too, but by domain if the stream has only one dataset: a single strong peer would
-    then be all the attack knows.
+    same peer, at 0.7. The order of the stream does not matter. A unit is a dataset, as in the paper, or a
+    domain if the stream has only one dataset: a single strong peer would then be all the attack knows.
 
     >>> from sigma_mem.events import Answer, Event
     >>> e = Event("e1", "2+2?", {"a": Answer("4", "4"), "b": Answer("5", "5")}, {"a": 1.0, "b": -1.0})
@@ -54,7 +50,7 @@ def counterfactual(
     if not 0.0 <= ratio <= 1.0:
         raise InputError(f"got ratio {ratio}; expected a number in [0, 1], such as 0.5 for CF@50")
     partners: dict[str, tuple[str, str]] = {}
-    for attack in attack_plan(stream, seed=seed, unit=unit, partner=partner):
+    for attack in attack_plan(stream, seed=seed, partner=partner):
         partners.update((event_id, (attack.strong, weak)) for event_id, weak in attack.swapped(ratio))
     if not partners:
         return stream
@@ -62,14 +58,11 @@ def counterfactual(
     return Stream(stream.name, stream.peers, events)
 
 
-def attack_plan(
-    stream: Stream, *, seed: int = 0, unit: Unit = "auto", partner: Partner = "random"
-) -> tuple[Attack, ...]:
+def attack_plan(stream: Stream, *, seed: int = 0, partner: Partner = "random") -> tuple[Attack, ...]:
     """Return, for every unit, its strong peer and its eligible events, in the order of attack."""
-    for what, value, known in (("unit", unit, get_args(Unit)), ("partner", partner, PARTNERS)):
-        if value not in known:
-            raise InputError(f"got {what} {value!r}; expected one of {', '.join(known)}")
-    by_domain = unit == "domain" or (unit == "auto" and len(stream.datasets) < 2)
+    if partner not in PARTNERS:
+        raise InputError(f"got partner {partner!r}; expected one of {', '.join(PARTNERS)}")
+    by_domain = len(stream.datasets) < 2
     units: dict[str, list[Event]] = {}
     for event in stream:
         units.setdefault(event.domain if by_domain else event.dataset, []).append(event)

@@ -127,7 +127,7 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no question"), ("[]", "expected an object"), ("{", "not JSON"), ('{"id": "a"}', "prompt"),
+        ("", "is empty"), ("[]", "Expected `object`"), ("{", "as JSON"), ('{"id": "a"}', "prompt"),
         ('{"id": "a", "prompt": "x"}\n{"id": "a", "prompt": "y"}', "twice"),
     ],
 )  # fmt: skip

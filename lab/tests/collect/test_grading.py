@@ -78,8 +78,8 @@ def test_an_answer_that_contains_a_right_one_is_right_only_if_asked_for(files):
             {"id": "gsm8k/99", "peer": "a", "text": "1"},
             "an answer is to question 'gsm8k/99', which is not among",
         ),
-        ({"id": "gsm8k/0", "peer": "a", "text": 1}, "line 2: got id, peer, text"),
-        ({"id": "gsm8k/1", "peer": "a", "text": "1"}, "line 2: 'a' answers 'gsm8k/1' twice"),
+        ({"id": "gsm8k/0", "peer": "a", "text": 1}, "line 2: Expected `str | null`, got `int`"),
+        ({"id": "gsm8k/1", "peer": "a", "text": "1"}, "line 2: ('gsm8k/1', 'a') is there twice"),
     ],
 )
 def test_answers_that_do_not_fit_are_refused(files, capsys, row, message):

@@ -6,12 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from sigma_lab.collect import math_answers
 from sigma_lab.collect.math_answers import MathWorker, math_canon, same_math
 
 COMPARE = 'from sigma_lab.collect.math_answers import math_canon\nprint(math_canon("2(x+1)"))\n'
@@ -30,9 +28,8 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
     assert not (tmp_path / "IMPORTED").exists()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be stopped here")
 def test_a_label_does_not_depend_on_how_long_its_process_had_to_wait() -> None:
-    worker = MathWorker(timeout=60.0, processor=1)
+    worker = MathWorker(seconds=1)
     try:
         assert worker.simplify("x+x") == "2*x"
         process = worker._process
@@ -45,30 +42,12 @@ def test_a_label_does_not_depend_on_how_long_its_process_had_to_wait() -> None:
 
 
 def test_processor_time_is_bounded() -> None:
-    worker = MathWorker(timeout=600.0, processor=1)
+    worker = MathWorker(seconds=1)
     try:
         assert worker.simplify("9^{9^{9^{9}}} + 1") is None
         assert worker.simplify("x+x") == "2*x"
     finally:
         worker.close()
-
-
-def test_labels_are_bounded_by_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[float, int | None]] = []
-
-    class Noted(MathWorker):
-        def __init__(self, timeout: float, processor: int | None) -> None:
-            super().__init__(timeout, processor)
-            made.append((timeout, processor))
-
-    monkeypatch.setattr(math_answers, "MathWorker", Noted)
-    math_answers._worker.cache_clear()
-    math_answers.same_math.cache_clear()
-    assert same_math("1/3", "\\frac{2}{6}")
-    math_answers._worker.cache_clear()
-    ((timeout, processor),) = made
-    assert processor is not None
-    assert processor * 10 < timeout
 
 
 class Interrupted(Exception):
@@ -79,7 +58,7 @@ def test_a_reply_that_an_interrupt_cut_off_is_not_taken_for_the_next_one() -> No
     def interrupt(*_: object) -> None:
         raise Interrupted
 
-    worker = MathWorker(timeout=10.0)
+    worker = MathWorker()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         assert worker.simplify("x+x") == "2*x"
@@ -134,19 +113,6 @@ def test_math_that_cannot_be_read(text: str) -> None:
     assert math_canon(text) is None
 
 
-def test_a_slow_answer_is_given_up_and_the_next_is_read() -> None:
-    worker = MathWorker(timeout=1.0)
-    try:
-        assert worker.simplify("x+x") == "2*x"
-        started = time.monotonic()
-        assert worker.simplify("9^{9^{9^{9}}} + 1") is None
-        assert time.monotonic() - started < 10
-        assert worker.simplify("x+x") == "2*x"
-    finally:
-        worker.close()
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers")
 def test_a_bomb_ends_even_without_a_parent() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "sigma_lab.collect.simplify", "5"],
@@ -180,24 +146,8 @@ def test_an_answer_is_compared_with_the_right_one() -> None:
 
 def test_math_soup_through_the_worker():
     """Short texts of LaTeX and numbers; each is read or given up within the time limit."""
-    rng, worker = random.Random(4), MathWorker(timeout=1.0)
-    parts = [
-        "\\frac",
-        "{",
-        "}",
-        "1",
-        "x",
-        "^",
-        "\\sqrt",
-        "(",
-        ")",
-        "\\ud800",
-        "\ud800",
-        "\x00",
-        "=",
-        "\n",
-        "9^9",
-    ]
+    rng, worker = random.Random(4), MathWorker(seconds=1)
+    parts = ["\\frac", "\\sqrt", "\\ud800", "\ud800", "\x00", "\n", "9^9", *"{}()1x^="]
     try:
         for _ in range(25):
             form = worker.simplify("".join(rng.choices(parts, k=rng.randint(1, 12))))

@@ -51,11 +51,11 @@ RECORD = asdict(Question("a/1", "a", "rag", "", "dev", "p", "c", "span", Referen
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prompt": None}, "line 2: no question .Expected `str`, got `null` - at `.*prompt`"),
-        ({"reference": "x"}, "line 2: no question .Expected `object`, got `str` - at `.*reference`"),
-        ({"reference": {"answers": [1]}}, "line 2: no question .Expected `str`, got `int`"),
-        ({"choices": [["A"]]}, "line 2: no question .Expected `array` of length 2"),
-        ({"id": "b"}, "line 2: id 'b' is there twice"),
+        ({"prompt": None}, "line 2: Expected `str`, got `null` - at `.*prompt`"),
+        ({"reference": "x"}, "line 2: Expected `object`, got `str` - at `.*reference`"),
+        ({"reference": {"answers": [1]}}, "line 2: Expected `str`, got `int`"),
+        ({"choices": [["A"]]}, "line 2: Expected `array` of length 2"),
+        ({"id": "b"}, "line 2: 'b' is there twice"),
     ],
 )
 def test_an_error_names_file_and_line(tmp_path, change, message):
@@ -65,9 +65,7 @@ def test_an_error_names_file_and_line(tmp_path, change, message):
         read_questions(file)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("{", "not JSON"), ("[1]", "got list"), ("", "holds no question")]
-)
+@pytest.mark.parametrize(("text", "message"), [("{", "as JSON"), ("[1]", "got `array`"), ("", "is empty")])
 def test_a_file_that_holds_no_questions_is_refused(tmp_path, text, message):
     file = tmp_path / "q.jsonl"
     file.write_text(text)

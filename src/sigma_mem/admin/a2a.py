@@ -24,13 +24,14 @@ def trust_extension(mem: SigmaMem, peer: str) -> dict[str, Any]:
     trust = mem.trust()
     if peer not in trust:
         raise InputError(f"peer is {peer!r}; expected one of {list(trust)}")
-    topics = {topic: _described(found[peer]) for topic, found in trust.topics.items()}
+    overall = trust[peer]
+    last = None if overall.last is None else _date(overall.last)
     params = {
         "agent": peer,
         "asOf": _date(mem.clock()),
         "events": trust.events,
-        "overall": _described(trust[peer]),
-        "topics": topics,
+        "overall": {**_described(overall), "labels": overall.labels, "lastLabel": last},
+        "topics": {topic: _described(found[peer]) for topic, found in trust.topics.items()},
     }
     told = "How often this agent's answers were right, by the labels of whoever publishes this card."
     return {"uri": URI, "description": told, "required": False, "params": params}
@@ -50,8 +51,6 @@ def _described(found: PeerTrust) -> dict[str, Any]:
         "probability": round(found.prob, 4),
         "interval": [round(low, 4), round(high, 4)],
         "evidence": round(found.effective, 2),
-        "labels": found.labels,
-        "lastLabel": None if found.last is None else _date(found.last),
     }
 
 

@@ -5,7 +5,6 @@ A kill leaves the old file or the new one, and nothing that is read back can run
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,19 +49,3 @@ def read_arrays(
     if form is not None and meta.get("format") != form:
         raise CheckpointError(f"{path} is not a {what}; expected a file written by  {writer}")
     return arrays, meta
-
-
-def save_checkpoint(
-    path: str | Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]
-) -> None:
-    """Write arrays under a kind, such as ``"phi"``, with anything about them that JSON can hold."""
-    write_arrays(path, arrays, {"kind": kind, "about": json.dumps(dict(about), sort_keys=True)})
-
-
-def load_checkpoint(path: str | Path, kind: str) -> tuple[Arrays, dict[str, Any]]:
-    """Arrays and description of a file that `save_checkpoint` wrote under this kind."""
-    arrays, meta = read_arrays(path, "checkpoint", "sigma-mem train")
-    if meta.get("kind") != kind:
-        found = f"of kind {meta['kind']!r}" if "kind" in meta else "not one of this package"
-        raise CheckpointError(f"the checkpoint {path} is {found}; expected one of kind {kind!r}")
-    return arrays, json.loads(meta["about"])

@@ -19,11 +19,9 @@ from sigma_mem.center.center import Center
 from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.encode import Encoder, unit
-from sigma_mem.encode.base import features_of, whitening
+from sigma_mem.encode.base import features_of
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-
-_FORMAT = "sigma-mem center encoder 1"
 
 # From the states (T, d) of a question's tokens to one vector (d,).
 POOLINGS: Mapping[str, Callable[[Any], Any]] = {
@@ -182,17 +180,8 @@ class PhiMap:
 class CenterEncoder:
     """An encoder for `SigmaMem`: features of a frozen source, usually the center itself, then a map to φ.
 
-    `fit` makes one without labels; a steering checkpoint brings the one that was learned with it. The map was
-    learned on features of the name ``expected``; empty is not checked.
-
-    Examples
-    --------
-    ::
-
-        center = Center.load("smollm2")
-        encoder = CenterEncoder.fit(center, reference_questions, rank=64)
-        encoder.save("phi.safetensors")
-        mem = SigmaMem(peers=[...], encoder=encoder)
+    A steering checkpoint brings the one that was learned with it (`open_checkpoint`). The map was learned on
+    features of the name ``expected``; empty is not checked.
     """
 
     def __init__(self, source: Features, phi: PhiMap, *, expected: str = "") -> None:
@@ -211,33 +200,3 @@ class CenterEncoder:
     def encode(self, texts: Sequence[str]) -> FloatArray:
         """φ of every text."""
         return self.phi(self.source.features(texts))
-
-    @classmethod
-    def fit(
-        cls, center: Center, questions: Sequence[str], *, rank: int = 64, const: float = 1.0
-    ) -> CenterEncoder:
-        """Whiten the center's features of reference questions; no answer and no label is needed.
-
-        Give questions like those to come, and more of them than ``rank``: else directions could not be
-        distinguished from noise. ``rank`` is the dimension of φ, the constant coordinate ``const`` included.
-        """
-        source = CenterFeatures(center)
-        features = source.features(questions)
-        most = min(len(features) - 1, features.shape[1])
-        if not 2 <= rank <= most:
-            raise InputError(
-                f"got {len(features)} reference questions with {features.shape[1]} features for rank {rank}; "
-                f"expected 2 ≤ rank ≤ {max(most, 2)}: give more questions or a smaller rank"
-            )
-        mean, whiten = whitening(features, rank - 1)
-        return cls(source, PhiMap(mean, whiten.T, np.eye(rank - 1, whiten.shape[1]), const))
-
-    def save(self, path: str | Path) -> None:
-        """Write the map and the name of what it was fitted on as one safetensors file."""
-        write_arrays(path, self.phi.arrays(), {"format": _FORMAT, "features": self.source.name})
-
-    @classmethod
-    def open(cls, path: str | Path, center: Center) -> CenterEncoder:
-        """Read an encoder that ``save`` wrote, for the center that it was fitted on."""
-        arrays, meta = read_arrays(path, "center encoder", "CenterEncoder.save", form=_FORMAT)
-        return cls(CenterFeatures(center), PhiMap.from_arrays(arrays), expected=meta["features"])

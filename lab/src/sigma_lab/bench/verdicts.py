@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sigma_lab.bench.play import MemoryPlayer
-from sigma_lab.bench.row import Present
+from sigma_lab.bench.league import Setup
+from sigma_lab.bench.play import MemoryPlayer, play
+from sigma_lab.bench.row import Present, TableRow, correct_at, row_of
+from sigma_lab.reveal import Reveal
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.session import SigmaMem
@@ -33,6 +35,19 @@ class JudgedPlayer(MemoryPlayer):
         decision = self.memory.decide(event.question, event.answers, phi=phi, verdicts=verdicts)
         self._ids.append(decision.id)
         return {"adaptive": NOBODY if decision.peer is None else peers.index(decision.peer)}
+
+
+def weighed_row(
+    stream: Stream,
+    phis: FloatArray,
+    judges: Mapping[str, FloatArray],
+    setup: Setup,
+    reveal: Reveal | None = None,
+) -> TableRow:
+    """What `decide` chooses with an empty memory that weighs the verdicts of these judges."""
+    with setup.memory(stream.peers, phis.shape[1]) as memory:
+        (chosen,) = play(stream, phis, JudgedPlayer(memory, judges), reveal).values()
+    return row_of(chosen, correct_at(stream.labels(), chosen), stream.peers)
 
 
 def own_answer_verdicts(stream: Stream, judge: str, peers: Sequence[str]) -> dict[str, dict[str, float]]:

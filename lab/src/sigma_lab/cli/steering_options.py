@@ -51,14 +51,14 @@ class SteeringOptions:
         int, typer.Option(min=1, help="Of torch; only with one are equal seeds equal bit for bit.")
     ] = 1
 
-    def judge_prompt(self, *, named: bool | None = None) -> JudgePrompt:
-        """The judging prompt; ``named`` overrules the option."""
+    def judge_prompt(self) -> JudgePrompt:
+        """The judging prompt."""
         from sigma_mem.center.prompt import JudgePrompt
 
         return JudgePrompt(
             question_tokens=self.question_tokens,
             answer_tokens=self.answer_tokens,
-            names_peer=self.prompt == "named" if named is None else named,
+            names_peer=self.prompt == "named",
         )
 
 

@@ -1,7 +1,5 @@
 """The file of answers: one line per question and peer, with all that was asked and what it cost."""
 
-import gzip
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +8,8 @@ from typing import Any
 from sigma_lab.collect.cache import AnswerCache
 from sigma_lab.collect.peers import PeerSettings
 from sigma_lab.collect.requests import Body, Reply
-from sigma_lab.collect.task_prompts import json_lines
+from sigma_lab.collect.task_prompts import json_lines, write_json_lines
 from sigma_mem.errors import InputError
-from sigma_mem.files import replace_file
-from sigma_mem.streams.jsonl import file_error
 
 
 @dataclass(frozen=True)
@@ -43,11 +39,11 @@ class PeerTotals:
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
     """The records of a file of answers; none if there is no file yet."""
-    records = json_lines(path) if path.exists() else []
-    for number, record in records:
+    found = json_lines(path, dict[str, Any], "an answer") if path.exists() else []
+    for number, record in found:
         if not isinstance(record.get("id"), str) or not isinstance(record.get("peer"), str):
             raise InputError(f"{path}, line {number}: expected an answer, with id and peer")
-    return [record for _, record in records]
+    return [record for _, record in found]
 
 
 def write_answers(
@@ -61,15 +57,7 @@ def write_answers(
     kept = (record for record in before if (record.get("id"), record.get("peer")) not in here)
     place = {pair.task: i for i, pair in enumerate(pairs)}
     records = sorted([*kept, *_records(pairs, cache)], key=lambda record: place.get(record["id"], -1))
-    try:
-        with replace_file(path) as temporary, temporary.open("wb") as raw:
-            # No name and no date in the header: the same answers give the same bytes.
-            file = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if path.suffix == ".gz" else raw
-            with file:
-                for record in records:
-                    file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
-    except OSError as error:
-        raise file_error(path, "write", error) from error
+    write_json_lines(path, records)
     return len(records)
 
 
@@ -124,9 +112,5 @@ def _records(pairs: Iterable[AskedPair], cache: AnswerCache) -> Iterator[dict[st
             record |= {"error": reply.error, "down": reply.down}
         record |= {"model": reply.model, "finish": reply.finish}
         record |= {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out}
-        record |= {
-            "cost": cost_of(pair.peer, reply),
-            "seconds": round(reply.seconds, 3),
-            "attempts": reply.attempts,
-        }
+        record |= {"cost": cost_of(pair.peer, reply), "seconds": reply.seconds, "attempts": reply.attempts}
         yield record | {"at": at, "key": pair.key, "request": pair.request}

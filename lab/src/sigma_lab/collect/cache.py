@@ -5,14 +5,14 @@ recorded, and a line that a kill or a full disk left unfinished is cut off when 
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import msgspec
 
 from sigma_lab.collect.requests import Reply
 from sigma_mem.errors import InputError, SigmaMemError
@@ -23,7 +23,11 @@ try:
 except ImportError:  # a system without flock: nothing keeps two runs apart there
     fcntl = None  # type: ignore[assignment]
 
-_FIELDS = {field.name for field in fields(Reply)}
+
+class _Line(msgspec.Struct):
+    key: str
+    at: str
+    reply: Reply
 
 
 class AnswerCache:
@@ -53,10 +57,10 @@ class AnswerCache:
     def add(self, found: Iterable[tuple[str, Reply]]) -> None:
         """Append replies; they are on the disk when this returns."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        records = [(key, {"key": key, "at": now, **_short(reply)}, reply) for key, reply in found]
-        if not records:
+        lines = [_Line(key, now, reply) for key, reply in found]
+        if not lines:
             return
-        data = memoryview("".join(json.dumps(line) + "\n" for _, line, _ in records).encode())
+        data = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         try:
             while data:
                 data = data[os.write(self._fd, data) :]
@@ -66,14 +70,14 @@ class AnswerCache:
                 f"cannot write the answers to {self._path}: {error.strerror}; make room and run the command "
                 "again: what is recorded stays"
             ) from error
-        self.replies.update((key, (now, reply)) for key, _, reply in records)
+        self.replies.update((line.key, (now, line.reply)) for line in lines)
 
     def adopt(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Add records of a finished file that the cache does not have: its own file may be gone."""
         for record in records:
             key = record.get("key")
             if isinstance(key, str) and key not in self.replies:
-                self.replies[key] = (str(record.get("at")), reply_from(record))
+                self.replies[key] = (str(record.get("at")), msgspec.convert(record, Reply))
 
     def _lock(self) -> None:
         if fcntl is not None:
@@ -96,35 +100,17 @@ class AnswerCache:
             os.fsync(self._fd)
         replies: dict[str, tuple[str, Reply]] = {}
         for number, line in enumerate(whole.split(b"\n") if newline else [], start=1):
-            record = _parsed(line)
-            if record is None:
+            found = _parsed(line)
+            if found is None:
                 raise InputError(
                     f"{self._path}, line {number}: damaged; expected a recorded answer. Delete that "
                     "line to ask its question again, or restore the file"
                 )
-            replies[record["key"]] = (record["at"], reply_from(record))
+            replies[found.key] = (found.at, found.reply)
         return replies
 
 
-def reply_from(record: Mapping[str, Any]) -> Reply:
-    """The reply in a record, whatever else the record holds."""
-    return Reply(**{name: value for name, value in record.items() if name in _FIELDS})
-
-
-def _short(reply: Reply) -> dict[str, Any]:
-    """The reply without empty fields."""
-    empty = asdict(Reply())
-    values = {**asdict(reply), "seconds": round(reply.seconds, 3)}
-    return {name: value for name, value in values.items() if value != empty[name]}
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    with contextlib.suppress(ValueError):
-        record = json.loads(line)
-        if (
-            isinstance(record, dict)
-            and isinstance(record.get("key"), str)
-            and isinstance(record.get("at"), str)
-        ):
-            return record
+def _parsed(line: bytes) -> _Line | None:
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(line, type=_Line)
     return None

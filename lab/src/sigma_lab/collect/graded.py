@@ -12,11 +12,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from sigma_lab.collect.graders import GRADERS, Grade
 from sigma_lab.collect.program_grader import grade_program
 from sigma_lab.collect.questions import Question
 from sigma_lab.collect.sandbox import DEFAULT, Limits, check_isolation
-from sigma_lab.collect.task_prompts import json_lines
+from sigma_lab.collect.task_prompts import json_lines, unique
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.files import replace_file
@@ -50,33 +52,24 @@ def how_graded(stream: Path) -> Path:
     return stream.with_name(f"{stream.name.split('.')[0]}.grading.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """One peer's answer to one question; ``failed`` if it could not be asked."""
+class Response(msgspec.Struct, frozen=True):
+    """One peer's answer to one question, as ``sigma-mem data answer`` writes it."""
 
-    question: str
+    id: str
     peer: str
-    text: str
-    failed: bool
+    text: str | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.text is None and self.error is None:
+            raise ValueError("got neither text nor error")
 
 
 def read_responses(path: str | PathLike[str]) -> list[Response]:
-    """Read the answers that ``sigma-mem data answer`` writes: one per question and peer."""
-    responses: dict[tuple[str, str], Response] = {}
-    for number, record in json_lines(Path(fspath(path))):
-        place = f"{fspath(path)}, line {number}"
-        given: list[Any] = [record.get(name) for name in ("id", "peer", "text")]
-        failed = record.get("error") is not None
-        if not all(isinstance(value, str) for value in given[: 2 if failed else 3]):
-            raise InputError(f"{place}: got id, peer, text {given!r:.80}; expected three strings")
-        response = Response(given[0], given[1], given[2] or "", failed)
-        if responses.setdefault((response.question, response.peer), response) is not response:
-            raise InputError(
-                f"{place}: {response.peer!r} answers {response.question!r} twice; expected one answer"
-            )
-    if not responses:
-        raise InputError(f"{path}: holds no answer; make it with sigma-mem data answer")
-    return list(responses.values())
+    """Read a file of answers: one per question and peer."""
+    file = Path(fspath(path))
+    found = json_lines(file, Response, "an answer of sigma-mem data answer, with id, peer and text")
+    return unique(file, found, lambda response: (response.id, response.peer))
 
 
 def grade_answers(
@@ -95,27 +88,27 @@ def grade_answers(
     accepted answer, or with ``match="contained"`` also if it contains one.
     """
     by_id = {question.id: question for question in questions}
-    if unknown := next((r.question for r in responses if r.question not in by_id), None):
+    if unknown := next((r.id for r in responses if r.id not in by_id), None):
         raise InputError(
             f"an answer is to question {unknown!r}, which is not among the questions; give their file"
         )
-    asked = [(by_id[r.question], r.text) for r in responses if not r.failed]
+    asked = [(by_id[r.id], r.text or "") for r in responses if r.error is None]
     grades, memory = grade_all(asked, limits, workers, progress)
     peers = tuple(dict.fromkeys(response.peer for response in responses))
     answers: dict[str, dict[str, Answer]] = {}
     labels: dict[str, dict[str, float]] = {}
     counts: dict[tuple[str, str], Counter[str]] = {}
     for response in responses:
-        question = by_id[response.question]
+        question, text = by_id[response.id], response.text or ""
         count = counts.setdefault((question.dataset, response.peer), Counter())
-        if response.failed:
+        if response.error is not None:
             count["failed"] += 1
             continue
-        grade = grades[response.question, response.text]
+        grade = grades[response.id, text]
         right = grade.right or (match == "contained" and grade.contained)
         count["right" if right else "wrong"] += 1
         count["unread"] += grade.canon is None
-        answers.setdefault(question.id, {})[response.peer] = Answer(response.text, grade.canon)
+        answers.setdefault(question.id, {})[response.peer] = Answer(text, grade.canon)
         labels.setdefault(question.id, {})[response.peer] = 1.0 if right else -1.0
     events = tuple(_event(q, answers[q.id], labels[q.id], peers) for q in questions if q.id in answers)
     graders = sorted({question.grader for question, _ in asked})

@@ -24,10 +24,7 @@ from sigma_mem.answers.forms import SUPERSCRIPT, plain_latex, whole_number
 from sigma_mem.answers.stated import final_answer, narrow, unwrap, without_thoughts
 
 _PROSE = 400  # characters; unmarked mathematics that is longer is reasoning, not an answer
-_SECONDS = 3.0  # for an answer that is voted on
-_LABEL_SECONDS = 10  # of processor time, for an answer that is graded
-_LABEL_WAIT = 600.0  # by the clock, on a machine however busy
-_START_SECONDS = 60.0  # the first answer waits for the import of sympy
+_SECONDS = 10  # of processor time, for one answer
 _STYLES = re.compile(r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}")
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FUNCTIONS = re.compile(r"(?:arc)?(?:sin|cos|tan)|sqrt|cot|sec|csc|log|exp|abs|min|max|gcd|lcm|mod")
@@ -80,24 +77,20 @@ def simplify_math(answer: str) -> str | None:
 @lru_cache(maxsize=65_536)
 def same_math(right: str, answer: str) -> bool:
     """Whether math-verify holds an answer for equal to the right one; it accepts more than equal forms."""
-    worker = _worker(_LABEL_WAIT, _LABEL_SECONDS)
-    return worker.same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
+    return _worker().same(*(_CONSTANTS.sub(r"\\\g<0>", text) for text in (right, answer)))
 
 
 class MathWorker:
     """Parses and simplifies mathematical answers, one at a time; safe to share between threads.
 
-    After ``timeout`` seconds by the clock, or ``processor`` seconds of processor time, the process is ended,
-    and a new one started for the next answer.
+    After ``seconds`` of processor time for one answer the process ends, and a new one is started for the
+    next: what is read and what is right does not depend on how busy the machine is.
     """
 
-    def __init__(self, timeout: float = _SECONDS, processor: int | None = None) -> None:
-        self._timeout = timeout
-        self._processor = int(timeout) + 5 if processor is None else processor
+    def __init__(self, seconds: int = _SECONDS) -> None:
+        self._seconds = seconds
         self._lock = threading.Lock()
-        self._owner = os.getpid()
         self._process: subprocess.Popen[str] | None = None
-        self._asking = False
 
     def simplify(self, answer: str) -> str | None:
         """Return one canonical form for all equal answers; None if unreadable or too slow."""
@@ -110,27 +103,29 @@ class MathWorker:
 
     def _reply(self, request: str | list[str]) -> Any:
         with self._lock:
-            wait = self._timeout
-            if os.getpid() != self._owner:  # after a fork: the process belongs to the parent
-                self._process, self._owner = None, os.getpid()
-            # After an interrupt the reply to an earlier request may still come, and is not ours.
-            if self._asking or self._process is None or self._process.poll() is not None:
+            if self._process is None or self._process.poll() is not None:
                 self._end()
                 self._process = self._start()
-                wait += _START_SECONDS
-            self._asking = True
-            reply = _ask(self._process, request, wait)
-            self._asking = False
-            if not reply.endswith("\n"):  # none, or one cut off
-                self._end()
-                return None
-        return json.loads(reply)
+            process, reply = self._process, ""
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+                reply = process.stdout.readline()
+            except BrokenPipeError:
+                pass
+            finally:
+                if not reply.endswith(
+                    "\n"
+                ):  # it has ended, or an interrupt left a reply that would come later
+                    self._end()
+        return json.loads(reply) if reply.endswith("\n") else None
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            if os.getpid() == self._owner:  # after a fork the process is the parent's
-                self._end()
+            self._end()
 
     def _end(self) -> None:
         if self._process is not None:
@@ -140,7 +135,7 @@ class MathWorker:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "sigma_lab.collect.simplify", str(self._processor)],
+            [sys.executable, "-P", "-m", "sigma_lab.collect.simplify", str(self._seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -158,34 +153,9 @@ def _without_working_directory(environment: Mapping[str, str]) -> dict[str, str]
     return {**environment, "PYTHONPATH": os.pathsep.join(kept)}
 
 
-def _ask(process: subprocess.Popen[str], request: str | list[str], wait: float) -> str:
-    """The process's reply; "" if it has ended, as it must after ``wait`` seconds without one."""
-    if process.stdin is None or process.stdout is None:
-        return ""
-    clock = threading.Timer(wait, _kill, [process])
-    clock.start()
-    try:
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        return process.stdout.readline()
-    except BrokenPipeError:
-        return ""
-    finally:
-        clock.cancel()
-        clock.join()  # a kill that has begun is over: the next answer sees that the process has ended
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-
-
 @cache
-def _worker(timeout: float = _SECONDS, processor: int | None = None) -> MathWorker:
-    """One of each kind for this process, ended with it.
-
-    A vote does not wait. A label may not depend on how busy the machine is: processor time is what counts.
-    """
-    worker = MathWorker(timeout, processor)
+def _worker() -> MathWorker:
+    """The one of this process, ended with it."""
+    worker = MathWorker()
     atexit.register(worker.close)
     return worker

@@ -3,7 +3,8 @@
 import random
 import threading
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from sigma_lab.collect.endpoint import Endpoint
 from sigma_lab.collect.requests import Body, Reply
@@ -71,4 +72,4 @@ def ask_with_retries(peer: Endpoint, request: Body, pace: Pace, retries: int, ba
                 wait = min(backoff * 2 ** (attempt - 1), _LONGEST_WAIT)
                 pace.sleep(wait * random.uniform(0.5, 1.0))
                 continue
-        return replace(reply, seconds=time.monotonic() - begun, attempts=attempt)
+        return replace(reply, seconds=round(time.monotonic() - begun, 3), attempts=attempt)

@@ -4,10 +4,11 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec import Meta
 
 from sigma_mem.errors import InputError
 
@@ -17,17 +18,17 @@ _EXPECTED = "openai:http://HOST:PORT/v1#MODEL"
 class PeerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One peer: a model behind an endpoint, how it is prompted and samples, and how fast it is asked."""
 
-    name: str
+    name: Annotated[str, Meta(pattern=r"^\w[\w.+@/-]*$")]
     spec: str
     # --- the prompt ---
     system: str | None = None
-    template: str = "{prompt}"
+    template: Annotated[str, Meta(pattern=r"\{prompt\}")] = "{prompt}"
     examples: str | None = None
     """A file of JSON lines with ``prompt`` and ``answer``: few-shot."""
     # --- sampling ---
-    temperature: float = 0.0
-    top_p: float = 1.0
-    max_tokens: int = 512
+    temperature: Annotated[float, Meta(ge=0, le=2)] = 0.0
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    max_tokens: Annotated[int, Meta(ge=1)] = 512
     seed: int = 0
     stop: tuple[str, ...] = ()
     body: Mapping[str, Any] = {}  # msgspec copies it
@@ -35,15 +36,15 @@ class PeerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     omit: tuple[str, ...] = ()
     """Fields of the request that the endpoint does not accept."""
     # --- pace ---
-    key_env: str | None = None
+    key_env: Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$")] | None = None
     """The environment variable that holds the endpoint's key."""
-    rate: float | None = None
+    rate: Annotated[float, Meta(gt=0)] | None = None
     """Requests per minute."""
-    concurrency: int = 4
-    timeout: float = 120.0
+    concurrency: Annotated[int, Meta(ge=1)] = 4
+    timeout: Annotated[float, Meta(gt=0)] = 120.0
     """Seconds for one request, from the first byte to the last."""
-    retries: int = 5
-    backoff: float = 0.5
+    retries: Annotated[int, Meta(ge=0)] = 5
+    backoff: Annotated[float, Meta(ge=0)] = 0.5
     """Seconds before the first retry; they double each time, up to a minute."""
     # --- money: per million tokens ---
     price_in: float | None = None
@@ -62,7 +63,7 @@ def peer_from(name: str, spec: str, values: Mapping[str, Any]) -> PeerSettings:
         peer = msgspec.convert({**values, "name": name, "spec": spec}, PeerSettings)
     except msgspec.ValidationError as error:
         raise InputError(f"peer {name!r}: {error}") from error
-    _check(peer)
+    _check_endpoint(peer, f"peer {peer.name!r}")
     return peer
 
 
@@ -101,25 +102,6 @@ def toml_value(text: str) -> Any:
         return text
 
 
-def _check(peer: PeerSettings) -> None:
-    """Refuse what could only fail later, after some answers were paid for."""
-    where = f"peer {peer.name!r}"
-    if not re.fullmatch(r"[\w][\w.+@/-]*", peer.name):
-        raise InputError(f"got the peer's name {peer.name!r}; expected letters, digits and . _ - + @ /")
-    _check_endpoint(peer, where)
-    if "{prompt}" not in peer.template:
-        raise InputError(f"{where}: got template {peer.template!r}; expected {{prompt}} in it")
-    least = {"concurrency": 1, "max_tokens": 1, "retries": 0, "backoff": 0}
-    for option, least_value in least.items():
-        if getattr(peer, option) < least_value:
-            raise InputError(f"{where}: got {option} {getattr(peer, option)}; expected {least_value} or more")
-    if not (peer.timeout > 0 and (peer.rate is None or peer.rate > 0)):
-        raise InputError(f"{where}: got timeout {peer.timeout}, rate {peer.rate}; expected positive numbers")
-    if not 0 <= peer.temperature <= 2 or not 0 < peer.top_p <= 1:
-        got = f"temperature {peer.temperature}, top_p {peer.top_p}"
-        raise InputError(f"{where}: got {got}; expected 0 to 2, and above 0 up to 1")
-
-
 def _check_endpoint(peer: PeerSettings, where: str) -> None:
     url, model = peer.endpoint
     expected = f"expected {_EXPECTED}"
@@ -140,5 +122,3 @@ def _check_endpoint(peer: PeerSettings, where: str) -> None:
             f"{where}: the specification seems to hold a key, which would be recorded with every answer; "
             "put it into an environment variable and name that with key_env"
         )
-    if peer.key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", peer.key_env):
-        raise InputError(f"{where}: got a key_env that is not a name; expected an environment variable's")

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from gzip import compress
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from sigma_lab.collect.task_prompts import json_lines
-from sigma_mem.errors import InputError
-from sigma_mem.files import replace_file
-from sigma_mem.streams.jsonl import file_error
+from sigma_lab.collect.task_prompts import json_lines, unique, write_json_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +54,10 @@ class Question:
 
 def write_questions(questions: Iterable[Question], path: str | PathLike[str]) -> None:
     """Write one question per line, compressed if the name ends in ``.gz``; whole or not at all."""
-    target = Path(fspath(path))
-    lines = "".join(json.dumps(asdict(question), ensure_ascii=False) + "\n" for question in questions)
-    data = lines.encode("utf-8", "replace")
-    try:
-        with replace_file(target) as temporary:
-            temporary.write_bytes(compress(data, 6, mtime=0) if target.suffix == ".gz" else data)
-    except OSError as error:
-        raise file_error(target, "write", error) from error
+    write_json_lines(Path(fspath(path)), map(asdict, questions))
 
 
 def read_questions(path: str | PathLike[str]) -> list[Question]:
     """Read and check a file of questions; an InputError names the line."""
-    questions: dict[str, Question] = {}
-    for number, record in json_lines(Path(fspath(path))):
-        place = f"{fspath(path)}, line {number}"
-        try:
-            question = msgspec.convert(record, Question)
-        except msgspec.ValidationError as error:
-            raise InputError(f"{place}: no question ({error}); expected a line of data questions") from error
-        if questions.setdefault(question.id, question) is not question:
-            raise InputError(f"{place}: id {question.id!r} is there twice; ids must differ")
-    if not questions:
-        raise InputError(f"{fspath(path)}: holds no question; make it with sigma-mem data questions")
-    return list(questions.values())
+    file = Path(fspath(path))
+    return unique(file, json_lines(file, Question, "a line of data questions"), lambda question: question.id)

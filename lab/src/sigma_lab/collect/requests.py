@@ -2,19 +2,19 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
 
 from sigma_lab.collect.peers import PeerSettings
-from sigma_lab.collect.task_prompts import TaskPrompt, json_lines
-from sigma_mem.errors import InputError
+from sigma_lab.collect.task_prompts import TaskPrompt, json_lines, unique
 
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a peer gave for one question: a text, or the reason why there is none."""
 
     text: str | None = None
@@ -31,12 +31,11 @@ class Reply:
     """Whether the failure is the peer's, not the question's: unreachable, refused, unknown model."""
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(msgspec.Struct, frozen=True):
     """One solved question of a few-shot prompt; without a dataset it stands before every question."""
 
-    prompt: str
-    answer: str
+    prompt: Annotated[str, Meta(min_length=1)]
+    answer: Annotated[str, Meta(min_length=1)]
     dataset: str | None = None
 
 
@@ -80,18 +79,8 @@ def request_key(request: Body) -> str:
 
 def read_examples(path: Path) -> list[Example]:
     """The solved questions of a few-shot file."""
-    examples: list[Example] = []
-    for number, value in json_lines(path):
-        texts = [value.get("prompt"), value.get("answer")]
-        dataset = value.get("dataset")
-        if not all(isinstance(text, str) and text for text in texts) or not isinstance(dataset, str | None):
-            raise InputError(
-                f"{path}, line {number}: expected the texts prompt and answer, and maybe dataset"
-            )
-        examples.append(Example(value["prompt"], value["answer"], dataset))
-    if not examples:
-        raise InputError(f"{path}: holds no example; expected JSON lines with prompt and answer")
-    return examples
+    found = json_lines(path, Example, "an example with prompt and answer")
+    return unique(path, found, lambda example: example)
 
 
 def _fill(template: str, prompt: str) -> str:

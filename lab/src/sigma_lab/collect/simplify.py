@@ -6,6 +6,7 @@ It runs as ``python -m sigma_lab.collect.simplify SECONDS``.
 """
 
 import json
+import resource
 import signal
 import sys
 from contextlib import suppress
@@ -41,7 +42,7 @@ def _parse(answer: str) -> list[Any]:
         f"${answer}$",
         extraction_config=[LatexExtractionConfig()],
         fallback_mode="no_fallback",
-        parsing_timeout=None,  # this process is ended from outside
+        parsing_timeout=None,  # this process ends by itself
     )
     return parsed
 
@@ -72,29 +73,21 @@ def _expression(sympy: Any, value: Any) -> str:
 
 def main(seconds: int) -> None:
     """Answer every line of standard input until it ends, or an answer takes more processor time than this."""
-    with suppress(ImportError, ValueError, OSError):  # let 9^{9^{9^9}} fail instead of filling the machine
-        limits: Any = import_module("resource")
-        limits.setrlimit(limits.RLIMIT_AS, (_MEMORY, _MEMORY))
+    with suppress(ValueError, OSError):  # let 9^{9^{9^9}} fail instead of filling the machine
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is not a canon
     canonical("x + x")  # loads the parser before the clock runs
-    # The system ends this process if nobody else does: its parent may have been killed. The signal is not
-    # handled in Python, so that it works inside a long power too.
+    # The system ends this process. The signal is not handled in Python, so that it works inside a long power.
     for line in sys.stdin:
-        _limit(seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             request = json.loads(line)
             reply = equal(*request) if isinstance(request, list) else canonical(request)
         except _UNREADABLE:
             reply = None
-        _limit(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         out.write(json.dumps(reply) + "\n")
         out.flush()
-
-
-def _limit(seconds: int) -> None:
-    """End this process after this many more seconds of processor time, if the system can; 0 for no limit."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ Of two judges, one lies from the middle on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import product
 from statistics import NormalDist, fmean
 from typing import Any
 
@@ -16,35 +17,24 @@ import numpy as np
 
 from sigma_lab.attack import counterfactual
 from sigma_lab.bench.bootstrap import intervals
-from sigma_lab.bench.league import Setup
-from sigma_lab.bench.play import MemoryPlayer, play
+from sigma_lab.bench.league import Setup, memory_choices
 from sigma_lab.bench.processes import in_processes
-from sigma_lab.bench.row import Present, correct_at
+from sigma_lab.bench.row import correct_at
 from sigma_lab.bench.table import Table, about, difference_text, difference_values
 from sigma_lab.bench.verdicts import (
-    JudgedPlayer,
     auc_within,
     judge_alone,
     own_answer_verdicts,
     verdict_scores,
+    weighed_row,
 )
 from sigma_lab.reveal import Everything, Share
-from sigma_mem.events import Event, FloatArray
+from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
 AUCS = (0.5, 0.6, 0.7, 0.8)
 SHARES = (1.0, 0.05, 0.01)
 RATIOS = (0.0, 0.5)
-
-
-class ReadPlayer(MemoryPlayer):
-    """The paper's M-route."""
-
-    def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
-        """`SigmaMem.route`."""
-        decision = self.memory.route(phi=phi, read="m-route")
-        self._ids.append(decision.id)
-        return {"m-route": self.memory.peers.index(decision.peer or "")}
 
 
 def judge_table(
@@ -66,7 +56,7 @@ def judge_table(
         name, ratio, seed = job
         labels = attacked[ratio].labels()
         judges = _simulated(name, labels, seed)
-        right = _played(attacked[ratio], phis, judges, setup)
+        right = weighed_row(attacked[ratio], phis, judges, setup).correct
         alone = correct_at(labels, next(iter(judges.values())).argmax(axis=1)).mean() if judges else np.nan
         return float(right.mean()), float(alone)
 
@@ -117,7 +107,7 @@ def _simulated(name: str, labels: FloatArray, seed: int) -> dict[str, FloatArray
 
 
 def simulated_judge(labels: FloatArray, auc: float, seed: int) -> FloatArray:
-    """FloatArray that put a right answer above a wrong one of the same question with probability `auc`."""
+    """Scores that put a right answer above a wrong one of the same question with probability `auc`."""
     d = 2.0**0.5 * NormalDist().inv_cdf(auc)
     noise = np.random.default_rng(seed).standard_normal(labels.shape)
     out: FloatArray = d * (labels > 0.0) + noise
@@ -138,38 +128,28 @@ def real_judge_table(
     verdicts, pool = own_answer_verdicts(stream, judge, peers), stream.select(peers=peers)
     attacked = {ratio: counterfactual(pool, ratio, seed=setup.seed) for ratio in ratios}
     said = {ratio: verdict_scores(one, verdicts) for ratio, one in attacked.items()}
-    jobs = [
-        (name, ratio, share)
-        for ratio in ratios
-        for share in shares
-        for name in ("m-route", "decide", "decide with verdicts")
-    ]
+    jobs = list(product(ratios, shares))
 
-    def played(job: tuple[str, float, float]) -> FloatArray:
-        name, ratio, share = job
-        judges = {judge: said[ratio]} if name == "decide with verdicts" else {}
-        return _played(attacked[ratio], phis, judges, setup, share, m_route=name == "m-route")
+    def played(job: tuple[float, float]) -> dict[str, FloatArray]:
+        ratio, share = job
+        one, labels = attacked[ratio], attacked[ratio].labels()
+        reveal = Everything() if share >= 1.0 else Share(share, setup.seed)
+        chosen = memory_choices(one, phis, setup, reveal)
+        return {
+            "judge alone": judge_alone(labels, said[ratio]),
+            "m-route": correct_at(labels, chosen["m-route"]),
+            "decide": correct_at(labels, chosen["adaptive"]),
+            "decide with verdicts": weighed_row(one, phis, {judge: said[ratio]}, setup, reveal).correct,
+        }
 
-    found = dict(zip(jobs, in_processes(played, jobs, setup.processes), strict=True))
     rows, values = [], []
-    for ratio in ratios:
-        labels, scores = attacked[ratio].labels(), said[ratio]
-        for share in shares:
-            correct = {
-                name: found[name, ratio, share] for name in ("m-route", "decide", "decide with verdicts")
-            }
-            correct["judge alone"] = judge_alone(labels, scores)
-            span = intervals(correct, "decide")
-            rows.append(
-                [
-                    f"CF@{100 * ratio:g}, {100 * share:g} % labels",
-                    *(f"{100 * correct[name].mean():.1f}" for name in ("judge alone", *list(correct)[:3])),
-                    difference_text(span["decide with verdicts"]),
-                ]
-            )
-            means = {name: round(float(right.mean()), 6) for name, right in correct.items()}
-            gain = difference_values(span["decide with verdicts"])
-            values.append({"ratio": ratio, "share": share, "accuracy": means, "gain": gain})
+    for (ratio, share), correct in zip(jobs, in_processes(played, jobs, setup.processes), strict=True):
+        gain = intervals(correct, "decide")["decide with verdicts"]
+        shown = [f"{100 * right.mean():.1f}" for right in correct.values()]
+        name = f"CF@{100 * ratio:g}, {100 * share:g} % labels"
+        rows.append([name, *shown, difference_text(gain)])
+        means = {name: round(float(right.mean()), 6) for name, right in correct.items()}
+        values.append({"ratio": ratio, "share": share, "accuracy": means, "gain": difference_values(gain)})
     accuracy = fmean(event.correct[judge] > 0.0 for event in stream if judge in event.correct)
     auc = auc_within(said[ratios[0]], attacked[ratios[0]].labels()) or 0.5
     return Table(
@@ -182,20 +162,3 @@ def real_judge_table(
             "within a question. Alone, it chooses an answer that equals its own, else any."
         ],
     )
-
-
-def _played(
-    stream: Stream,
-    phis: FloatArray,
-    judges: Mapping[str, FloatArray],
-    setup: Setup,
-    share: float = 1.0,
-    *,
-    m_route: bool = False,
-) -> FloatArray:
-    """How right the choice was at every event."""
-    reveal = Everything() if share >= 1.0 else Share(share, setup.seed)
-    with setup.memory(stream.peers, phis.shape[1]) as memory:
-        player = ReadPlayer(memory) if m_route else JudgedPlayer(memory, judges)
-        (chosen,) = play(stream, phis, player, reveal).values()
-    return correct_at(stream.labels(), chosen)

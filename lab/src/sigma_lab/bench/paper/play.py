@@ -16,8 +16,8 @@ from sigma_lab.bench.league import MAJORITY, Progress, Setup, memory_choices, or
 from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name
 from sigma_lab.bench.paper.published import RATIOS, SHARES
 from sigma_lab.bench.play import RouterPlayer, play
-from sigma_lab.bench.row import TableRow, correct_at, majority_correct, row_of
-from sigma_lab.bench.verdicts import JudgedPlayer, auc, auc_within, judge_alone, verdict_scores
+from sigma_lab.bench.row import TableRow, majority_correct, row_of
+from sigma_lab.bench.verdicts import auc, auc_within, judge_alone, verdict_scores, weighed_row
 from sigma_lab.reveal import Reveal, Share, shown_events
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.memory import Settings
@@ -169,7 +169,7 @@ class PaperPlay:
         labels, scores = stream.labels(), verdict_scores(stream, self.streams.verdicts)
         return {
             "judge": row_of(None, judge_alone(labels, scores), stream.peers),
-            "judged": _weighed(stream, phis, setup, self.streams.judge, scores, reveal),
+            "judged": weighed_row(stream, phis, {self.streams.judge: scores}, setup, reveal),
         }
 
     def _in_words(self, bench: BenchCenter, stream: Stream, setup: Setup) -> dict[str, TableRow]:
@@ -180,7 +180,7 @@ class PaperPlay:
             scores = np.full(labels.shape, np.nan)
             scores[places] = U
             found[name] = row_of(None, judge_alone(labels, scores), stream.peers)
-            found[f"{name}-feature"] = _weighed(stream, phis, setup, name, scores)
+            found[f"{name}-feature"] = weighed_row(stream, phis, {name: scores}, setup)
         return {name: found[name] for name in IN_WORDS}
 
     def outside(self, bench: BenchCenter, seed: int) -> dict[str, TableRow]:
@@ -256,20 +256,6 @@ class PaperPlay:
             for labels in train.select(peers=stream.peers, seed=self.seeds[0]).labels():
                 beta.learn(nothing[0], labels, 0)
         return rows_of(stream, play(stream, nothing, RouterPlayer("beta-b1", beta, stream.peers)))["beta-b1"]
-
-
-def _weighed(
-    stream: Stream,
-    phis: FloatArray,
-    setup: Setup,
-    judge: str,
-    scores: FloatArray,
-    reveal: Reveal | None = None,
-) -> TableRow:
-    """The adaptive read of an empty memory that weighs the verdicts of a judge, (T, P)."""
-    with setup.memory(stream.peers, phis.shape[1]) as memory:
-        chosen = play(stream, phis, JudgedPlayer(memory, {judge: scores}), reveal)["adaptive"]
-    return row_of(chosen, correct_at(stream.labels(), chosen), stream.peers)
 
 
 def _settings(center: BenchCenter) -> Settings:

@@ -9,6 +9,7 @@ same steps as one that was not.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +24,11 @@ from sigma_lab.train.steering.data import Episode, EpisodeSettings, IntArray
 from sigma_lab.train.steering.gain import deserved_gain
 from sigma_lab.train.steering.learner import Learner, right_at
 from sigma_lab.train.steering.loss import listwise, margin, pointwise
-from sigma_mem.center.checkpoint import load_checkpoint, save_checkpoint
+from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError
 from sigma_mem.errors import InputError
 
-_KIND = "steering run"
+_FORMAT = "sigma-mem steering run 1"
 _WHERE = ("stage", "step", "waited", "gain_unit", "best")  # fields of a run that are saved as they are
 _MANY = 2048  # readouts by which the memory alone is weighed, in each of eight draws
 
@@ -245,11 +246,12 @@ class SteeringRun:
                 arrays[f"adam.{name}.{key}"] = moment.numpy()
         where = {name: getattr(self, name) for name in _WHERE}
         where["checks"] = [[getattr(check, name) for name in Check.__slots__] for check in self.checks]
-        save_checkpoint(path, _KIND, arrays, {**self.about, "where": where})
+        write_arrays(path, arrays, {"format": _FORMAT, "about": json.dumps({**self.about, "where": where})})
 
     def resume(self, path: Path) -> None:
         """Continue where the saved run stood; raises CheckpointError if it was another run."""
-        arrays, about = load_checkpoint(path, _KIND)
+        arrays, meta = read_arrays(path, "saved run", "sigma-mem train steering", form=_FORMAT)
+        about = json.loads(meta["about"])
         _check_same_run(about, self.about)
         tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
         self._restore({name: tensors[f"now.{name}"] for name in self._named})
