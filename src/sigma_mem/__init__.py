@@ -2,7 +2,7 @@
 
 >>> import sigma_mem
 >>> sigma_mem.__version__
-'0.2.0.dev0'
+'0.2.0'
 """
 
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ __all__ = [
     "SigmaState",
 ]
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -135,7 +135,9 @@ def check_in_pool(answers: Iterable[str], peers: Sequence[str]) -> None:
     """InputError if a peer that answered is not in the pool."""
     unknown = next((peer for peer in answers if peer not in peers), None)
     if unknown is not None:
-        raise InputError(f"peer {unknown!r} is not in the pool {list(peers)}; add it with add_peer")
+        raise InputError(
+            f"peer {unknown!r} is not in the pool {list(peers)}; add it first (add_peer, sigma-mem peers add)"
+        )
 
 
 def prepare_answers(

@@ -47,10 +47,11 @@ def demo(
 ) -> None:
     """Watch a memory learn which of six agents to trust, and move away from one that goes bad.
 
-    They answer generated tasks (arithmetic, code, reading, calendar), every answer is really worked out
-    and really graded. Halfway the calculator is updated to a version with a real bug. With --serve every
-    decision and every grade goes over HTTP through a service on loopback, and the dashboard shows the run as
-    it goes; on a terminal the service then stays until Ctrl-C.
+    Six small programs answer generated tasks: arithmetic, code, reading, calendar.
+
+    Halfway the calculator is updated to a version with a real bug.
+
+    With --serve the memory is in a service, and its dashboard shows the run.
 
     Examples:
     sigma-mem demo

@@ -43,7 +43,7 @@ def serve(
         bool | None, typer.Option("--access-log/--no-access-log", help="Whether every request is logged.")
     ] = None,
 ) -> None:
-    """Serve memories over HTTP until Ctrl-C: the memory's API, and an OpenAI-compatible gateway.
+    """Serve memories over HTTP until Ctrl-C: API, dashboard, and a gateway in front of models.
 
     Examples:
     sigma-mem serve --path memory.db
@@ -74,9 +74,9 @@ def config(
     keys: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Print the service's configuration that is in force, and where each value comes from.
+    """Print the service's configuration, and where each value comes from.
 
-    Settings of a memory that is there already are its own: they are recorded when it is made.
+    An existing memory keeps the settings that it was made with.
 
     Examples:
     sigma-mem config
@@ -223,7 +223,7 @@ def _key_file(given: str | None, config: Path | None) -> str:
 
     file = load_config(config, flags={"keys": given}).config.keys
     if file is None:
-        raise InputError("no file of keys is named; give --keys FILE, or set keys in sigma-mem.toml")
+        raise InputError("got no file of API keys; give --keys FILE, or set keys in sigma-mem.toml")
     return file
 
 

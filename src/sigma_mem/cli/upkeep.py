@@ -92,7 +92,7 @@ def prices(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Show what peers cost and what was spent on each; with a peer and options, set its price.
+    """Show what each peer costs and what was spent on it, or set a peer's price.
 
     Examples:
     sigma-mem prices --memory memory.db
@@ -144,7 +144,7 @@ def sources(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """List the sources of feedback, and what each of them is worth now; or revoke what a source gave.
+    """List the sources of feedback with their weights, or revoke everything that a source gave.
 
     Examples:
     sigma-mem sources --memory memory.db
@@ -172,7 +172,7 @@ def sources(
         agreement = "—" if source.agreement is None else f"{source.agreement:.2f}"
         numbers = (agreement, f"{source.compared:.0f}", f"{source.weight:.3g}")
         rows.append((source.name, str(source.lines), what, *numbers))
-    print_table(("source", "lines", "", "agreement", "labels compared", "weight"), rows)
+    print_table(("source", "lines", "status", "agreement", "labels compared", "weight"), rows)
 
 
 def forget(
@@ -187,7 +187,7 @@ def forget(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Forget events permanently: texts, φ, labels, and their share of all that was learned.
+    """Delete events permanently: texts, φ, labels, and what was learned from them.
 
     Examples:
     sigma-mem forget --memory memory.db ID
