@@ -66,7 +66,7 @@ def export(
     memory: MemoryFile,
     a2a: Annotated[
         str | None,
-        typer.Option(metavar="PEER", help="Only what is known of this peer, for its A2A agent card."),
+        typer.Option(metavar="PEER", help="Only what is known about this peer, for its A2A agent card."),
     ] = None,
     namespace: Namespace = "default",
     json: Json = False,

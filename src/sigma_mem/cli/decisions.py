@@ -49,7 +49,7 @@ CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compar
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """Which memory decides, and what is known of the task: each field is an option."""
+    """Which memory decides, and what is known about the task: each field is an option."""
 
     memory: MemoryFile
     peers: Peers = None

@@ -51,7 +51,7 @@ def inspect(
 
 
 def trust_cells(known: dict[str, Any]) -> tuple[str, ...]:
-    """What is known of a peer, from `TrustByPeer.to_dict`, in the columns of `TRUST`."""
+    """What is known about a peer, from `TrustByPeer.to_dict`, in the columns of `TRUST`."""
     low, high = known["interval"]
     numbers = f"{known['prob']:.2f}", f"{low:.2f} … {high:.2f}", f"{known['effective']:.1f}"
     return *numbers, str(known["labels"]), "never" if known["last"] is None else moment(known["last"])

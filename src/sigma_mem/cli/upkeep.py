@@ -44,7 +44,7 @@ def add(
 
 @peers_app.command()
 def remove(peer: Peer, memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
-    """Remove a peer from the pool, and forget what is known of it."""
+    """Remove a peer from the pool, and forget what is known about it."""
     with opened(memory, namespace) as mem:
         mem.remove_peer(peer)
         _say_pool(mem.peers, json)
