@@ -13,6 +13,7 @@ from sigma_mem.errors import InputError
 
 PeerName = Annotated[str | None, typer.Argument(help="The peer whose price to set.", show_default=False)]
 Amount = Annotated[float | None, typer.Option(min=0.0, show_default=False)]
+_PARTS = ("per_call", "per_input_token", "per_output_token", "latency")  # of a price, that are shown
 Peer = Annotated[str, typer.Argument(help="Name of the peer.", show_default=False)]
 
 peers_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Change the pool of peers.")
@@ -122,17 +123,11 @@ def prices(
     rows = []
     for name in peers:
         price = spent.prices.get(name)
-        cells = (
-            ["-"] * 4
-            if price is None
-            else [
-                *(f"{x:g}" for x in (price.per_call, price.per_input_token, price.per_output_token)),
-                "-" if price.latency is None else f"{price.latency:g}",
-            ]
-        )
+        amounts = [getattr(price, part, None) for part in _PARTS]
+        cells = ["—" if amount is None else f"{amount:g}" for amount in amounts]
         rows.append((name, *cells, f"{spent.by_peer.get(name, 0.0):.6g}"))
     columns = ("peer", "per call", "per input token", "per output token", "seconds", "spent")
-    print_table(columns, rows, [f"spent in all: {spent.total:.6g}"])
+    print_table(columns, rows, [f"total spent: {spent.total:.6g}"])
 
 
 def sources(
