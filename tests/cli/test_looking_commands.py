@@ -1,4 +1,4 @@
-"""The commands that look: trust, history, decisions, inspect with its trend, plot."""
+"""The commands that only read: trust, decisions, inspect with its trend."""
 
 from __future__ import annotations
 
