@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
@@ -60,8 +60,7 @@ class Stream:
 
     def labels(self) -> FloatArray:
         """Correctness c as an array (events, peers); NaN if there is no label."""
-        rows = [[e.correct.get(p, np.nan) for p in self.peers] for e in self.events]
-        return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
+        return self._array([e.correct for e in self.events])
 
     def canons(self) -> list[list[str | None]]:
         """Canonical answers, one row per event in the order of ``peers``; None if unreadable or absent."""
@@ -69,8 +68,11 @@ class Stream:
 
     def costs(self) -> FloatArray:
         """What every call cost, as an array (events, peers); NaN if it was not recorded."""
-        rows = [[e.costs.get(p, np.nan) for p in self.peers] for e in self.events]
-        return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
+        return self._array([e.costs for e in self.events])
+
+    def _array(self, by_peer: Sequence[Mapping[str, float]]) -> FloatArray:
+        rows = [[of.get(p, np.nan) for p in self.peers] for of in by_peer]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.peers))
 
     def select(
         self,
@@ -116,11 +118,9 @@ def _checked(what: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[
 
 
 def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
-    answers = {p: event.answers[p] for p in peers if p in event.answers}
-    correct = {p: event.correct[p] for p in peers if p in event.correct}
-    costs = {p: event.costs[p] for p in peers if p in event.costs}
-    latency = {p: event.latency[p] for p in peers if p in event.latency}
-    return replace(event, answers=answers, correct=correct, costs=costs, latency=latency)
+    by_peer = {name: getattr(event, name) for name in ("answers", "correct", "costs", "latency")}
+    kept = {name: {p: of[p] for p in peers if p in of} for name, of in by_peer.items()}
+    return replace(event, **kept)
 
 
 def pair_of(id: str) -> str:
