@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 
+T = TypeVar("T")
 _ORDERS = ("-ab", "-ba")  # how ids of the two orders of a pair end
 
 
@@ -118,9 +119,13 @@ def _checked(what: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[
 
 
 def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
-    by_peer = {name: getattr(event, name) for name in ("answers", "correct", "costs", "latency")}
-    kept = {name: {p: of[p] for p in peers if p in of} for name, of in by_peer.items()}
-    return replace(event, **kept)
+    def kept(of: Mapping[str, T]) -> dict[str, T]:
+        return {p: of[p] for p in peers if p in of}
+
+    costs, latency = kept(event.costs), kept(event.latency)
+    return replace(
+        event, answers=kept(event.answers), correct=kept(event.correct), costs=costs, latency=latency
+    )
 
 
 def pair_of(id: str) -> str:
