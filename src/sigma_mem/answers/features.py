@@ -84,9 +84,7 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
 
 def _overlaps(vocabularies: Sequence[set[str]], times: Sequence[int]) -> list[float]:
     """Mean Jaccard overlap of each with the others that have words; with how often each was given."""
-    shared: list[list[float]] = [
-        [] for _ in vocabularies
-    ]  # with each of the others, as often as it was given
+    shared: list[list[float]] = [[] for _ in vocabularies]  # with each other one, as often as it was given
     for i, mine in enumerate(vocabularies):
         for j, other in enumerate(vocabularies[:i]):
             if mine and other:
