@@ -50,7 +50,7 @@ bench: $(VENV)/.dev        ## timings, as ratios against rivals and baselines in
 	$(BIN)/python benchmarks/gateway.py $(if $(LITELLM),--litellm $(LITELLM))
 	$(BIN)/sigma-mem center pull
 	if [ -f $(STREAM) ]; then $(BIN)/python benchmarks/center_speed.py $(STREAM); \
-	else echo "no stream at $(STREAM): the center is not timed; say make bench STREAM=..."; fi
+	else echo "no stream at $(STREAM): the center is not timed; run make bench STREAM=..."; fi
 
 docs: $(VENV)/.dev         ## build the documentation and check its links
 	$(BIN)/mkdocs build --strict --site-dir build/site

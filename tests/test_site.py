@@ -71,9 +71,8 @@ def test_the_site_is_built_and_has_every_public_name_and_needs_no_other_host(tmp
     reference = {page.stem: page.read_text("utf-8") for page in (tmp_path / "reference").glob("*.html")}
     entries = set(re.findall(r'id="(sigma_mem[\w.]*)"', "".join(reference.values())))
     assert public_names() <= entries, sorted(public_names() - entries)
-    assert missing_rows(reference["clients"], AsyncSigmaMem) == []
-    assert missing_rows(reference["clients"], Client) == []
-    assert missing_rows(reference["clients"], AsyncClient) == []
+    for kind in (AsyncSigmaMem, Client, AsyncClient):
+        assert missing_rows(reference["python"], kind) == []
     pages = {page.name: page.read_text("utf-8") for page in tmp_path.rglob("*.html")}
     assert [name for name, text in pages.items() if FETCHED.search(text)] == []
 

@@ -2,9 +2,10 @@
 
 >>> import sigma_mem
 >>> sigma_mem.__version__
-'0.2.0.dev0'
+'0.2.0'
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sigma_mem.errors import SigmaMemError
@@ -32,24 +33,21 @@ __all__ = [
     "SigmaState",
 ]
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
+
+
+# Imported on first use, so that `import sigma_mem` stays quick.
+_LATER = {
+    **dict.fromkeys(("Budget", "Price", "SigmaMem"), "session"),
+    **dict.fromkeys(("AsyncClient", "Client"), "client"),
+    "AsyncSigmaMem": "asynchronous",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # The session and asyncio are imported on first use, so that `import sigma_mem` stays quick.
-    if name in ("Budget", "Price", "SigmaMem"):
-        from sigma_mem import session
-
-        return getattr(session, name)
-    if name == "AsyncSigmaMem":
-        from sigma_mem.asynchronous import AsyncSigmaMem
-
-        return AsyncSigmaMem
-    if name in ("AsyncClient", "Client"):
-        from sigma_mem import client
-
-        return getattr(client, name)
-    raise AttributeError(f"module 'sigma_mem' has no attribute {name!r}")
+    if name not in _LATER:
+        raise AttributeError(f"module 'sigma_mem' has no attribute {name!r}")
+    return getattr(import_module(f"sigma_mem.{_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:

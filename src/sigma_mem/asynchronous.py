@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sigma_mem.errors import InputError
@@ -29,6 +28,11 @@ def _wrapping(
         return wrap(await asyncio.to_thread(method, self.mem, *args, **kwargs))
 
     return call
+
+
+def _property(name: str) -> Any:
+    """A property of the memory inside."""
+    return property(lambda self: getattr(self.mem, name), doc=getattr(SigmaMem, name).__doc__)
 
 
 class AsyncPanel:
@@ -78,26 +82,16 @@ class AsyncSigmaMem(Awaited):
         return await asyncio.to_thread(operation.method, self.mem, *args, **kwargs)
 
     ask = _wrapping(SigmaMem.ask, AsyncPanel)
-
     namespace = _wrapping(SigmaMem.namespace, lambda mem: AsyncSigmaMem(mem))
-
     close = _wrapping(SigmaMem.close, lambda nothing: nothing)
-
     encode = _wrapping(SigmaMem.encode, lambda phi: phi)
 
-    peers = property(lambda self: self.mem.peers, doc=SigmaMem.peers.__doc__)
-    events = property(lambda self: self.mem.events, doc=SigmaMem.events.__doc__)
-    rank = property(lambda self: self.mem.rank, doc=SigmaMem.rank.__doc__)
-    settings = property(lambda self: self.mem.settings, doc=SigmaMem.settings.__doc__)
-    encoder = property(lambda self: self.mem.encoder, doc=SigmaMem.encoder.__doc__)
-    keep_text = property(lambda self: self.mem.keep_text, doc=SigmaMem.keep_text.__doc__)
-    state = property(lambda self: self.mem.state, doc=SigmaMem.state.__doc__)
-    reads = property(lambda self: self.mem.reads, doc=SigmaMem.reads.__doc__)
+    peers, events, rank = _property("peers"), _property("events"), _property("rank")
+    settings, encoder, keep_text = _property("settings"), _property("encoder"), _property("keep_text")
+    state, reads = _property("state"), _property("reads")
 
     async def __aenter__(self) -> AsyncSigmaMem:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

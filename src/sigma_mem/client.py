@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
 
@@ -302,17 +301,17 @@ _DESCRIBED: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _described(name: str) -> Callable[[Any], ServiceCall[Any]]:
+def _described(name: str) -> _Request[[], Any]:
     def ask(self: Any) -> ServiceCall[Any]:
         return ServiceCall("GET", "", lambda body: _DESCRIBED[name](body[name]))
 
     ask.__doc__ = getattr(SigmaMem, name).__doc__
-    return ask
+    return _Request(ask)
 
 
 def _property(name: str) -> Any:
     ask = _described(name)
-    return property(lambda self: self._send(ask(self)), doc=ask.__doc__)
+    return property(lambda self: self._send(ask._make(self)), doc=ask.__doc__)
 
 
 class Client(_Connection, Called):
@@ -361,9 +360,7 @@ class Client(_Connection, Called):
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -387,9 +384,8 @@ class AsyncClient(_Connection, Awaited):
         return self._read(call, response)
 
     ask = _asked(SigmaMem.ask, AsyncServedPanel)
-    peers, events = _Request(_described("peers")), _Request(_described("events"))
-    rank, settings = _Request(_described("rank")), _Request(_described("settings"))
-    encoder, keep_text = _Request(_described("encoder")), _Request(_described("keep_text"))
+    peers, events, rank = _described("peers"), _described("events"), _described("rank")
+    settings, encoder, keep_text = _described("settings"), _described("encoder"), _described("keep_text")
 
     async def close(self) -> None:
         """Close the connections, if they are this client's own; idempotent."""
@@ -399,7 +395,5 @@ class AsyncClient(_Connection, Awaited):
     async def __aenter__(self) -> AsyncClient:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

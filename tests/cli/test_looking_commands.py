@@ -1,4 +1,4 @@
-"""The commands that look: trust, history, decisions, inspect with its trend, plot."""
+"""The commands that only read: trust, decisions, inspect with its trend."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_trust_at_a_question_and_overall(file, capsys) -> None:
     out = capsys.readouterr().out
     assert "evidence" in out
     assert "last label" in out
-    assert "over what a peer was asked" in out
+    assert "counts only tasks that the peer was asked" in out
 
 
 def test_history_and_its_trend(file, capsys) -> None:
@@ -50,7 +50,7 @@ def test_decisions_page_by_page(file, capsys) -> None:
     out = capsys.readouterr().out
     assert "[red]4?" in out
     assert "[red]5?" not in out
-    assert "older ones: --before" in out
+    assert "older decisions: --before" in out
 
 
 def test_inspect_shows_the_trend(file, capsys) -> None:

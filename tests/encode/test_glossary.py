@@ -64,6 +64,6 @@ def test_any_text_is_read(text: str) -> None:
 
 def test_time_is_linear() -> None:
     for text in ("水" * 10**6, "aé " * 10**5, "wie " * 10**5, "ab" * 10**6, "ال" * 10**5):
-        start = time.perf_counter()
+        start = time.process_time()
         in_english(text)
-        assert time.perf_counter() - start < 2.0
+        assert time.process_time() - start < 2.0

@@ -42,21 +42,9 @@ def write(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:
 
 def test_reads_every_field(tmp_path: Path) -> None:
     stream = load_stream(write(tmp_path, lines(GOOD)))
-    (event,) = stream.events
-    assert (stream.name, stream.peers) == ("s", ("a", "b"))
-    assert (event.id, event.dataset, event.domain, event.question, event.reference) == (
-        "q1",
-        "d",
-        "math",
-        "2+2?",
-        "4",
-    )
-    assert (event.answers["a"].text, event.answers["a"].canon, event.answers["b"].canon) == (
-        "It is 4",
-        "4",
-        None,
-    )
-    assert event.correct == {"a": 1.0, "b": -1.0}
+    answers = {"a": Answer("It is 4", "4"), "b": Answer("5", None)}
+    event = Event("q1", "2+2?", answers, {"a": 1.0, "b": -1.0}, "math", "d", "4")
+    assert (stream.name, stream.peers, stream.events) == ("s", ("a", "b"), (event,))
 
 
 def test_soft_and_missing_labels(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Build both wheels and use them as a stranger would, in an empty environment outside the checkout.
 
-First the product alone, then the laboratory beside it.
+First the product alone, then the laboratory with it.
 
 Run it with any Python 3.11: ``python tests/wheel/install_and_use.py``. It needs nothing but pip.
 """
@@ -169,7 +169,7 @@ def use(home: Path, python: Path) -> None:
     with step("help"):
         check_help(home, python, [c for c in documented_commands() if c[0] not in LABORATORY])
     with step("demo"):
-        lines = call(program, "demo").splitlines()
+        lines = call(program, "demo", "--tasks", "300").splitlines()
         expect(len(lines) > 10, f"sigma-mem demo printed {len(lines)} lines in a pipe")
     with step("without the laboratory"):
         for name in LABORATORY:
@@ -179,7 +179,7 @@ def use(home: Path, python: Path) -> None:
 
 
 def use_laboratory(home: Path, python: Path) -> None:
-    """The laboratory's commands, beside the product's."""
+    """The laboratory's commands, next to the product's."""
     program = python.with_name("sigma-mem")
 
     def call(*command: str | Path) -> str:

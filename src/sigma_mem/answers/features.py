@@ -84,9 +84,7 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
 
 def _overlaps(vocabularies: Sequence[set[str]], times: Sequence[int]) -> list[float]:
     """Mean Jaccard overlap of each with the others that have words; with how often each was given."""
-    shared: list[list[float]] = [
-        [] for _ in vocabularies
-    ]  # with each of the others, as often as it was given
+    shared: list[list[float]] = [[] for _ in vocabularies]  # with each other one, as often as it was given
     for i, mine in enumerate(vocabularies):
         for j, other in enumerate(vocabularies[:i]):
             if mine and other:
@@ -135,7 +133,9 @@ def check_in_pool(answers: Iterable[str], peers: Sequence[str]) -> None:
     """InputError if a peer that answered is not in the pool."""
     unknown = next((peer for peer in answers if peer not in peers), None)
     if unknown is not None:
-        raise InputError(f"peer {unknown!r} is not in the pool {list(peers)}; add it with add_peer")
+        raise InputError(
+            f"peer {unknown!r} is not in the pool {list(peers)}; add it first (add_peer, sigma-mem peers add)"
+        )
 
 
 def prepare_answers(

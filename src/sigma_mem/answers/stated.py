@@ -11,17 +11,8 @@ _TAG = re.compile(r"\A[\w+#.-]*+[ \t\r]*+\n")
 _JSON_FIELD = re.compile(r'"(?:final[_ ])?answer\\?"\s*:\s*')
 _JSON_END = re.compile(r'(?:"|(?<!\s))\s*+\}\s*+(?:`|$)|"[^\S\n]*+\n|(?:"|(?<!\s))\s*+$')
 _ANSWER_WORDS = (
-    "answer",
-    "antwort",
-    "respuesta",
-    "réponse",
-    "risposta",
-    "resposta",
-    "ответ",
-    "答案",
-    "答え",
-    "정답",
-)
+    "answer", "antwort", "respuesta", "réponse", "risposta", "resposta", "ответ", "答案", "答え", "정답",
+)  # fmt: skip
 _AFTER_ANSWER = re.compile(
     r"[*_]*+\s*+(?:(?:is|ist|es|est|è|é|은|는)\b\s*+:?|是\s*+:?|为|為|は|[:：])[\s*_]*+", re.IGNORECASE
 )

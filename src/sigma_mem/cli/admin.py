@@ -1,4 +1,4 @@
-"""The functions of `sigma_mem.admin` as commands, and ``sigma-mem db``: whole memories."""
+"""The functions of `sigma_mem.admin` as commands, and ``sigma-mem db``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NewFile = Annotated[Path, typer.Argument(help="The new file.", show_default=Fals
 
 
 def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
-    """Copy a memory's file, with all its namespaces, while another process writes.
+    """Copy a memory's file, with all its namespaces. Works while another process writes.
 
     Example:
     sigma-mem backup --memory memory.db backup.db
@@ -66,12 +66,12 @@ def export(
     memory: MemoryFile,
     a2a: Annotated[
         str | None,
-        typer.Option(metavar="PEER", help="Only what is known of this peer, for its A2A agent card."),
+        typer.Option(metavar="PEER", help="Only what is known about this peer, for its A2A agent card."),
     ] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Write a memory as JSON lines, without loss, while another process writes.
+    """Write all of a memory as JSON lines. Works while another process writes.
 
     Examples:
     sigma-mem export --memory memory.db memory.jsonl.gz
@@ -222,7 +222,7 @@ def refold(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Make a new memory from an old ledger with other settings, and report how decisions would have differed.
+    """Rebuild a memory with other settings, and report which decisions would have differed.
 
     Example:
     sigma-mem refold --memory memory.db --gamma 0.99 new.db
@@ -258,7 +258,7 @@ def merge(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Make a new memory from two: as if one had seen the events of both, in the order of time.
+    """Make one memory from two, as if it had seen the events of both in the order of time.
 
     Example:
     sigma-mem merge berlin.db paris.db --output both.db
@@ -274,7 +274,7 @@ def merge(
 
 
 def check(memory: MemoryFile, json: Json = False) -> None:
-    """Verify every line and digest of a memory, and a file's indexes. Works while other processes write.
+    """Verify a memory: every line, digest and index. Works while other processes write.
 
     Example:
     sigma-mem check --memory memory.db

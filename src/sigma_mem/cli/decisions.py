@@ -49,7 +49,7 @@ CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compar
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """Which memory decides, and what is known of the task: each field is an option."""
+    """Which memory decides, and what is known about the task: each field is an option."""
 
     memory: MemoryFile
     peers: Peers = None
@@ -202,7 +202,7 @@ def decide(
     answers: AnswerOptions,
     task: TaskOptions,
 ) -> None:
-    """Choose among the peers' answers by several votes, mixed by how right each has been.
+    """Choose among the peers' answers: several votes, weighted by how often each was right.
 
     Examples:
     sigma-mem decide --memory memory.db "What is 17 * 23?" --answer gemma=391 --answer coder=381
@@ -229,7 +229,7 @@ def ask(
     *,
     task: TaskOptions,
 ) -> None:
-    """Ask only as many peers as needed: print which one is next, or that the answers so far are enough.
+    """Ask one peer after another: print whom to ask next, or that the answers so far are enough.
 
     Examples:
     sigma-mem ask --memory memory.db --ref task-7 "What is 17 * 23?"
@@ -269,14 +269,14 @@ def feedback(
         bool, typer.Option("--amend", help="Replace the earlier labels of this source for these peers.")
     ] = False,
     served: Annotated[
-        str | None, typer.Option(help="The peer that really answered, if not the chosen one.")
+        str | None, typer.Option(help="The peer that answered in the end, if not the chosen one.")
     ] = None,
-    cost: Annotated[float | None, typer.Option(min=0.0, help="What the call really cost.")] = None,
+    cost: Annotated[float | None, typer.Option(min=0.0, help="What the call cost.")] = None,
     latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that it took.")] = None,
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Record which peers were right, now or late, which one really answered, and what that cost.
+    """Record which peers were right, or which peer answered in the end and what that cost.
 
     Examples:
     sigma-mem feedback --memory memory.db ID gemma=true phi=true coder=false --source unit-tests
@@ -343,7 +343,7 @@ def _show(decision: "Decision", task: TaskOptions) -> None:
     if task.json:
         print_json(_values(decision))
         return
-    answer = f", who says {decision.answer!r}" if decision.answer is not None else ""
+    answer = f": {decision.answer!r}" if decision.answer is not None else ""
     chosen = decision.peer or f"nobody: {decision.details['abstained'].get('because', 'not sure enough')}"
     text = decision.details.get("text_log_odds", {})
     rows = []
@@ -352,6 +352,6 @@ def _show(decision: "Decision", task: TaskOptions) -> None:
         rows.append((peer, *cells, *([f"{text[peer]:+.2f}"] if text else [])))
     header = ("peer", "p right here", "evidence", "score φᵀMφ", *(("text log-odds",) if text else ()))
     then = f"sigma-mem feedback --memory {task.memory} {decision.id} {next(iter(decision.probs))}=true …"
-    remarks = [f"decision {decision.id} ({decision.read})", f"then: {then}"]
+    remarks = [f"decision {decision.id} ({decision.read})", f"next: {then}"]
     title = f"{chosen}{answer} (confidence {decision.confidence:.0%})"
     print_table(header, rows, remarks, title=title, bold=decision.peer)

@@ -4,18 +4,14 @@ import sys
 import time
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import console, print_json
 from sigma_mem.errors import InputError
 from sigma_mem.extras import require
-
-if TYPE_CHECKING:
-    from sigma_mem.demo.story import Story
 
 _TASKS, _SERVED_TASKS = 1500, 600  # a task is four requests to the service
 _STORY = "#/default/trust/topic=arithmetic"  # the view in which an agent goes bad
@@ -47,10 +43,11 @@ def demo(
 ) -> None:
     """Watch a memory learn which of six agents to trust, and move away from one that goes bad.
 
-    They answer generated tasks (arithmetic, code, reading, calendar), every answer is really worked out
-    and really graded. Halfway the calculator is updated to a version with a real bug. With --serve every
-    decision and every grade goes over HTTP through a service on loopback, and the dashboard shows the run as
-    it goes; on a terminal the service then stays until Ctrl-C.
+    Six small programs answer generated tasks: arithmetic, code, reading, calendar.
+
+    Halfway the calculator is updated to a version with a real bug.
+
+    With --serve the memory is in a service, and its dashboard shows the run.
 
     Examples:
     sigma-mem demo
@@ -60,7 +57,7 @@ def demo(
     sigma-mem demo --seed 7 --memory demo.db && sigma-mem inspect --memory demo.db
     """
     from sigma_mem.demo.run import UNGRADED, run
-    from sigma_mem.demo.screen import dashboard_address
+    from sigma_mem.demo.screen import dashboard_address, result, table
 
     if memory is not None and memory.exists():
         raise InputError(
@@ -75,7 +72,12 @@ def demo(
         if service and shown:
             shown.print(f"dashboard: {dashboard_address(service)}{_STORY}", soft_wrap=True)
         story = run(tasks or (_SERVED_TASKS if serve else _TASKS), seed, speed, memory, shown, service)
-        _tell(story, seed, memory, json, out)
+        if json:
+            print_json(result(story, seed))
+        else:
+            out.print(table(story))
+            if memory is not None:
+                out.print(f"memory: {memory} (inspect it with sigma-mem inspect --memory {memory})")
         if service and shown and sys.stdin.isatty() and out.is_terminal:
             out.print(
                 f"{UNGRADED} tasks wait for your grades in the inbox of {dashboard_address(service)} "
@@ -92,15 +94,3 @@ def _service(memory: Path | None, port: int) -> AbstractContextManager[str]:
     for package in ("fastapi", "uvicorn", "aiohttp", "prometheus_client", "httpx2"):
         require(package, extra="serve", purpose="demo --serve")
     return running_service(memory, port)
-
-
-def _tell(story: "Story", seed: int, memory: Path | None, json: bool, out: Console) -> None:
-    """Print how the run ended."""
-    from sigma_mem.demo.screen import result, table
-
-    if json:
-        print_json(result(story, seed))
-        return
-    out.print(table(story))
-    if memory is not None:
-        out.print(f"memory: {memory} (inspect it with sigma-mem inspect --memory {memory})")

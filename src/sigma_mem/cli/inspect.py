@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sigma_mem.memory import SigmaState
     from sigma_mem.session import History, SigmaMem
 
+DECISION = ("id", "read", "peer", "confidence", "labels", "question")  # columns of `decision_row`
 TRUST = ("p right", "95 %", "evidence", "all labels", "last label (UTC)")  # columns of `trust_cells`
 _TREND = 20_000  # lines at the end of a ledger that a trend is made of
 _TOPICS = 12  # that are printed
@@ -32,7 +34,7 @@ def inspect(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Look into a memory: trust, drift, relation, last decisions, advice. Works while another process writes.
+    """Show trust, drift, relations, the last decisions and advice. Works while another process writes.
 
     Examples:
     sigma-mem inspect --memory memory.db
@@ -49,7 +51,7 @@ def inspect(
 
 
 def trust_cells(known: dict[str, Any]) -> tuple[str, ...]:
-    """What is known of a peer, from `TrustByPeer.to_dict`, in the columns of `TRUST`."""
+    """What is known about a peer, from `TrustByPeer.to_dict`, in the columns of `TRUST`."""
     low, high = known["interval"]
     numbers = f"{known['prob']:.2f}", f"{low:.2f} … {high:.2f}", f"{known['effective']:.1f}"
     return *numbers, str(known["labels"]), "never" if known["last"] is None else moment(known["last"])
@@ -67,8 +69,15 @@ def _print_history(found: History, last: int) -> None:
         )
         for entry in found[-last:]
     ]
-    header = ("time (UTC)", "event", "p̂ then", "", "label", "question")
+    header = ("time (UTC)", "event", "p right before", "", "label", "question")
     print_table(header, rows, [f"{repr(found)[1:-1]}; trend {sparkline(found.trend())}"])
+
+
+def decision_row(made: Mapping[str, Any]) -> tuple[str, ...]:
+    """A decision in the columns of `DECISION`."""
+    labels = " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items())
+    question = shortened(made["question"] or "(no text kept)", 40)
+    return made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", labels or "—", question
 
 
 def _survey(mem: SigmaMem, namespace: str, decisions: int) -> dict[str, Any]:
@@ -112,8 +121,10 @@ def _copies(state: SigmaState) -> list[dict[str, Any]]:
 def _print_survey(values: dict[str, Any]) -> None:
     peers, settings, topics = values["peers"], values["settings"], values["topics"]
     decay = f"half-life {settings['half_life']} s" if settings["half_life"] else f"γ = {settings['gamma']}"
+    left_out = [name for name in values["namespaces"] if name != values["namespace"]]
+    others = f" (the others: {', '.join(left_out)})" if left_out else ""
     head = (
-        f"{values['events']} events, namespace {values['namespace']} (of {', '.join(values['namespaces'])}); "
+        f"{values['events']} events in namespace {values['namespace']}{others}; "
         f"encoder {values['encoder']['name']} {values['encoder']['version']}, rank {values['rank']}, {decay}"
     )
     known = [(peer, *trust_cells(found), sparkline(found["trend"])) for peer, found in peers.items()]
@@ -129,23 +140,12 @@ def _print_survey(values: dict[str, Any]) -> None:
         print_table(("topic", *peers), by_topic, title=f"\nBy topic alone{left}")
     related = [(peer, *(f"{g:+.2f}" for g in row.values())) for peer, row in values["relation"].items()]
     print_table(("", *peers), related, title="\nRight and wrong together (G)")
-    made = [
-        (
-            made["id"],
-            made["read"],
-            made["peer"] or "—",
-            f"{made['confidence']:.0%}",
-            " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items()) or "—",
-            shortened(made["question"] or "(no text kept)", 40),
-        )
-        for made in values["decisions"]
-    ]
-    header = ("id", "read", "peer", "confidence", "labels", "question")
-    print_table(header, made, title="\nLast decisions")
-    if any(values["text_features"].values()):
-        effects = sorted(values["text_features"].items(), key=lambda pair: -abs(pair[1]))
-        told = [(feature, f"{50 * effect:+.1f} %") for feature, effect in effects]
-        print_table(("feature, 1 σ more of it", "p right"), told, title="\nText features")
+    print_table(DECISION, map(decision_row, values["decisions"]), title="\nLast decisions")
+    effects = sorted(values["text_features"].items(), key=lambda pair: -abs(pair[1]))
+    shown = [(feature, f"{50 * effect:+.1f} %") for feature, effect in effects if abs(effect) >= 0.001]
+    if shown:
+        title = "\nText features: how p right changes with one standard deviation more"
+        print_table(("feature", "p right"), shown, title=title)
     alike = ", ".join(f"{' and '.join(x['peers'])} ({x['degree']:.0%})" for x in values["copies"])
     changed = ", ".join(
         f"{x['peer']} ({x['was']:.0%} → {x['now']:.0%} since {x['since']}, {x['confidence']:.0%} sure)"

@@ -3,7 +3,6 @@
 import os
 import time
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from sigma_mem.cli.decisions import EncoderName, Peers, TaskOptions
 from sigma_mem.cli.options import Json, MemoryFile, Namespace, names_of
-from sigma_mem.cli.output import print_json, print_table
+from sigma_mem.cli.output import moment, print_json, print_table
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def serve(
         bool | None, typer.Option("--access-log/--no-access-log", help="Whether every request is logged.")
     ] = None,
 ) -> None:
-    """Serve memories over HTTP until Ctrl-C: the memory's API, and an OpenAI-compatible gateway.
+    """Serve memories over HTTP until Ctrl-C: API, dashboard, and a gateway in front of models.
 
     Examples:
     sigma-mem serve --path memory.db
@@ -74,9 +73,9 @@ def config(
     keys: KeyFile = None,
     json: Json = False,
 ) -> None:
-    """Print the service's configuration that is in force, and where each value comes from.
+    """Print the service's configuration, and where each value comes from.
 
-    Settings of a memory that is there already are its own: they are recorded when it is made.
+    An existing memory keeps the settings that it was made with.
 
     Examples:
     sigma-mem config
@@ -100,13 +99,9 @@ def config(
         values |= {name: held[name] for name in values if name in held}
         origins |= dict.fromkeys(set(values) & set(held), f"the memory {loaded.config.namespace!r}")
     if json:
-        print_json(
-            {
-                name: {"value": value, "from": origins[name]}
-                | ({"said": differs[name][0]} if name in differs else {})
-                for name, value in values.items()
-            }
-        )
+        given = {name: {"said": differs[name][0]} for name in differs}
+        found = {name: {"value": value, "from": origins[name]} for name, value in values.items()}
+        print_json({name: each | given.get(name, {}) for name, each in found.items()})
         return
     rows = [(name, _text(value), origins[name]) for name, value in values.items()]
     place = [name for name, *_ in rows].index("upstreams") + 1
@@ -114,20 +109,17 @@ def config(
         (f"  {upstream.name}", _upstream_text(upstream), loaded.origins["upstreams"])
         for upstream in loaded.config.upstreams
     ]
-    why = "API keys are required" if loaded.config.needs_keys else "API keys are not required"
-    reason = (
-        "it listens on loopback, and no upstream has a key"
-        if not loaded.config.needs_keys
-        else "an upstream has a key"
-        if loaded.config.is_loopback
-        else f"others can reach {loaded.config.host}"
-    )
+    if not loaded.config.needs_keys:
+        why = "API keys are not required: it listens on loopback, and no upstream has a key."
+    else:
+        reached = f"others can reach {loaded.config.host}"
+        why = f"API keys are required: {'an upstream has a key' if loaded.config.is_loopback else reached}."
     notes = [
         f"{name} is {_text(said)} ({loaded.origins[name]}), and the memory was made with {_text(is_)}: "
         + ("it goes on as it was made." if name == "keep_text" and said else "the service refuses to start.")
         for name, (said, is_) in differs.items()
     ]
-    print_table(("name", "value", "from"), rows, [*notes, f"{why}: {reason}."])
+    print_table(("name", "value", "from"), rows, [*notes, why])
 
 
 def mcp(
@@ -190,15 +182,9 @@ def list_(keys: KeyFile = None, config: ConfigFile = None, json: Json = False) -
         kept = [{"name": key.name, "grants": dict(key.grants), "created": key.created} for key in found]
         print_json({"keys": kept})
         return
-    rows = [
-        (
-            key.name,
-            ", ".join(f"{role} in {where}" for where, role in key.grants.items()),
-            f"{datetime.fromtimestamp(key.created, UTC):%Y-%m-%d %H:%M} UTC",
-        )
-        for key in found
-    ]
-    print_table(("name", "role", "made"), rows)
+    roles = [", ".join(f"{role} in {where}" for where, role in key.grants.items()) for key in found]
+    rows = [(key.name, may, moment(key.created)) for key, may in zip(found, roles, strict=True)]
+    print_table(("name", "role", "made (UTC)"), rows)
 
 
 @keys_app.command("remove")
@@ -223,7 +209,7 @@ def _key_file(given: str | None, config: Path | None) -> str:
 
     file = load_config(config, flags={"keys": given}).config.keys
     if file is None:
-        raise InputError("no file of keys is named; give --keys FILE, or set keys in sigma-mem.toml")
+        raise InputError("got no file of API keys; give --keys FILE, or set keys in sigma-mem.toml")
     return file
 
 

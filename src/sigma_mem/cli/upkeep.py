@@ -13,6 +13,7 @@ from sigma_mem.errors import InputError
 
 PeerName = Annotated[str | None, typer.Argument(help="The peer whose price to set.", show_default=False)]
 Amount = Annotated[float | None, typer.Option(min=0.0, show_default=False)]
+_PARTS = ("per_call", "per_input_token", "per_output_token", "latency")  # of a price, that are shown
 Peer = Annotated[str, typer.Argument(help="Name of the peer.", show_default=False)]
 
 peers_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Change the pool of peers.")
@@ -44,7 +45,7 @@ def add(
 
 @peers_app.command()
 def remove(peer: Peer, memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
-    """Remove a peer from the pool, and forget what is known of it."""
+    """Remove a peer from the pool, and forget what is known about it."""
     with opened(memory, namespace) as mem:
         mem.remove_peer(peer)
         _say_pool(mem.peers, json)
@@ -92,7 +93,7 @@ def prices(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Show what peers cost and what was spent on each; with a peer and options, set its price.
+    """Show what each peer costs and what was spent on it, or set a peer's price.
 
     Examples:
     sigma-mem prices --memory memory.db
@@ -122,17 +123,11 @@ def prices(
     rows = []
     for name in peers:
         price = spent.prices.get(name)
-        cells = (
-            ["-"] * 4
-            if price is None
-            else [
-                *(f"{x:g}" for x in (price.per_call, price.per_input_token, price.per_output_token)),
-                "-" if price.latency is None else f"{price.latency:g}",
-            ]
-        )
+        amounts = [getattr(price, part, None) for part in _PARTS]
+        cells = ["—" if amount is None else f"{amount:g}" for amount in amounts]
         rows.append((name, *cells, f"{spent.by_peer.get(name, 0.0):.6g}"))
     columns = ("peer", "per call", "per input token", "per output token", "seconds", "spent")
-    print_table(columns, rows, [f"spent in all: {spent.total:.6g}"])
+    print_table(columns, rows, [f"total spent: {spent.total:.6g}"])
 
 
 def sources(
@@ -144,7 +139,7 @@ def sources(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """List the sources of feedback, and what each of them is worth now; or revoke what a source gave.
+    """List the sources of feedback with their weights, or revoke everything that a source gave.
 
     Examples:
     sigma-mem sources --memory memory.db
@@ -172,7 +167,7 @@ def sources(
         agreement = "—" if source.agreement is None else f"{source.agreement:.2f}"
         numbers = (agreement, f"{source.compared:.0f}", f"{source.weight:.3g}")
         rows.append((source.name, str(source.lines), what, *numbers))
-    print_table(("source", "lines", "", "agreement", "labels compared", "weight"), rows)
+    print_table(("source", "lines", "status", "agreement", "labels compared", "weight"), rows)
 
 
 def forget(
@@ -187,7 +182,7 @@ def forget(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Forget events permanently: texts, φ, labels, and their share of all that was learned.
+    """Delete events permanently: texts, φ, labels, and what was learned from them.
 
     Examples:
     sigma-mem forget --memory memory.db ID

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sigma_mem.cli.inspect import TRUST, trust_cells
+from sigma_mem.cli.inspect import DECISION, TRUST, decision_row, trust_cells
 from sigma_mem.cli.options import (
     Json,
     MemoryFile,
@@ -20,7 +20,6 @@ from sigma_mem.cli.options import (
     text_of,
 )
 from sigma_mem.cli.output import moment, print_json, print_table, say
-from sigma_mem.events import shortened
 
 if TYPE_CHECKING:
     from sigma_mem.streams.pool import PoolReport
@@ -35,7 +34,7 @@ def trust(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Show how far each peer can be trusted: on a question, on a topic, or overall. Changes nothing.
+    """Show how far each peer can be trusted: on a question, on a topic, or overall.
 
     Examples:
     sigma-mem trust --memory memory.db "What is 17 * 23?"
@@ -52,7 +51,10 @@ def trust(
     for name, peers in values["topics"].items():
         rows = [(peer, *trust_cells(known)) for peer, known in peers.items()]
         print_table(("peer", *TRUST), rows, title=f"\non {name}:")
-    typer.echo("\np is over what a peer was asked; evidence is labels of such tasks that are not forgotten.")
+    typer.echo(
+        "\np right counts only tasks that the peer was asked; "
+        "evidence is how many labels of similar tasks still count."
+    )
 
 
 def explain(
@@ -65,7 +67,7 @@ def explain(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """Name the past events that weighed most in a decision. Changes nothing.
+    """List the past events that weighed most in a decision.
 
     Example:
     sigma-mem explain --memory memory.db ID --peer coder
@@ -97,7 +99,7 @@ def decisions(
     namespace: Namespace = "default",
     json: Json = False,
 ) -> None:
-    """List decisions, newest first, page by page. Changes nothing.
+    """List decisions, newest first, page by page.
 
     Examples:
     sigma-mem decisions --memory memory.db --peer gemma --since 2026-01-31
@@ -112,19 +114,9 @@ def decisions(
         if json:
             print_json(found.to_dict())
             return
-        rows = [
-            (
-                moment(made.time),
-                made.id,
-                made.read,
-                made.peer or "—",
-                f"{made.confidence:.0%}",
-                shortened(made.question),
-            )
-            for made in found
-        ]
-    older = [f"older ones: --before {rows[-1][1]}"] if len(rows) == last else []
-    print_table(("time (UTC)", "id", "read", "peer", "confidence", "question"), rows, older)
+        rows = [(moment(made["time"]), *decision_row(made)) for made in found.to_dict()["decisions"]]
+    older = [f"older decisions: --before {rows[-1][1]}"] if len(rows) == last else []
+    print_table(("time (UTC)", *DECISION), rows, older)
 
 
 _PAIRS = 8  # that are printed

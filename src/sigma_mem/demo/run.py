@@ -175,13 +175,8 @@ def running_service(memory: Path | None = None, port: int = 0) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="sigma-mem-demo-") as folder:
         file = Path(folder, "demo.toml")
         path = Path(folder, "demo.db") if memory is None else memory.absolute()
-        lines = (
-            f"path = {json.dumps(str(path))}",
-            f"port = {port}",
-            "keep_text = true",
-            "access_log = false",
-        )
-        file.write_text("\n".join(lines), encoding="utf-8")
+        settings = f"path = {json.dumps(str(path))}\nport = {port}\nkeep_text = true\naccess_log = false\n"
+        file.write_text(settings, encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SIGMA_MEM_")}
         environment["OMP_NUM_THREADS"] = "1"  # its arrays are small
         with (

@@ -87,7 +87,7 @@ class Trust:
         self.history: list[FloatArray] = []  # mean p̂ after every task, (peers, domains)
 
     def add(self, step: Step) -> None:
-        """Add what the memory knew of every agent at one task."""
+        """Add what the memory knew about every agent at one task."""
         self._recent[step.task.domain].append([(step.probs[p], step.effective[p]) for p in PEERS])
         self.history.append(self.means()[0])
 

@@ -158,7 +158,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
         with suppress(OSError):  # it is there, or SQLite reports what is wrong; its log is as the file is
             make_private(path)
     uri = f"{path.absolute().as_uri()}?{flags}"
-    db = sqlite3.connect(uri, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    db = sqlite3.connect(uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     db.text_factory = bytes
     try:
         if mode == "rw":

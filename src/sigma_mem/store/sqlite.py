@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -249,18 +249,17 @@ class SqliteStore(TableStore[SqliteTables, Tail]):
 def _opened(path: Path, version: int | None) -> SqliteTables:
     """The tables of a file: to write, if they have this version, or with None to read."""
     try:
-        if version is None:
-            return SqliteTables(path, connect(path, "ro"), None)
-        writer = connect(path, "rw")
-        try:
-            migrate(writer, version)
-            tables = SqliteTables(path, connect(path, "ro"), writer)
-            with suppress(StoreError):  # a reader is there, or the disk is full: the mark stays
-                tables.finish_erasure()
-            return tables
-        except BaseException:
-            writer.close()
-            raise
+        with ExitStack() as opened:  # what is open by then is closed if the rest fails
+            writer = None
+            if version is not None:
+                writer = opened.enter_context(closing(connect(path, "rw")))
+                migrate(writer, version)
+            tables = SqliteTables(path, opened.enter_context(closing(connect(path, "ro"))), writer)
+            if writer is not None:
+                with suppress(StoreError):  # a reader is there, or the disk is full: the mark stays
+                    tables.finish_erasure()
+            opened.pop_all()
+        return tables
     except SQLITE_ERRORS as error:
         raise store_error(path, "open", error) from error
 

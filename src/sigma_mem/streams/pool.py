@@ -242,9 +242,5 @@ def _consistency(wrong: FloatArray, tasks: Sequence[str]) -> float | None:
     by_task: dict[str, list[float]] = {}
     for task, failed in zip(tasks, wrong.tolist(), strict=True):
         by_task.setdefault(task, []).append(failed)
-    both = [
-        found
-        for found in by_task.values()
-        if len(found) == 2 and found[0] == found[0] and found[1] == found[1]
-    ]
+    both = [found for found in by_task.values() if len(found) == 2 and not np.isnan(found).any()]
     return float(np.mean([one == other for one, other in both])) if both else None

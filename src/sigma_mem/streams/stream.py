@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b, sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 
+T = TypeVar("T")
 _ORDERS = ("-ab", "-ba")  # how ids of the two orders of a pair end
 
 
@@ -60,8 +61,7 @@ class Stream:
 
     def labels(self) -> FloatArray:
         """Correctness c as an array (events, peers); NaN if there is no label."""
-        rows = [[e.correct.get(p, np.nan) for p in self.peers] for e in self.events]
-        return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
+        return self._array([e.correct for e in self.events])
 
     def canons(self) -> list[list[str | None]]:
         """Canonical answers, one row per event in the order of ``peers``; None if unreadable or absent."""
@@ -69,8 +69,11 @@ class Stream:
 
     def costs(self) -> FloatArray:
         """What every call cost, as an array (events, peers); NaN if it was not recorded."""
-        rows = [[e.costs.get(p, np.nan) for p in self.peers] for e in self.events]
-        return np.array(rows, dtype=np.float64).reshape(len(self.events), len(self.peers))
+        return self._array([e.costs for e in self.events])
+
+    def _array(self, by_peer: Sequence[Mapping[str, float]]) -> FloatArray:
+        rows = [[of.get(p, np.nan) for p in self.peers] for of in by_peer]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(self.peers))
 
     def select(
         self,
@@ -116,11 +119,13 @@ def _checked(what: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[
 
 
 def _of_peers(event: Event, peers: tuple[str, ...]) -> Event:
-    answers = {p: event.answers[p] for p in peers if p in event.answers}
-    correct = {p: event.correct[p] for p in peers if p in event.correct}
-    costs = {p: event.costs[p] for p in peers if p in event.costs}
-    latency = {p: event.latency[p] for p in peers if p in event.latency}
-    return replace(event, answers=answers, correct=correct, costs=costs, latency=latency)
+    def kept(of: Mapping[str, T]) -> dict[str, T]:
+        return {p: of[p] for p in peers if p in of}
+
+    costs, latency = kept(event.costs), kept(event.latency)
+    return replace(
+        event, answers=kept(event.answers), correct=kept(event.correct), costs=costs, latency=latency
+    )
 
 
 def pair_of(id: str) -> str:

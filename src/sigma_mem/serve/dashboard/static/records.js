@@ -2,7 +2,7 @@
 
 import { LEAST, asked, bar, choices, costChart, count, el, empty, filters, heading, known, money, number, percent, plural, range, rateChart, seconds, signed, table, tinted, under, when } from "./lib.js";
 
-const noLabels = (api) => empty("No label yet, so nothing is known of any peer. ",
+const noLabels = (api) => empty("No label yet, so nothing is known about any peer. ",
   api.mayWrite ? [el("a", { href: api.link("inbox") }, "Label some decisions"), ", or send feedback from your tests and graders."]
     : "Labels come from the inbox of somebody who may write, or as feedback from tests and graders.");
 
@@ -26,7 +26,7 @@ export const trust = {
     });
     const drawn = peers.filter((peer) => trend.trends[peer]?.length);
     return [
-      heading("Trust", `How often each peer is right on what it was asked, after ${plural(now.events, "task")}. A rate says nothing of tasks that a peer was never given.`),
+      heading("Trust", `How often each peer is right on what it was asked, after ${plural(now.events, "task")}. The rate says nothing about tasks that a peer was never given.`),
       table("Trust by peer, best first", [["Peer"], ["Right with probability", "num"], ["95 % interval", "num"], ["Labels", "num"],
         ["Last label", "nowrap"], [`Right of the ${counted}`, "num"], ["Changed", "words"]], rows, { id: "trust-table" }),
       drawn.length ? [el("h2", {}, "Over time"),
