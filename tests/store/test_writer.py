@@ -216,22 +216,20 @@ def test_who_waits_does_not_linger(writer, gate, monkeypatch):
     assert gate.sizes() == [2, 1]
 
 
-def test_a_job_is_done_after_what_was_queued_before_it_and_says_how_it_failed(writer, gate):
-    done, errors = [], []
+def test_a_listener_is_called_after_what_was_queued_before_it_an_urgent_one_first(writer, gate):
+    heard = []
     tail = tail_of(writer, "ns")
-
-    def fail():
-        raise StoreError("no room")
-
-    assert not tail.after_commit(lambda: done.append("at once"), errors.append)
+    assert tail.listen(lambda *_: heard.append("at once")) is None
     append(writer, "0")
-    assert tail.after_commit(lambda: done.append(len(gate.rows["ns"])), errors.append)
-    assert tail.after_commit(fail, errors.append)
+    late, urgent = (
+        lambda *told, name=name: heard.append((name, len(gate.rows["ns"]), *told)) for name in "lu"
+    )
+    batch = tail.listen(late)
+    assert tail.listen(urgent, urgent=True) is tail.listen(urgent, urgent=True) is batch
     gate.open.set()
     append(writer, "1")[1].wait()
     append(writer, "2")[1].wait()
-    assert done == [2]
-    assert [str(error) for error in errors] == ["no room"]
+    assert heard == [("u", 2, batch, None), ("l", 2, batch, None)]
 
 
 def returns_in_time(wait):

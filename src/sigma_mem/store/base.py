@@ -4,8 +4,8 @@ The ledger is the truth; a snapshot is derived state that a replay must reproduc
 what a record means, except that feedback has a source: bodies are bytes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -65,19 +65,15 @@ class Store(Protocol):
     far that has not failed. A closed store raises StoreError.
     """
 
-    @property
-    def readonly(self) -> bool:
-        """Whether another process may be appending, and this one cannot."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes may append while this one can."""
+    readonly: bool = False  # whether another process may be appending, and this one cannot
+    shared: bool = False  # whether other processes may append while this one can
 
     def epoch(self, namespace: str) -> int:
         """How often records of a namespace were dropped, or lost by a database that failed over.
 
         Callers that derive state from records rebuild it from the ledger when this has changed.
         """
+        return 0
 
     def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
         """Keep other processes from appending to a namespace meanwhile; needed if the store is `shared`.
@@ -85,6 +81,7 @@ class Store(Protocol):
         With `urgent`, a turn that is about to end is joined: for a thread that others of this process may
         wait for. Raises StoreError if it takes too long.
         """
+        return nullcontext()
 
     def is_current(self, namespace: str, seq: int) -> bool:
         """Whether line `seq` of a namespace is still the last one."""
@@ -180,18 +177,23 @@ def refuse_bad_records(namespace: str, records: Sequence[Record]) -> None:
             )
 
 
-def refuse_known(namespace: str, records: Sequence[Record], known: Callable[[str, str], bool]) -> None:
-    """Raise unless there are records, none of a (kind, id) that is ``known`` or comes twice."""
+def refuse_known(
+    namespace: str,
+    records: Sequence[Record],
+    known: Container[tuple[str, str]],
+    exists: Callable[[str, str, str], bool] | None = None,
+) -> None:
+    """Raise unless there are records, none of a kind and id that is ``known``, ``exists`` or comes twice."""
     if not records:
         raise InputError("got no records to append; expected at least one")
-    if len(records) == 1 and not known(records[0].kind, records[0].id):  # most often
-        return
-    keys = {(r.kind, r.id) for r in records}
-    for kind, id in keys:
-        if known(kind, id):
-            raise ConflictError(f"{kind} {id!r} is already in namespace {namespace!r}; use another id")
-    if len(keys) < len(records):
-        raise ConflictError("the same kind and id occurs twice in one append; use another id")
+    new: set[tuple[str, str]] = set()
+    for r in records:
+        key = r.kind, r.id
+        if key in known or (exists is not None and exists(namespace, *key)):
+            raise ConflictError(f"{r.kind} {r.id!r} is already in namespace {namespace!r}; use another id")
+        if key in new:
+            raise ConflictError("the same kind and id occurs twice in one append; use another id")
+        new.add(key)
 
 
 def refuse_older_state(namespace: str, epoch: int | None, now: int, after: int | None, last: int) -> None:

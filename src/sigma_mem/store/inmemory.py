@@ -3,8 +3,8 @@
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from sigma_mem.errors import StoreError
 from sigma_mem.store.base import (
@@ -12,6 +12,7 @@ from sigma_mem.store.base import (
     Failed,
     Record,
     Snapshot,
+    Store,
     Ticket,
     refuse_absent_line,
     refuse_bad_records,
@@ -21,7 +22,7 @@ from sigma_mem.store.base import (
 from sigma_mem.store.fork import tell_after_fork
 from sigma_mem.store.writer import Batch, Settled
 
-_DURABLE = Batch()  # the ticket of all records: they need no waiting
+_DURABLE = Batch(SimpleQueue())  # the ticket of all records: they need no waiting
 _DURABLE.settle()
 
 
@@ -55,12 +56,8 @@ class _Namespace:
                     self.by_event[record.event] = (*known, seq)
             self.indexed = seq
 
-    def is_known(self, kind: str, id: str) -> bool:
-        """Whether there is a record of this kind and id."""
-        return (kind, id) in self.by_id
 
-
-class InMemoryStore:
+class InMemoryStore(Store):
     """The whole `Store` protocol in dictionaries and lists; durable as long as the process.
 
     >>> store = InMemoryStore()
@@ -69,9 +66,6 @@ class InMemoryStore:
     >>> seq, store.find("default", "decision", "d1").body
     (1, b'what was decided')
     """
-
-    readonly = False
-    shared = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,14 +76,6 @@ class InMemoryStore:
     def after_fork(self) -> None:
         """In a forked child, which has a copy of its own: another thread may have held the lock."""
         self._lock = threading.Lock()
-
-    def epoch(self, namespace: str) -> int:
-        """Always 0: nothing is ever dropped."""
-        return 0
-
-    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
-        """Nothing to wait for: no other process writes."""
-        return nullcontext()
 
     def is_current(self, namespace: str, seq: int) -> bool:
         """Whether line `seq` of a namespace is the last one."""
@@ -104,7 +90,7 @@ class InMemoryStore:
         with self._lock:
             held = self._open(namespace)
             refuse_older_state(namespace, epoch, 0, after, len(held.records))
-            refuse_known(namespace, records, held.is_known)
+            refuse_known(namespace, records, held.by_id)
             held.records += records  # the one step from which on they are there
             return len(held.records), _DURABLE
 
@@ -161,7 +147,7 @@ class InMemoryStore:
         refuse_bad_records(namespace, [record])
         with self._lock:
             held = self._open(namespace)
-            refuse_known(namespace, [record], held.is_known)
+            refuse_known(namespace, [record], held.by_id)
             kept = [
                 r._replace(id=lines[seq].id, body=lines[seq].body, source=None) if seq in lines else r
                 for seq, r in enumerate(held.records, 1)

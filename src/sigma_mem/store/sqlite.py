@@ -206,8 +206,6 @@ class SqliteStore(TableStore[SqliteTables, Tail]):
     that is damaged, newer or no memory raises StoreCorruptError or StoreVersionError, and is untouched.
     """
 
-    shared = False
-
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False) -> None:
         self.path = Path(os.path.realpath(path))  # the lock is next to the file itself, whatever links to it
         self.readonly = readonly
@@ -238,12 +236,6 @@ class SqliteStore(TableStore[SqliteTables, Tail]):
         if self._lock is not None:
             self._lock.forget()
         return self._tables  # SQLite forbids a child to close its parent's connections
-
-    def _writable(self, namespace: str) -> Tail:
-        tail = super()._writable(namespace)
-        if tail.space is None:  # before the first line that this process appends, or of all
-            self._tables.sync(tail)
-        return tail
 
 
 def _opened(path: Path, version: int | None) -> SqliteTables:

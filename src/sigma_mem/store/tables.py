@@ -8,8 +8,6 @@ import weakref
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from importlib.resources.abc import Traversable
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
@@ -20,6 +18,7 @@ from sigma_mem.store.base import (
     Failed,
     Record,
     Snapshot,
+    Store,
     Ticket,
     refuse_absent_line,
     refuse_bad_records,
@@ -186,10 +185,9 @@ T = TypeVar("T", bound=Tables)
 L = TypeVar("L", bound=Tail)
 
 
-class TableStore(Generic[T, L]):
+class TableStore(Store, Generic[T, L]):
     """The half of a store that reads tables, and what it knows of the end of every namespace."""
 
-    readonly: bool
     _finalizer: weakref.finalize[..., Any]  # releases what the store holds, once
 
     def __init__(self, tables: T, new_tail: Callable[[str], L]) -> None:
@@ -200,10 +198,11 @@ class TableStore(Generic[T, L]):
 
     def _tail(self, namespace: str) -> L:
         """The end of a namespace; StoreError once the store is closed."""
-        self._refuse_closed()
-        refuse_unwritable(namespace)
+        if self._closed:
+            self._refuse_closed()
         tail = self._tails.get(namespace)
         if tail is None:
+            refuse_unwritable(namespace)
             with self._tails_lock:
                 tail = self._tails.get(namespace) or self._new_tail(namespace)
                 self._tails[namespace] = tail
@@ -223,7 +222,7 @@ class TableStore(Generic[T, L]):
 
     def when_settled(self, namespace: str, call: Settled) -> Batch | None:
         """What is queued now; see `Store.when_settled`."""
-        return self._tail(namespace).when_settled(call)
+        return self._tail(namespace).listen(call, urgent=True)
 
     def close(self) -> None:
         """Flush and release, also when flushing fails; idempotent."""
@@ -240,10 +239,6 @@ class TableStore(Generic[T, L]):
             raise StoreError(f"the store {self._tables.name} is closed in this process; open it again")
 
     # --- append --------------------------------------------------------------------------
-
-    def turn(self, namespace: str, urgent: bool = False) -> AbstractContextManager[object]:
-        """Nothing to wait for: no other process writes."""
-        return nullcontext()
 
     def append(
         self, namespace: str, records: Sequence[Record], epoch: int | None = None, after: int | None = None
@@ -268,7 +263,10 @@ class TableStore(Generic[T, L]):
         if self.readonly:
             self._refuse_closed()
             raise StoreError(f"{self._tables.name} was opened with readonly=True; open it without, to write")
-        return self._tail(namespace)
+        tail = self._tail(namespace)
+        if tail.space is None and not self.shared:  # before this process's first line, or any
+            self._tables.sync(tail)
+        return tail
 
     # --- records -------------------------------------------------------------------------
 
@@ -276,8 +274,7 @@ class TableStore(Generic[T, L]):
         """Whether line `seq` is the last one, queued or durable; see `Store.is_current`."""
         tail = self._tail(namespace)
         self._tables.sync(tail)
-        with tail.lock:
-            return tail.newest == seq
+        return tail.newest() == seq
 
     def records(self, namespace: str, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Records of a namespace in order; see `Store.records`. Waits for what is queued."""
@@ -356,11 +353,20 @@ class TableStore(Generic[T, L]):
         self, namespace: str, snapshot: Snapshot, epoch: int | None = None, failed: Failed | None = None
     ) -> None:
         """Replace the namespace's snapshot; see `Store.save_snapshot`. The writing thread does it later."""
-        tail = self._writable(namespace)
-        save = partial(_save_snapshot, self._tables, tail, snapshot, epoch)
-        if failed is None or not tail.after_commit(save, failed):
+        tail, tables = self._writable(namespace), self._tables
+
+        def save(batch: Batch | None, error: StoreError | None) -> None:
+            try:
+                if error is None:
+                    _save_snapshot(tables, tail, snapshot, epoch)
+            except StoreError as late:
+                if batch is None or failed is None:
+                    raise
+                failed(late)
+
+        if failed is None or tail.listen(save) is None:
             tail.drain()
-            save()
+            save(None, None)
 
     def load_snapshot(self, namespace: str) -> Snapshot | None:
         """The last snapshot; None if there is none, it is damaged, or it is not of this ledger."""

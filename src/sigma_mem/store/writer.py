@@ -8,13 +8,13 @@ lines.
 
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 
 from sigma_mem.errors import StoreError
-from sigma_mem.store.base import Erased, Failed, Record, refuse_known, refuse_older_state
+from sigma_mem.store.base import Erased, Record, refuse_known, refuse_older_state
 from sigma_mem.store.rows import Space
 
 Settled = Callable[["Batch", StoreError | None], None]
@@ -30,15 +30,15 @@ class Batch:
 
     A signal handler may raise between any two steps of a thread that appends, so records come with one step.
     Every thread waits for a lock of its own: an interrupt that left a shared one locked would keep all
-    others waiting. ``hurry`` is called when somebody begins to wait.
+    others waiting. The bell rings when somebody begins to wait.
     """
 
-    def __init__(self, hurry: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, bell: SimpleQueue[None]) -> None:
         self.records: dict[tuple[str, str], Record] = {}  # by kind and id
         self.erases: Mapping[int, Erased] = {}
         self.wanted = 0  # how many wait
         self.listeners: list[Settled] = []  # called by the writer once it is settled
-        self._hurry = hurry
+        self._bell = bell
         self._error: StoreError | None = None
         self._settled = False
         self._waiting: list[threading.Lock] = []  # each locked until this is settled
@@ -57,7 +57,7 @@ class Batch:
         before = self.wanted
         self.wanted = before + 1
         if not before:
-            self._hurry()
+            self._bell.put(None)
 
     def drain(self) -> None:
         """Return once settled: durable or dropped."""
@@ -89,47 +89,42 @@ class Tail:
         known whether a commit was done.
     epoch : int
         How often queued lines were dropped, or durable ones were gone.
+    batches : list of Batch
+        What is queued: the last one fills, and one before it is being written.
     """
 
-    def __init__(self, namespace: str, bell: SimpleQueue[None], capacity: int = CAPACITY) -> None:
-        self.namespace, self.bell, self.capacity = namespace, bell, capacity
+    def __init__(self, namespace: str, bell: SimpleQueue[None]) -> None:
+        self.namespace, self.bell, self.capacity = namespace, bell, CAPACITY
         self.lock = threading.RLock()  # the garbage collector may close a store in a thread that holds it
         self.space: Space | None = None
         self.epoch = 0
         self.stopped = False
-        self._writing: Batch | None = None
-        self._filling = self._new_batch()
+        self.batches = [Batch(bell)]
 
     @property
     def durable(self) -> int:
         """The last durable line."""
         return 0 if self.space is None else self.space.lines
 
-    @property
     def newest(self) -> int:
-        """The last line, queued or durable. Holds the lock."""
-        return self.durable + sum(len(batch.records) for batch in self._queued())
-
-    @property
-    def waiting(self) -> int:
-        """How many records wait to be written."""
-        return len(self._filling.records)
-
-    @property
-    def wanted(self) -> int:
-        """How many threads wait for them."""
-        return self._filling.wanted
+        """The last line, queued or durable."""
+        with self.lock:
+            last = 0 if self.space is None else self.space.lines
+            for batch in self.batches:
+                last += len(batch.records)
+            return last
 
     def find(self, kind: str, id: str) -> Record | None:
         """A record that is not durable yet."""
-        with self.lock:
-            found = (batch.records.get((kind, id)) for batch in self._queued())
-            return next((record for record in found if record is not None), None)
+        for batch in self.batches:
+            if (kind, id) in batch.records:
+                return batch.records[kind, id]
+        return None
 
     def of_event(self, event: str) -> list[Record]:
         """The event's records that are not durable yet, in order."""
         with self.lock:
-            return [r for batch in self._queued() for r in batch.records.values() if r.event == event]
+            return [r for batch in self.batches for r in batch.records.values() if r.event == event]
 
     def append(
         self,
@@ -140,26 +135,24 @@ class Tail:
         erases: Mapping[int, Erased] | None = None,
     ) -> tuple[int, Batch]:
         """Give the records their numbers, queue them as one unit; the ticket is their batch."""
-        self._wait_for_room()
+        while len(self.batches[-1].records) >= self.capacity and not self.stopped:
+            self.batches[0].drain()
         with self.lock:
             self.refuse_closed_queue()
-            last = self.newest
+            last = self.newest()
             refuse_older_state(self.namespace, epoch, self.epoch, after, last)
             looked_up = epoch is None and after is None
-            refuse_known(self.namespace, records, partial(self._is_known, exists if looked_up else None))
+            queued = ChainMap(*[batch.records for batch in self.batches])
+            refuse_known(self.namespace, records, queued, exists if looked_up else None)
             new = {(r.kind, r.id): r._replace(seq=seq) for seq, r in enumerate(records, last + 1)}
-            waiting, batch = len(self._filling.records), self._filling
+            batch = self.batches[-1]
             if erases:
                 batch.erases = {**batch.erases, **erases}
+            waiting = len(batch.records)
             batch.records.update(new)  # the one step from which on they are queued
             if not waiting or waiting < _MANY <= waiting + len(new):
                 self.bell.put(None)
             return last + len(new), batch
-
-    def _is_known(self, exists: Callable[[str, str, str], bool] | None, kind: str, id: str) -> bool:
-        if self.find(kind, id) is not None:
-            return True
-        return exists is not None and exists(self.namespace, kind, id)
 
     def refuse_closed_queue(self) -> None:
         """StoreError if nothing may be appended now. Holds the lock."""
@@ -176,56 +169,46 @@ class Tail:
         for batch in self._queued():
             batch.wait()
 
-    def when_settled(self, call: Settled) -> Batch | None:
-        """Have a thread call this once all that is queued now is settled; None if nothing is queued."""
+    def listen(self, call: Settled, urgent: bool = False) -> Batch | None:
+        """Have a thread call this once all that is queued now is settled; None if nothing is queued.
+
+        An `urgent` one is called before others, and what is queued is written at once.
+        """
         with self.lock:  # a batch is settled after it has left the queue, so none is missed
             queued = self._queued()
             if not queued:
                 return None
             last = queued[-1]  # if an earlier one is dropped, so is this
             if call not in last.listeners:
-                last.listeners.insert(0, call)  # before jobs, which take longer
-        last.hurry()
+                last.listeners.insert(0 if urgent else len(last.listeners), call)
+        if urgent:
+            last.hurry()
         return last
-
-    def after_commit(self, job: Callable[[], None], failed: Failed) -> bool:
-        """Do something once all that is queued now is written; False, and nothing done, if nothing is."""
-
-        def done(batch: Batch, error: StoreError | None) -> None:
-            try:
-                if error is None:
-                    job()
-            except StoreError as late:
-                failed(late)
-
-        with self.lock:
-            queued = self._queued()
-            if queued:
-                queued[-1].listeners.append(done)
-            return bool(queued)
 
     # --- the thread that writes ----------------------------------------------------------
 
     def take(self) -> Batch | None:
         """Begin to write what is queued; None if nothing is."""
         with self.lock:
-            if self._filling.records:
-                self._writing, self._filling = self._filling, self._new_batch()
-            return self._writing
+            first = self.batches[0]
+            if not first.records:
+                return None
+            if len(self.batches) == 1:
+                self.batches.append(Batch(self.bell))
+            return first
 
     def written(self, space: Space) -> None:
         """What was taken is durable."""
         with self.lock:
-            batch, self._writing, self.space = self._writing, None, space
-        if batch is not None:
-            batch.settle()
+            batch, self.batches, self.space = self.batches[0], self.batches[1:], space
+        batch.settle()
 
     def drop(self, error: StoreError) -> None:
         """Drop what was taken and everything queued behind it; read the ledger's end again."""
         with self.lock:
             dropped, self.space = self._queued(), None
             if dropped:
-                self._writing, self._filling = None, self._new_batch()
+                self.batches = [Batch(self.bell)]
                 self.epoch += 1
         for batch in dropped:
             batch.settle(error)
@@ -244,21 +227,8 @@ class Tail:
                 self.epoch += 1
             return held
 
-    def _wait_for_room(self) -> None:
-        while True:
-            with self.lock:
-                if len(self._filling.records) < self.capacity or self.stopped:
-                    return
-                full = self._queued()[0]
-            full.drain()
-
-    def _new_batch(self) -> Batch:
-        return Batch(partial(self.bell.put, None))
-
     def _queued(self) -> list[Batch]:
-        with self.lock:
-            batches = (self._writing, self._filling)
-            return [batch for batch in batches if batch is not None and batch.records]
+        return [batch for batch in self.batches if batch.records]
 
 
 class Writer:
@@ -313,7 +283,7 @@ class Writer:
     def _run(self) -> None:
         try:
             while (tails := self._ready()) is not None:
-                wanted = sum(tail.wanted for tail in tails)
+                wanted = sum(tail.batches[-1].wanted for tail in tails)
                 self._commit([(tail, batch) for tail in tails if (batch := tail.take()) is not None])
                 if wanted >= _SEVERAL:
                     time.sleep(_PAUSE_SECONDS)
@@ -346,9 +316,9 @@ class Writer:
         lingered = False
         while True:
             with self.lock:
-                filled = [tail for tail in self.tails if tail.waiting]
-                many = sum(tail.waiting for tail in filled) >= _MANY
-                wanted = any(tail.wanted for tail in filled)
+                filled = [tail for tail in self.tails if tail.batches[-1].records]
+                many = sum(len(tail.batches[-1].records) for tail in filled) >= _MANY
+                wanted = any(tail.batches[-1].wanted for tail in filled)
                 if filled and (lingered or many or wanted or self._stopped):
                     return filled
                 if self._stopped:

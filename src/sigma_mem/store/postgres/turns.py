@@ -35,8 +35,8 @@ class Seat:
 class _Waiting(Batch):
     """Threads that wait for the next turn."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bell: SimpleQueue[None]) -> None:
+        super().__init__(bell)
         self.seats: weakref.WeakSet[Seat] = weakref.WeakSet()
 
 
@@ -49,7 +49,7 @@ class SharedTail(Tail):
         self._key = advisory_key(tables.connections.address.schema, f"namespace {namespace}")
         self._db: Any = None  # has the lock
         self._seats: weakref.WeakSet[Seat] = weakref.WeakSet()
-        self._waiting = _Waiting()
+        self._waiting = _Waiting(self.bell)
         self._open = self._full = False  # whether there is a turn, and takes no more threads in
         self._thread: threading.Thread | None = None
 
@@ -91,7 +91,7 @@ class SharedTail(Tail):
     def last_in_turn(self) -> int | None:
         """The last line, if it is this process's turn; otherwise others may be appending."""
         with self.lock:
-            return self.newest if self._open else None
+            return self.newest() if self._open else None
 
     def stop(self) -> None:
         """Write what is queued, then end the thread; later appends are refused."""
@@ -178,7 +178,7 @@ class SharedTail(Tail):
 
     def _next_waiting(self) -> _Waiting:
         with self.lock:
-            waiting, self._waiting = self._waiting, _Waiting()
+            waiting, self._waiting = self._waiting, _Waiting(self.bell)
             return waiting
 
     def _hold(self) -> None:
